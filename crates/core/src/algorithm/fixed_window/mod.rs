@@ -1,0 +1,54 @@
+//! One counter per window.
+//!
+//! Promises: within each window, from its start up to its end, at most `requests` pass. Across the
+//! seam of two windows up to twice as many can pass within a shorter time.
+
+use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
+
+/// The count, and the end of the window it belongs to. The end names the window: the start and
+/// length of a calendar window change with the time of year.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// The first moment after the window.
+    pub end: Micros,
+    /// Units taken in it.
+    pub count: u64,
+}
+
+impl State {
+    #[inline]
+    fn count_in(&self, end: Micros) -> u64 {
+        if self.end == end { self.count } else { 0 }
+    }
+}
+
+/// What would become of a charge.
+#[inline]
+pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
+    let requests = limit.requests();
+    let end = limit.window().span(now).end;
+    let count = state.count_in(end);
+    let reset_after_us = end.since(now);
+    let after = count.saturating_add(cost);
+    if after <= requests {
+        return Verdict { outcome: Outcome::Allowed, remaining: requests - after, reset_after_us };
+    }
+    let retry_after_us = if cost > requests { NEVER_US } else { reset_after_us };
+    let remaining = requests.saturating_sub(count);
+    Verdict { outcome: Outcome::Denied { retry_after_us }, remaining, reset_after_us }
+}
+
+/// Charges, whether it fits or not.
+#[inline]
+pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
+    let end = limit.window().span(now).end;
+    let count = state.count_in(end).saturating_add(cost).min(MAX_COUNT);
+    *state = State { end, count };
+}
+
+/// Refunds into the current window.
+#[inline]
+pub fn give_back(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
+    let end = limit.window().span(now).end;
+    *state = State { end, count: state.count_in(end).saturating_sub(cost) };
+}

@@ -1,0 +1,47 @@
+//! A bucket that drains steadily.
+//!
+//! As a meter it is a token bucket whose burst is 1 unless said otherwise: what does not fit is
+//! denied. As a queue it says how long to hold a request so that what comes out is evenly spaced,
+//! `period / requests` apart, and denies only what does not fit into the bucket. Whoever cannot
+//! hold a request (`hold` is false) is denied with that wait, and nothing is taken.
+
+use super::arrival::{State, capacity};
+use super::token_bucket;
+use crate::wide::{clamp, div_ceil, div_floor, mul};
+use crate::{Limit, Micros, NEVER_US, Outcome, Verdict};
+
+/// What would become of a charge.
+#[inline]
+pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros, hold: bool) -> Verdict {
+    if !limit.queues() {
+        return token_bucket::assess(limit, state, cost, now);
+    }
+    let requests = limit.requests();
+    if requests == 0 {
+        return token_bucket::never_refills(cost);
+    }
+    let debt = state.debt(limit, now);
+    let charge = mul(cost, limit.period_us());
+    let outcome = queue_outcome(limit, debt, cost, hold);
+    let after = if matches!(outcome, Outcome::Denied { .. }) { debt } else { debt + charge };
+    let remaining = match (hold, after) {
+        (true, _) => clamp(div_floor(capacity(limit).saturating_sub(after), limit.period_us())),
+        (false, 0) => limit.burst(),
+        (false, _) => 0,
+    };
+    Verdict { outcome, remaining, reset_after_us: clamp(div_ceil(after, requests)) }
+}
+
+fn queue_outcome(limit: &Limit, debt: u128, cost: u64, hold: bool) -> Outcome {
+    if cost > limit.burst() {
+        return Outcome::Denied { retry_after_us: NEVER_US };
+    }
+    let drain_us = |debt| clamp(div_ceil(debt, limit.requests()));
+    let over = (debt + mul(cost, limit.period_us())).saturating_sub(capacity(limit));
+    match (cost, debt) {
+        (0, _) | (_, 0) => Outcome::Allowed,
+        _ if !hold => Outcome::Denied { retry_after_us: drain_us(debt) },
+        _ if over > 0 => Outcome::Denied { retry_after_us: drain_us(over) },
+        _ => Outcome::Held { wait_us: drain_us(debt) },
+    }
+}

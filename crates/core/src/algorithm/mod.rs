@@ -1,0 +1,200 @@
+//! The algorithms: pure functions of limit, state, cost and time.
+//!
+//! Each folder has the same three functions. `assess` says what would become of a charge and changes
+//! nothing; `take` charges, whether it fits or not, saturating at what the limit can hold;
+//! `give_back` refunds, never above full. Everything else is made of these.
+//!
+//! When a clock jumps: a stored time that this limit cannot have written by `now` counts as now.
+//! So nobody is locked out for longer than their window, and one jump admits at most one more limit.
+
+pub mod arrival;
+pub mod concurrency;
+pub mod fixed_window;
+pub mod leaky_bucket;
+pub mod sliding_log;
+pub mod sliding_window;
+pub mod sub_windows;
+pub mod token_bucket;
+
+use crate::{Limit, Micros, Verdict};
+
+/// Which algorithm, with its own fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// One counter per window, aligned to the epoch or a calendar.
+    FixedWindow,
+    /// Two counters: the current window, and the previous one weighed by how much of it is still
+    /// within the last window's length.
+    SlidingWindow,
+    /// The window as a ring of smaller fixed ones.
+    SubWindows {
+        /// How many.
+        buckets: u32,
+    },
+    /// A stamp per request: exact.
+    SlidingLog,
+    /// Tokens that refill steadily up to `burst`; GCRA is the same function.
+    TokenBucket {
+        /// The most that may pass at once.
+        burst: u64,
+    },
+    /// A bucket that drains steadily and holds `burst`.
+    LeakyBucket {
+        /// How much the bucket holds.
+        burst: u64,
+        /// Whether what does not fit the rate is denied or may be held.
+        mode: LeakyMode,
+    },
+    /// Holders at once, each with a time-out.
+    Concurrency,
+}
+
+/// What a leaky bucket does with a charge that has to wait for the bucket to drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LeakyMode {
+    /// Lets it pass while there is room in the bucket, denies it otherwise.
+    Meter,
+    /// Says how long to hold it, so that what comes out is evenly spaced.
+    Queue,
+}
+
+impl Algorithm {
+    /// The name rule files use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FixedWindow => "fixed_window",
+            Self::SlidingWindow => "sliding_window",
+            Self::SubWindows { .. } => "sub_windows",
+            Self::SlidingLog => "sliding_log",
+            Self::TokenBucket { .. } => "token_bucket",
+            Self::LeakyBucket { .. } => "leaky_bucket",
+            Self::Concurrency => "concurrency",
+        }
+    }
+}
+
+/// What a limit remembers of one key. [`Limit::fresh`] makes the one that remembers nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Of `fixed_window`.
+    FixedWindow(fixed_window::State),
+    /// Of `sliding_window`.
+    SlidingWindow(sliding_window::State),
+    /// Of `sub_windows`.
+    SubWindows(sub_windows::State),
+    /// Of `sliding_log`.
+    SlidingLog(sliding_log::State),
+    /// Of `token_bucket` and `leaky_bucket`.
+    Arrival(arrival::State),
+    /// Of `concurrency`.
+    Concurrency(concurrency::State),
+}
+
+impl Limit {
+    /// The state of a key that was never charged.
+    #[inline]
+    pub fn fresh(&self) -> State {
+        match self.algorithm() {
+            Algorithm::FixedWindow => State::FixedWindow(fixed_window::State::default()),
+            Algorithm::SlidingWindow => State::SlidingWindow(sliding_window::State::default()),
+            Algorithm::SubWindows { buckets } => State::SubWindows(sub_windows::State::new(buckets)),
+            Algorithm::SlidingLog => State::SlidingLog(sliding_log::State::default()),
+            Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. } => {
+                State::Arrival(arrival::State::default())
+            }
+            Algorithm::Concurrency => State::Concurrency(concurrency::State::default()),
+        }
+    }
+
+    /// What would become of a charge of `cost`. Where `hold` is false, a queue's wait is a denial.
+    ///
+    /// A cost of 0 peeks: it is allowed unless the limit is already overdrawn. A state of another
+    /// algorithm counts as fresh.
+    #[inline]
+    pub fn assess(&self, state: &State, cost: u64, now: Micros, hold: bool) -> Verdict {
+        match (self.algorithm(), state) {
+            (Algorithm::FixedWindow, State::FixedWindow(state)) => {
+                fixed_window::assess(self, state, cost, now)
+            }
+            (Algorithm::SlidingWindow, State::SlidingWindow(state)) => {
+                sliding_window::assess(self, state, cost, now)
+            }
+            (Algorithm::SubWindows { .. }, State::SubWindows(state)) => {
+                sub_windows::assess(self, state, cost, now)
+            }
+            (Algorithm::SlidingLog, State::SlidingLog(state)) => sliding_log::assess(self, state, cost, now),
+            (Algorithm::TokenBucket { .. }, State::Arrival(state)) => {
+                token_bucket::assess(self, state, cost, now)
+            }
+            (Algorithm::LeakyBucket { .. }, State::Arrival(state)) => {
+                leaky_bucket::assess(self, state, cost, now, hold)
+            }
+            (Algorithm::Concurrency, State::Concurrency(state)) => {
+                concurrency::assess(self, state, cost, now)
+            }
+            _ => self.assess(&self.fresh(), cost, now, hold),
+        }
+    }
+
+    /// Charges `cost` whether it fits or not, saturating at what the limit can hold.
+    ///
+    /// Concurrency is not charged but acquired: see [`concurrency::acquire`].
+    #[inline]
+    pub fn take(&self, state: &mut State, cost: u64, now: Micros) {
+        match (self.algorithm(), &mut *state) {
+            (Algorithm::FixedWindow, State::FixedWindow(state)) => {
+                fixed_window::take(self, state, cost, now);
+            }
+            (Algorithm::SlidingWindow, State::SlidingWindow(state)) => {
+                sliding_window::take(self, state, cost, now);
+            }
+            (Algorithm::SubWindows { .. }, State::SubWindows(state)) => {
+                sub_windows::take(self, state, cost, now);
+            }
+            (Algorithm::SlidingLog, State::SlidingLog(state)) => {
+                sliding_log::take(self, state, cost, now);
+            }
+            (Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. }, State::Arrival(state)) => {
+                arrival::take(self, state, cost, now);
+            }
+            (Algorithm::Concurrency, State::Concurrency(_)) => {}
+            _ => {
+                *state = self.fresh();
+                self.take(state, cost, now);
+            }
+        }
+    }
+
+    /// Gives `cost` back, never above full. What was charged last is given back first.
+    #[inline]
+    pub fn give_back(&self, state: &mut State, cost: u64, now: Micros) {
+        match (self.algorithm(), state) {
+            (Algorithm::FixedWindow, State::FixedWindow(state)) => {
+                fixed_window::give_back(self, state, cost, now);
+            }
+            (Algorithm::SlidingWindow, State::SlidingWindow(state)) => {
+                sliding_window::give_back(self, state, cost, now);
+            }
+            (Algorithm::SubWindows { .. }, State::SubWindows(state)) => {
+                sub_windows::give_back(self, state, cost, now);
+            }
+            (Algorithm::SlidingLog, State::SlidingLog(state)) => {
+                sliding_log::give_back(self, state, cost, now);
+            }
+            (Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. }, State::Arrival(state)) => {
+                arrival::give_back(self, state, cost, now);
+            }
+            // A slot is given back by its lease; a state of another algorithm holds nothing of ours.
+            _ => {}
+        }
+    }
+
+    /// Assesses a charge and, if it fits, takes it.
+    pub fn charge(&self, state: &mut State, cost: u64, now: Micros) -> Verdict {
+        let verdict = self.assess(state, cost, now, false);
+        if verdict.allowed() && cost > 0 {
+            self.take(state, cost, now);
+        }
+        verdict
+    }
+}

@@ -1,0 +1,123 @@
+//! A stamp per request: exact over any window.
+//!
+//! Promises: in any time shorter than `period`, wherever it begins, at most `requests` pass.
+
+use std::collections::VecDeque;
+
+use crate::{Limit, Micros, NEVER_US, Outcome, Verdict};
+
+/// The charges that still count, oldest first, one stamp per moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// The charges.
+    pub stamps: VecDeque<Stamp>,
+    /// The sum of their costs.
+    pub total: u64,
+}
+
+/// One charge, or several of the same microsecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// When.
+    pub at: Micros,
+    /// How much.
+    pub cost: u64,
+}
+
+impl State {
+    /// When nothing of this state counts any more.
+    pub fn expires(&self, limit: &Limit) -> Micros {
+        self.stamps.back().map_or(Micros(0), |newest| newest.at.plus(limit.period_us()))
+    }
+
+    /// The stamps that count: not yet a period old, and not ahead of now, which only a clock that
+    /// stepped back leaves behind.
+    fn live(&self, limit: &Limit, now: Micros) -> impl DoubleEndedIterator<Item = &Stamp> {
+        let period_us = limit.period_us();
+        self.stamps.iter().filter(move |stamp| stamp.at <= now && now.since(stamp.at) < period_us)
+    }
+
+    /// What counts now. Only the ends can be out of date, so this looks no further in.
+    fn used(&self, limit: &Limit, now: Micros) -> u64 {
+        let old = self.stamps.iter().take_while(|stamp| now.since(stamp.at) >= limit.period_us());
+        let ahead = self.stamps.iter().rev().take_while(|stamp| stamp.at > now);
+        self.total - old.chain(ahead).map(|stamp| stamp.cost).sum::<u64>()
+    }
+
+    fn prune(&mut self, limit: &Limit, now: Micros) {
+        while self.stamps.front().is_some_and(|stamp| now.since(stamp.at) >= limit.period_us()) {
+            self.drop_oldest();
+        }
+        while self.stamps.back().is_some_and(|stamp| stamp.at > now) {
+            self.total -= self.stamps.pop_back().map_or(0, |stamp| stamp.cost);
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        self.total -= self.stamps.pop_front().map_or(0, |stamp| stamp.cost);
+    }
+}
+
+/// What would become of a charge.
+pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
+    let requests = limit.requests();
+    let used = state.used(limit, now);
+    let after = used.saturating_add(cost);
+    let leaves_us = |stamp: &Stamp| limit.period_us() - now.since(stamp.at);
+    let newest_leaves_us = || state.live(limit, now).next_back().map_or(0, leaves_us);
+    if after <= requests {
+        let reset_after_us = if cost == 0 { newest_leaves_us() } else { limit.period_us() };
+        return Verdict { outcome: Outcome::Allowed, remaining: requests - after, reset_after_us };
+    }
+    let retry_after_us = if cost > requests {
+        NEVER_US
+    } else {
+        let mut needed = after - requests;
+        let frees = state.live(limit, now).find(|stamp| {
+            needed = needed.saturating_sub(stamp.cost);
+            needed == 0
+        });
+        frees.map_or(0, leaves_us)
+    };
+    let remaining = requests.saturating_sub(used);
+    let reset_after_us = newest_leaves_us();
+    Verdict { outcome: Outcome::Denied { retry_after_us }, remaining, reset_after_us }
+}
+
+/// Charges, whether it fits or not; of more than `requests` the newest are kept.
+pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
+    state.prune(limit, now);
+    let cost = cost.min(limit.requests());
+    if cost == 0 {
+        return;
+    }
+    match state.stamps.back_mut() {
+        Some(newest) if newest.at == now => newest.cost += cost,
+        _ => state.stamps.push_back(Stamp { at: now, cost }),
+    }
+    state.total += cost;
+    while let Some(over @ 1..) = state.total.checked_sub(limit.requests()) {
+        match state.stamps.front_mut() {
+            Some(oldest) if oldest.cost > over => {
+                oldest.cost -= over;
+                state.total -= over;
+            }
+            _ => state.drop_oldest(),
+        }
+    }
+}
+
+/// Refunds the newest charges first.
+pub fn give_back(limit: &Limit, state: &mut State, mut cost: u64, now: Micros) {
+    state.prune(limit, now);
+    while let Some(newest) = state.stamps.back_mut() {
+        let given = cost.min(newest.cost);
+        newest.cost -= given;
+        state.total -= given;
+        cost -= given;
+        if newest.cost > 0 {
+            break;
+        }
+        state.stamps.pop_back();
+    }
+}

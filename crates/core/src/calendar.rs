@@ -1,0 +1,142 @@
+//! Calendar windows: a day, week, month or year as people in a time zone count them.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan, Zoned, civil::Weekday};
+
+use crate::{Micros, Span};
+
+/// The calendar units a window can have. Shorter ones are the same in every time zone, give or take
+/// the few with half-hour offsets, and are epoch-aligned windows instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CalendarUnit {
+    /// Midnight to midnight: 23 or 25 hours when the clocks change.
+    Day,
+    /// Monday to Monday.
+    Week,
+    /// First to first.
+    Month,
+    /// New Year to New Year.
+    Year,
+}
+
+/// A calendar unit in a time zone. The time zone database is compiled in, so that every node
+/// answers alike and nothing is read from disk.
+pub struct Calendar {
+    unit: CalendarUnit,
+    zone: TimeZone,
+    zone_name: String,
+    /// The span last answered: start and length in seconds, 32 bits each. Finding a span costs
+    /// microseconds, and the answer holds for a day or longer. Both halves live in one atomic, so
+    /// no reader can see the start of one span with the length of another.
+    memo: AtomicU64,
+}
+
+const US_PER_SECOND: u64 = 1_000_000;
+
+impl Calendar {
+    /// A calendar window in the zone of that IANA name, such as `Europe/Berlin`; `None` if there is
+    /// no such zone.
+    pub fn new(unit: CalendarUnit, zone_name: &str) -> Option<Self> {
+        let zone = TimeZone::get(zone_name).ok()?;
+        Some(Self { unit, zone, zone_name: zone_name.to_owned(), memo: AtomicU64::new(0) })
+    }
+
+    /// The unit.
+    pub fn unit(&self) -> CalendarUnit {
+        self.unit
+    }
+
+    /// The IANA name of the time zone.
+    pub fn zone_name(&self) -> &str {
+        &self.zone_name
+    }
+
+    /// The window that contains `now`.
+    pub fn span(&self, now: Micros) -> Span {
+        let memo = self.memo.load(Ordering::Relaxed);
+        let start = Micros((memo >> 32) * US_PER_SECOND);
+        let span = Span { start, end: start.plus((memo & 0xffff_ffff) * US_PER_SECOND) };
+        if span.contains(now) {
+            return span;
+        }
+        let span = self.compute(now);
+        let start_s = span.start.0 / US_PER_SECOND;
+        let length_s = span.length_us() / US_PER_SECOND;
+        if let (Ok(start_s), Ok(length_s)) = (u32::try_from(start_s), u32::try_from(length_s)) {
+            self.memo.store(u64::from(start_s) << 32 | u64::from(length_s), Ordering::Relaxed);
+        }
+        span
+    }
+
+    fn compute(&self, now: Micros) -> Span {
+        let now_us = i64::try_from(now.0).unwrap_or(i64::MAX);
+        let latest = Timestamp::MAX - (366 * 24).hours();
+        let at = Timestamp::from_microsecond(now_us).unwrap_or(latest).min(latest);
+        // `latest` is a year before the end of jiff's time, so neither side can fall off it.
+        let span = self.bounds(&at.to_zoned(self.zone.clone()));
+        let (start, end) = span.unwrap_or((at, latest));
+        Span { start: micros_of(start), end: micros_of(end).max(now.plus(1)) }
+    }
+
+    fn bounds(&self, at: &Zoned) -> Result<(Timestamp, Timestamp), jiff::Error> {
+        let today = at.date();
+        let (first, next) = match self.unit {
+            CalendarUnit::Day => (today, today.tomorrow()?),
+            CalendarUnit::Week => {
+                let since_monday = today.weekday().since(Weekday::Monday);
+                let monday = today.checked_sub(i64::from(since_monday).days())?;
+                (monday, monday.checked_add(1.week())?)
+            }
+            CalendarUnit::Month => (today.first_of_month(), today.last_of_month().tomorrow()?),
+            CalendarUnit::Year => (today.first_of_year(), today.last_of_year().tomorrow()?),
+        };
+        // Where midnight does not exist, the day begins at the first moment that does.
+        let start = first.to_zoned(self.zone.clone())?.start_of_day()?;
+        let end = next.to_zoned(self.zone.clone())?.start_of_day()?;
+        Ok((start.timestamp(), end.timestamp()))
+    }
+}
+
+/// Windows that reach back before the epoch begin at the epoch.
+fn micros_of(at: Timestamp) -> Micros {
+    Micros(u64::try_from(at.as_microsecond()).unwrap_or(0))
+}
+
+impl Clone for Calendar {
+    fn clone(&self) -> Self {
+        Self {
+            unit: self.unit,
+            zone: self.zone.clone(),
+            zone_name: self.zone_name.clone(),
+            memo: AtomicU64::new(self.memo.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+impl PartialEq for Calendar {
+    fn eq(&self, other: &Self) -> bool {
+        self.unit == other.unit && self.zone_name == other.zone_name
+    }
+}
+
+impl Eq for Calendar {}
+
+impl fmt::Debug for Calendar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Calendar({:?}, {})", self.unit, self.zone_name)
+    }
+}
+
+impl fmt::Display for CalendarUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Year => "year",
+        })
+    }
+}

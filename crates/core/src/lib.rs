@@ -1,0 +1,47 @@
+//! The pure heart of Tidegate.
+//!
+//! Everything here is a function of its arguments: no I/O, no async, no clock reads, no floats.
+//! Time comes in as [`Micros`]; what a limit remembers of a key is a [`State`]; the answer is a
+//! [`Verdict`].
+//!
+//! ```
+//! use tidegate_core::{Algorithm, Limit, Micros, Outcome, Window};
+//!
+//! let limit = Limit::new(Algorithm::TokenBucket { burst: 2 }, 1, Window::seconds(10))?;
+//! let mut state = limit.fresh();
+//! let now = Micros(1_000_000);
+//! assert!(limit.charge(&mut state, 1, now).allowed());
+//! assert!(limit.charge(&mut state, 1, now).allowed());
+//! let denied = limit.charge(&mut state, 1, now);
+//! assert_eq!(denied.outcome, Outcome::Denied { retry_after_us: 10_000_000 });
+//! # Ok::<(), tidegate_core::LimitError>(())
+//! ```
+//!
+//! # Layout
+//!
+//! - [`micros`]: a point in time
+//! - [`clock`]: where time comes from, and the clock tests move by hand
+//! - [`window`], [`calendar`]: how long a limit's numbers hold, and where windows begin and end
+//! - [`limit`]: the numbers and the algorithm, valid by construction
+//! - [`key`]: the identity of one counter
+//! - [`verdict`]: the outcome of one charge
+//! - [`algorithm`]: one folder per algorithm, each with the vectors other implementations share
+
+pub mod algorithm;
+pub mod calendar;
+pub mod clock;
+pub mod key;
+pub mod limit;
+pub mod micros;
+pub mod verdict;
+mod wide;
+pub mod window;
+
+pub use algorithm::{Algorithm, LeakyMode, State};
+pub use calendar::{Calendar, CalendarUnit};
+pub use clock::{Clock, VirtualClock};
+pub use key::{Key, KeySeed};
+pub use limit::{Limit, LimitError, MAX_COUNT};
+pub use micros::Micros;
+pub use verdict::{NEVER_US, Outcome, Verdict};
+pub use window::{Span, Window};
