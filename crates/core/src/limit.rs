@@ -2,15 +2,15 @@
 
 use thiserror::Error;
 
-use crate::algorithm::{Algorithm, LeakyMode};
+use crate::algorithm::{Algorithm, LeakyMode, arrival};
 use crate::wide::{div_ceil, mul};
 use crate::window::Window;
 
 /// Counts, costs and bursts go up to 2^53, the range in which every language's numbers are exact.
 pub const MAX_COUNT: u64 = 1 << 53;
 
-/// The longest window, and the longest time a full burst may take to drain: 50 years.
-pub const MAX_PERIOD_US: u64 = 50 * 365 * 86_400 * 1_000_000;
+/// The longest window, and the longest time a full burst may take to drain: 10 years.
+pub const MAX_PERIOD_US: u64 = 10 * 365 * 86_400 * 1_000_000;
 
 /// `sub_windows` keeps one counter per bucket and key.
 pub const MAX_BUCKETS: u32 = 10_000;
@@ -26,6 +26,9 @@ pub struct Limit {
     window: Window,
     period_us: u64,
     burst: u64,
+    burst_trace: u16,
+    /// `burst x period_us` where that fits 64 bits, as it nearly always does; else 0.
+    small_capacity: u64,
 }
 
 /// Why numbers do not make a limit. Each message says what is allowed.
@@ -46,14 +49,14 @@ pub enum LimitError {
         field: &'static str,
     },
     /// The window is too long.
-    #[error("the window must be at most 50 years, got {found_us} microseconds")]
+    #[error("the window must be at most 10 years, got {found_us} microseconds")]
     WindowTooLong {
         /// Its length.
         found_us: u64,
     },
     /// A full burst would take too long to drain.
     #[error(
-        "a burst of {burst} at {requests} per window takes over 50 years to drain; lower burst or raise requests"
+        "a burst of {burst} at {requests} per window takes over 10 years to drain; lower burst or raise requests"
     )]
     BurstTooLarge {
         /// The burst.
@@ -122,7 +125,9 @@ impl Limit {
                 check_burst(burst, requests, period_us)?
             }
         };
-        Ok(Self { algorithm, requests, window, period_us, burst })
+        let burst_trace = arrival::trace(burst);
+        let small_capacity = burst.checked_mul(period_us).unwrap_or(0);
+        Ok(Self { algorithm, requests, window, period_us, burst, burst_trace, small_capacity })
     }
 
     /// A token bucket whose burst is its `requests`.
@@ -169,6 +174,18 @@ impl Limit {
     #[inline]
     pub fn burst(&self) -> u64 {
         self.burst
+    }
+
+    /// Ten bits of the burst, by which a bucket's state tells that the burst has changed.
+    #[inline]
+    pub(crate) fn burst_trace(&self) -> u16 {
+        self.burst_trace
+    }
+
+    /// What the bucket holds in units x microseconds, if that fits 64 bits; else 0.
+    #[inline]
+    pub(crate) fn small_capacity(&self) -> u64 {
+        self.small_capacity
     }
 
     /// Whether a request may be held in a queue.

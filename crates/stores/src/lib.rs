@@ -1,1 +1,38 @@
-//! placeholder
+//! Where counters live.
+//!
+//! A store promises one thing: it settles the charges of one request, all or nothing. The
+//! [`memory`] store does so in one process, on many threads.
+//!
+//! # Layout
+//!
+//! - [`charge`]: what is handed to a store, and the rule that folds verdicts into all or nothing
+//! - [`memory`]: the embedded store
+//! - [`system_clock`]: wall time that never runs backwards
+//! - `sync`: the locks, exchangeable for those of a model checker
+
+pub mod charge;
+pub mod memory;
+mod sync;
+pub mod system_clock;
+
+use std::future::Future;
+
+pub use charge::{Charge, Force, Intent, Verdicts, blocked};
+pub use memory::{MemoryStore, MemoryStoreConfig};
+pub use system_clock::SystemClock;
+
+/// Where counter state lives.
+pub trait Store: Send + Sync + 'static {
+    /// Takes every charge or none; one verdict per charge, in order. With [`Intent::Look`] it takes
+    /// none and answers what would happen.
+    fn settle(&self, charges: &[Charge<'_>], intent: Intent) -> impl Future<Output = Verdicts> + Send;
+
+    /// Gives each charge's cost back to its limit, never above full.
+    fn give_back(&self, charges: &[Charge<'_>]) -> impl Future<Output = ()> + Send;
+
+    /// Starts the time-out of a held slot anew; false if it has returned already.
+    fn renew(&self, slot: &Charge<'_>) -> impl Future<Output = bool> + Send;
+
+    /// Returns a held slot; false if it has returned already.
+    fn release(&self, slot: &Charge<'_>) -> impl Future<Output = bool> + Send;
+}

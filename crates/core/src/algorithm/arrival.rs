@@ -22,10 +22,9 @@ pub struct State {
     pub burst_trace: u16,
 }
 
-/// Eleven bits of a burst.
-#[inline]
-fn trace(burst: u64) -> u16 {
-    ((burst ^ (burst >> 11) ^ (burst >> 22) ^ (burst >> 33)) & 0x7ff) as u16
+/// Ten bits of a burst.
+pub(crate) fn trace(burst: u64) -> u16 {
+    ((burst ^ (burst >> 10) ^ (burst >> 20) ^ (burst >> 30) ^ (burst >> 40)) & 0x3ff) as u16
 }
 
 impl State {
@@ -41,7 +40,7 @@ impl State {
         let capacity = capacity(limit);
         if debt <= capacity {
             debt
-        } else if self.scale == limit.requests() && self.burst_trace == trace(limit.burst()) {
+        } else if self.scale == limit.requests() && self.burst_trace == limit.burst_trace() {
             0
         } else {
             capacity
@@ -49,13 +48,13 @@ impl State {
     }
 
     #[inline]
-    fn with_debt(limit: &Limit, debt: u128, now: Micros) -> Self {
+    pub(super) fn with_debt(limit: &Limit, debt: u128, now: Micros) -> Self {
         let scale = limit.requests();
         if scale == 0 {
             return Self::default();
         }
         let (us, part) = div_rem(debt, scale);
-        Self { at: now.plus(us as u64), part, scale, burst_trace: trace(limit.burst()) }
+        Self { at: now.plus(us as u64), part, scale, burst_trace: limit.burst_trace() }
     }
 }
 

@@ -90,6 +90,20 @@ pub enum State {
     Concurrency(concurrency::State),
 }
 
+impl State {
+    /// When nothing of this state counts any more under the limit that wrote it.
+    pub fn expires(&self, limit: &Limit) -> Micros {
+        match self {
+            Self::FixedWindow(state) => state.end,
+            Self::SlidingWindow(state) => state.start.plus(2 * limit.period_us()),
+            Self::SubWindows(state) => state.expires(limit),
+            Self::SlidingLog(state) => state.expires(limit),
+            Self::Arrival(state) => state.at.plus(1),
+            Self::Concurrency(state) => state.expires(),
+        }
+    }
+}
+
 impl Limit {
     /// The state of a key that was never charged.
     #[inline]

@@ -25,17 +25,24 @@ impl State {
 /// What would become of a charge.
 #[inline]
 pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
+    charge(limit, *state, cost, now).1
+}
+
+/// Takes a charge if it fits; if not, the state stays as it was.
+#[inline]
+pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Verdict) {
     let requests = limit.requests();
     let end = limit.window().span(now).end;
     let count = state.count_in(end);
     let reset_after_us = end.since(now);
     let after = count.saturating_add(cost);
     if after <= requests {
-        return Verdict { outcome: Outcome::Allowed, remaining: requests - after, reset_after_us };
+        let verdict = Verdict { outcome: Outcome::Allowed, remaining: requests - after, reset_after_us };
+        return (State { end, count: after }, verdict);
     }
     let retry_after_us = if cost > requests { NEVER_US } else { reset_after_us };
     let remaining = requests.saturating_sub(count);
-    Verdict { outcome: Outcome::Denied { retry_after_us }, remaining, reset_after_us }
+    (state, Verdict { outcome: Outcome::Denied { retry_after_us }, remaining, reset_after_us })
 }
 
 /// Charges, whether it fits or not.

@@ -5,7 +5,7 @@
 //! `period / requests` apart, and denies only what does not fit into the bucket. Whoever cannot
 //! hold a request (`hold` is false) is denied with that wait, and nothing is taken.
 
-use super::arrival::{State, capacity};
+use super::arrival::{self, State, capacity};
 use super::token_bucket;
 use crate::wide::{clamp, div_ceil, div_floor, mul};
 use crate::{Limit, Micros, NEVER_US, Outcome, Verdict};
@@ -13,9 +13,24 @@ use crate::{Limit, Micros, NEVER_US, Outcome, Verdict};
 /// What would become of a charge.
 #[inline]
 pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros, hold: bool) -> Verdict {
+    charge(limit, *state, cost, now, hold).1
+}
+
+/// Takes a charge if it fits; if not, the state stays as it was.
+#[inline]
+pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros, hold: bool) -> (State, Verdict) {
     if !limit.queues() {
-        return token_bucket::assess(limit, state, cost, now);
+        return token_bucket::charge(limit, state, cost, now);
     }
+    let verdict = assess_queue(limit, &state, cost, now, hold);
+    let mut taken = state;
+    if verdict.allowed() {
+        arrival::take(limit, &mut taken, cost, now);
+    }
+    (taken, verdict)
+}
+
+fn assess_queue(limit: &Limit, state: &State, cost: u64, now: Micros, hold: bool) -> Verdict {
     let requests = limit.requests();
     if requests == 0 {
         return token_bucket::never_refills(cost);

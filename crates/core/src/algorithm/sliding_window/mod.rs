@@ -4,7 +4,7 @@
 //! the previous window that lies within one window's length before now. It is exact if the previous
 //! window's requests were spread evenly.
 //!
-//! Sums are in units x microseconds, so nothing rounds; 2^53 units over 50 years need 104 bits.
+//! Sums are in units x microseconds, so nothing rounds; 2^53 units over 10 years need 102 bits.
 
 use crate::wide::{clamp, div_floor, mul};
 use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
@@ -39,6 +39,12 @@ impl State {
 /// What would become of a charge.
 #[inline]
 pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
+    charge(limit, *state, cost, now).1
+}
+
+/// Takes a charge if it fits; if not, the state stays as it was.
+#[inline]
+pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Verdict) {
     let (requests, period_us) = (limit.requests(), limit.period_us());
     let seen = state.at(now, period_us);
     let left_us = period_us - now.since(seen.start);
@@ -47,13 +53,14 @@ pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
     let after = used + mul(cost, period_us);
     if after <= budget {
         let remaining = clamp(div_floor(budget - after, period_us));
-        let reset_after_us = reset_after_us(seen.current + cost, seen.previous, left_us, period_us);
-        return Verdict { outcome: Outcome::Allowed, remaining, reset_after_us };
+        let taken = State { current: seen.current + cost, ..seen };
+        let reset_after_us = reset_after_us(taken.current, taken.previous, left_us, period_us);
+        return (taken, Verdict { outcome: Outcome::Allowed, remaining, reset_after_us });
     }
     let retry_after_us = retry_after_us(&seen, requests, cost, left_us, period_us);
     let remaining = clamp(div_floor(budget.saturating_sub(used), period_us));
     let reset_after_us = reset_after_us(seen.current, seen.previous, left_us, period_us);
-    Verdict { outcome: Outcome::Denied { retry_after_us }, remaining, reset_after_us }
+    (state, Verdict { outcome: Outcome::Denied { retry_after_us }, remaining, reset_after_us })
 }
 
 #[inline]

@@ -1,0 +1,69 @@
+//! What is handed to a store.
+
+use smallvec::SmallVec;
+use tidegate_core::{Key, Limit, Verdict};
+
+/// One verdict per charge, in order. Most requests have few limits.
+pub type Verdicts = SmallVec<[Verdict; 4]>;
+
+/// A key, its limit, and what to take of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge<'a> {
+    /// Whose counter.
+    pub key: Key,
+    /// The numbers it is held against.
+    pub limit: &'a Limit,
+    /// Units to take; 0 peeks.
+    pub cost: u64,
+    /// What a denial of this charge means for the request.
+    pub force: Force,
+    /// Whether the caller can hold the request for as long as a queue says.
+    pub hold: bool,
+    /// Whether the charge is taken even if the request is denied.
+    pub count_denied: bool,
+    /// For concurrency limits: who holds the slot.
+    pub lease: u64,
+}
+
+/// What a denied charge does to its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Force {
+    /// It denies the request.
+    Enforced,
+    /// Nothing: it is evaluated and counted only.
+    Shadow,
+    /// It denies the request if every other quota charge is denied too.
+    Quota,
+}
+
+/// Whether to charge or only to say what would happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// Charge.
+    Take,
+    /// Change nothing.
+    Look,
+}
+
+impl<'a> Charge<'a> {
+    /// An enforced charge that cannot wait.
+    pub fn new(key: Key, limit: &'a Limit, cost: u64) -> Self {
+        let force = Force::Enforced;
+        Self { key, limit, cost, force, hold: false, count_denied: false, lease: 0 }
+    }
+}
+
+/// Whether the request these verdicts belong to is denied: some enforced charge is, or all of the
+/// quota charges are.
+#[inline]
+pub fn blocked(charges: &[Charge<'_>], verdicts: &[Verdict]) -> bool {
+    let mut quota_denied = None;
+    for (charge, verdict) in charges.iter().zip(verdicts) {
+        match charge.force {
+            Force::Enforced if !verdict.allowed() => return true,
+            Force::Quota => quota_denied = Some(quota_denied.unwrap_or(true) && !verdict.allowed()),
+            Force::Enforced | Force::Shadow => {}
+        }
+    }
+    quota_denied == Some(true)
+}

@@ -1,0 +1,169 @@
+//! One key's counter in four words.
+//!
+//! | word | bits |
+//! | --- | --- |
+//! | 0 | mark: 64 bits of the key; 0 is an empty cell |
+//! | 1 | home: 12 bits of the key; 52 bits: when the counter expires, in microseconds |
+//! | 2 | 2 bits kind; 8 bits fill; 54 bits `a` |
+//! | 3 | 10 bits trace; 54 bits `b` |
+//!
+//! Two cells fill a cache line, and a decision touches one of them. Algorithms whose state is small
+//! live in `a`, `b` and the expiry; the others keep it in their page, and `b` is its index there.
+
+use tidegate_core::algorithm::{arrival, fixed_window, sliding_window};
+use tidegate_core::{Key, Micros};
+
+/// See the module's table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cell(pub(super) [u64; 4]);
+
+/// Whose cell it is: 76 bits of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CellKey {
+    pub(super) mark: u64,
+    pub(super) home: u16,
+}
+
+pub(super) const HOME_BITS: u32 = 12;
+const EXPIRES_BITS: u32 = 64 - HOME_BITS;
+const EXPIRES_MASK: u64 = (1 << EXPIRES_BITS) - 1;
+const VALUE_BITS: u32 = 54;
+const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
+const FILL_SHIFT: u32 = VALUE_BITS;
+const KIND_SHIFT: u32 = 62;
+
+/// How to read a cell without knowing its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `a`: count.
+    FixedWindow = 0,
+    /// `a`: current, `b`: previous.
+    SlidingWindow = 1,
+    /// `a`: part, `b`: scale, trace.
+    Arrival = 2,
+    /// `b`: index of the state in the page.
+    Large = 3,
+}
+
+impl CellKey {
+    #[inline]
+    pub(super) fn of(key: Key) -> Self {
+        // Mark 0 means empty; that key moves in with key 1, one in 2^64.
+        Self { mark: key.mark.max(1), home: (key.home >> EXPIRES_BITS) as u16 }
+    }
+}
+
+impl Cell {
+    pub(super) const EMPTY: Self = Self([0; 4]);
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0[0] == 0
+    }
+
+    #[inline]
+    pub(super) fn is_of(&self, key: CellKey) -> bool {
+        self.0[0] == key.mark && (self.0[1] >> EXPIRES_BITS) as u16 == key.home
+    }
+
+    #[inline]
+    pub(super) fn mark(&self) -> u64 {
+        self.0[0]
+    }
+
+    pub(super) fn key(&self) -> CellKey {
+        CellKey { mark: self.0[0], home: (self.0[1] >> EXPIRES_BITS) as u16 }
+    }
+
+    #[inline]
+    pub(super) fn expires(&self) -> Micros {
+        Micros(self.0[1] & EXPIRES_MASK)
+    }
+
+    /// Whether nothing of the counter counts any more. A bucket drains within its last microsecond.
+    #[inline]
+    pub(super) fn expired(&self, now: Micros) -> bool {
+        self.expires() < now
+    }
+
+    #[inline]
+    pub(super) fn kind(&self) -> Kind {
+        match self.0[2] >> KIND_SHIFT {
+            0 => Kind::FixedWindow,
+            1 => Kind::SlidingWindow,
+            2 => Kind::Arrival,
+            _ => Kind::Large,
+        }
+    }
+
+    /// How full the limit was when last charged, from 0 to 255.
+    pub(super) fn fill(&self) -> u8 {
+        (self.0[2] >> FILL_SHIFT) as u8
+    }
+
+    #[inline]
+    pub(super) fn a(&self) -> u64 {
+        self.0[2] & VALUE_MASK
+    }
+
+    #[inline]
+    pub(super) fn b(&self) -> u64 {
+        self.0[3] & VALUE_MASK
+    }
+
+    #[inline]
+    pub(super) fn trace(&self) -> u16 {
+        (self.0[3] >> VALUE_BITS) as u16
+    }
+
+    #[inline]
+    pub(super) fn new(key: CellKey, kind: Kind, fill: u8, expires: Micros, values: (u64, u64, u16)) -> Self {
+        let (a, b, trace) = values;
+        debug_assert!(a <= VALUE_MASK && b <= VALUE_MASK && u64::from(trace) < 1 << (64 - VALUE_BITS));
+        Self([
+            key.mark,
+            u64::from(key.home) << EXPIRES_BITS | expires.0.min(EXPIRES_MASK),
+            (kind as u64) << KIND_SHIFT | u64::from(fill) << FILL_SHIFT | a,
+            u64::from(trace) << VALUE_BITS | b,
+        ])
+    }
+
+    /// The state of a token or leaky bucket: it expires when it has drained.
+    #[inline]
+    pub(super) fn arrival(&self) -> arrival::State {
+        arrival::State { at: self.expires(), part: self.a(), scale: self.b(), burst_trace: self.trace() }
+    }
+
+    #[inline]
+    pub(super) fn of_arrival(key: CellKey, fill: u8, state: &arrival::State) -> Self {
+        Self::new(key, Kind::Arrival, fill, state.at, (state.part, state.scale, state.burst_trace))
+    }
+
+    #[inline]
+    pub(super) fn fixed_window(&self) -> fixed_window::State {
+        fixed_window::State { end: self.expires(), count: self.a() }
+    }
+
+    #[inline]
+    pub(super) fn of_fixed_window(key: CellKey, fill: u8, state: &fixed_window::State) -> Self {
+        Self::new(key, Kind::FixedWindow, fill, state.end, (state.count, 0, 0))
+    }
+
+    /// The state of a sliding window: it expires with the window after the current one.
+    #[inline]
+    pub(super) fn sliding_window(&self, period_us: u64) -> sliding_window::State {
+        let start = self.expires().minus(2 * period_us);
+        sliding_window::State { start, current: self.a(), previous: self.b() }
+    }
+
+    #[inline]
+    pub(super) fn of_sliding_window(
+        key: CellKey,
+        fill: u8,
+        state: &sliding_window::State,
+        period_us: u64,
+    ) -> Self {
+        let expires = state.start.plus(2 * period_us);
+        Self::new(key, Kind::SlidingWindow, fill, expires, (state.current, state.previous, 0))
+    }
+}

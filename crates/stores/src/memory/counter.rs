@@ -1,0 +1,323 @@
+//! Reading a counter from its cell, charging it, and writing it back.
+
+use tidegate_core::algorithm::{
+    arrival, concurrency, fixed_window, leaky_bucket, sliding_window, token_bucket,
+};
+use tidegate_core::{Algorithm, Limit, Micros, State, Verdict};
+
+use super::cell::{Cell, CellKey, Kind};
+use super::shard::{Place, Shard};
+use crate::charge::Charge;
+
+/// A state that fits its cell.
+trait CellState: Copy + Default {
+    fn read(cell: &Cell, limit: &Limit) -> Self;
+    fn write(&self, key: CellKey, fill: u8, limit: &Limit) -> Cell;
+    fn charge(self, charge: &Charge<'_>, now: Micros) -> (Self, Verdict);
+    fn take(&mut self, limit: &Limit, cost: u64, now: Micros);
+    fn give_back(&mut self, limit: &Limit, cost: u64, now: Micros);
+}
+
+impl CellState for arrival::State {
+    #[inline]
+    fn read(cell: &Cell, _: &Limit) -> Self {
+        cell.arrival()
+    }
+    #[inline]
+    fn write(&self, key: CellKey, fill: u8, _: &Limit) -> Cell {
+        Cell::of_arrival(key, fill, self)
+    }
+    #[inline]
+    fn charge(self, charge: &Charge<'_>, now: Micros) -> (Self, Verdict) {
+        let Charge { limit, cost, hold, .. } = *charge;
+        match limit.algorithm() {
+            Algorithm::LeakyBucket { .. } => leaky_bucket::charge(limit, self, cost, now, hold),
+            _ => token_bucket::charge(limit, self, cost, now),
+        }
+    }
+    fn take(&mut self, limit: &Limit, cost: u64, now: Micros) {
+        arrival::take(limit, self, cost, now);
+    }
+    fn give_back(&mut self, limit: &Limit, cost: u64, now: Micros) {
+        arrival::give_back(limit, self, cost, now);
+    }
+}
+
+impl CellState for fixed_window::State {
+    #[inline]
+    fn read(cell: &Cell, _: &Limit) -> Self {
+        cell.fixed_window()
+    }
+    #[inline]
+    fn write(&self, key: CellKey, fill: u8, _: &Limit) -> Cell {
+        Cell::of_fixed_window(key, fill, self)
+    }
+    #[inline]
+    fn charge(self, charge: &Charge<'_>, now: Micros) -> (Self, Verdict) {
+        fixed_window::charge(charge.limit, self, charge.cost, now)
+    }
+    fn take(&mut self, limit: &Limit, cost: u64, now: Micros) {
+        fixed_window::take(limit, self, cost, now);
+    }
+    fn give_back(&mut self, limit: &Limit, cost: u64, now: Micros) {
+        fixed_window::give_back(limit, self, cost, now);
+    }
+}
+
+impl CellState for sliding_window::State {
+    #[inline]
+    fn read(cell: &Cell, limit: &Limit) -> Self {
+        cell.sliding_window(limit.period_us())
+    }
+    #[inline]
+    fn write(&self, key: CellKey, fill: u8, limit: &Limit) -> Cell {
+        Cell::of_sliding_window(key, fill, self, limit.period_us())
+    }
+    #[inline]
+    fn charge(self, charge: &Charge<'_>, now: Micros) -> (Self, Verdict) {
+        sliding_window::charge(charge.limit, self, charge.cost, now)
+    }
+    fn take(&mut self, limit: &Limit, cost: u64, now: Micros) {
+        sliding_window::take(limit, self, cost, now);
+    }
+    fn give_back(&mut self, limit: &Limit, cost: u64, now: Micros) {
+        sliding_window::give_back(limit, self, cost, now);
+    }
+}
+
+#[inline]
+fn kind_of(limit: &Limit) -> Kind {
+    match limit.algorithm() {
+        Algorithm::FixedWindow => Kind::FixedWindow,
+        Algorithm::SlidingWindow => Kind::SlidingWindow,
+        Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. } => Kind::Arrival,
+        Algorithm::SubWindows { .. } | Algorithm::SlidingLog | Algorithm::Concurrency => Kind::Large,
+    }
+}
+
+/// Settles a single charge in its place.
+#[inline]
+pub(super) fn settle(
+    shard: &mut Shard,
+    key: CellKey,
+    charge: &Charge<'_>,
+    take: bool,
+    now: Micros,
+) -> Verdict {
+    match kind_of(charge.limit) {
+        Kind::Arrival => settle_cell::<arrival::State>(shard, key, charge, take, now),
+        Kind::SlidingWindow => settle_cell::<sliding_window::State>(shard, key, charge, take, now),
+        Kind::FixedWindow => settle_cell::<fixed_window::State>(shard, key, charge, take, now),
+        Kind::Large => settle_new(shard, key, charge, take, now),
+    }
+}
+
+/// The common case: the key has a cell, and the charge fits.
+#[inline]
+fn settle_cell<S: CellState>(
+    shard: &mut Shard,
+    key: CellKey,
+    charge: &Charge<'_>,
+    take: bool,
+    now: Micros,
+) -> Verdict {
+    if let Some(cell) = shard.cell_mut(key) {
+        let (next, verdict) = S::read(cell, charge.limit).charge(charge, now);
+        if verdict.allowed() {
+            if take {
+                *cell = next.write(key, fill(charge.limit, verdict.remaining), charge.limit);
+            }
+            return verdict;
+        }
+    }
+    settle_new(shard, key, charge, take, now)
+}
+
+/// Any case.
+#[cold]
+fn settle_new(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, take: bool, now: Micros) -> Verdict {
+    let assessed = assess(shard, key, charge, now);
+    let verdict = assessed.verdict;
+    if !take || !(verdict.allowed() || charge.count_denied) {
+        return verdict;
+    }
+    self::take(shard, key, charge, &assessed, now);
+    if verdict.allowed() { verdict } else { as_it_stands(shard, key, charge, verdict, now) }
+}
+
+/// The verdict of a charge that was not settled as assessed, with what is left as it stands now.
+pub(super) fn as_it_stands(
+    shard: &Shard,
+    key: CellKey,
+    charge: &Charge<'_>,
+    verdict: Verdict,
+    now: Micros,
+) -> Verdict {
+    let peek = Charge { cost: 0, count_denied: false, ..*charge };
+    let stands = assess(shard, key, &peek, now).verdict;
+    Verdict { outcome: verdict.outcome, ..stands }
+}
+
+/// A charge that has been looked at under the lock, and not been taken yet.
+pub(super) struct Assessed {
+    pub(super) verdict: Verdict,
+    place: Place,
+    /// What the cell will be if the charge is taken; large states change in their place.
+    taken: Cell,
+}
+
+/// Looks at a charge, and works out what taking it would leave behind.
+#[inline]
+pub(super) fn assess(shard: &Shard, key: CellKey, charge: &Charge<'_>, now: Micros) -> Assessed {
+    match kind_of(charge.limit) {
+        Kind::Arrival => assess_cell::<arrival::State>(shard, key, charge, now),
+        Kind::SlidingWindow => assess_cell::<sliding_window::State>(shard, key, charge, now),
+        Kind::FixedWindow => assess_cell::<fixed_window::State>(shard, key, charge, now),
+        Kind::Large => {
+            let place = shard.find(key);
+            let limit = charge.limit;
+            let verdict = match large(shard, place) {
+                Some(state) => limit.assess(state, charge.cost, now, charge.hold),
+                None => limit.assess(&limit.fresh(), charge.cost, now, charge.hold),
+            };
+            Assessed { verdict, place, taken: Cell::EMPTY }
+        }
+    }
+}
+
+#[inline]
+fn assess_cell<S: CellState>(shard: &Shard, key: CellKey, charge: &Charge<'_>, now: Micros) -> Assessed {
+    let limit = charge.limit;
+    let place = shard.find(key);
+    let state = match place.slot {
+        Some(slot) => S::read(shard.page(place.page).cell(slot), limit),
+        None => S::default(),
+    };
+    let (mut next, verdict) = state.charge(charge, now);
+    let mut fill = fill(limit, verdict.remaining);
+    if !verdict.allowed() && charge.count_denied {
+        next.take(limit, charge.cost, now);
+        fill = u8::MAX;
+    }
+    Assessed { verdict, place, taken: next.write(key, fill, limit) }
+}
+
+fn large(shard: &Shard, place: Place) -> Option<&State> {
+    let page = shard.page(place.page);
+    page.large(page.cell(place.slot?))
+}
+
+/// Takes an assessed charge. Nothing may have been inserted into the shard in between.
+#[inline]
+pub(super) fn take(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, assessed: &Assessed, now: Micros) {
+    let Assessed { place, taken, verdict } = assessed;
+    match place.slot {
+        _ if kind_of(charge.limit) == Kind::Large => {
+            let Charge { limit, cost, lease, .. } = *charge;
+            change_large(
+                shard,
+                *place,
+                key,
+                limit,
+                fill(limit, verdict.remaining),
+                now,
+                |state| match state {
+                    State::Concurrency(leases) => {
+                        concurrency::acquire(limit, leases, lease, cost, now);
+                    }
+                    state => limit.take(state, cost, now),
+                },
+            );
+        }
+        Some(slot) => shard.page_mut(place.page).set(slot, *taken),
+        None => shard.insert(key, now, *taken),
+    }
+}
+
+/// Gives a charge's cost back to its counter, if there is one.
+pub(super) fn give_back(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, now: Micros) {
+    let Charge { limit, cost, .. } = *charge;
+    let place = shard.find(key);
+    let Some(slot) = place.slot else { return };
+    let cell = *shard.page(place.page).cell(slot);
+    let given = match cell.kind() {
+        Kind::Arrival => give_back_cell::<arrival::State>(&cell, limit, cost, now),
+        Kind::SlidingWindow => give_back_cell::<sliding_window::State>(&cell, limit, cost, now),
+        Kind::FixedWindow => give_back_cell::<fixed_window::State>(&cell, limit, cost, now),
+        Kind::Large => {
+            return change_large(shard, place, key, limit, cell.fill(), now, |state| {
+                limit.give_back(state, cost, now);
+            });
+        }
+    };
+    shard.page_mut(place.page).set(slot, given);
+}
+
+fn give_back_cell<S: CellState>(cell: &Cell, limit: &Limit, cost: u64, now: Micros) -> Cell {
+    let mut state = S::read(cell, limit);
+    state.give_back(limit, cost, now);
+    state.write(cell.key(), cell.fill(), limit)
+}
+
+/// Changes the leases of a key, if there are any.
+pub(super) fn change_leases(
+    shard: &mut Shard,
+    key: CellKey,
+    slot: &Charge<'_>,
+    now: Micros,
+    change: impl FnOnce(&mut concurrency::State) -> bool,
+) -> bool {
+    let place = shard.find(key);
+    let Some(State::Concurrency(_)) = large(shard, place) else { return false };
+    let mut changed = false;
+    change_large(shard, place, key, slot.limit, 0, now, |state| {
+        if let State::Concurrency(leases) = state {
+            changed = change(leases);
+        }
+    });
+    changed
+}
+
+fn change_large(
+    shard: &mut Shard,
+    place: Place,
+    key: CellKey,
+    limit: &Limit,
+    fill: u8,
+    now: Micros,
+    change: impl FnOnce(&mut State),
+) {
+    let page = shard.page_mut(place.page);
+    let state = place.slot.and_then(|slot| page.large_mut(slot));
+    if let (Some(slot), Some(state)) = (place.slot, state) {
+        change(state);
+        let expires = state.expires(limit);
+        let index = page.cell(slot).b();
+        page.set(slot, Cell::new(key, Kind::Large, fill, expires, (0, index, 0)));
+    } else {
+        let mut state = limit.fresh();
+        change(&mut state);
+        shard.insert_large(key, now, fill, state.expires(limit), state);
+    }
+}
+
+/// A counter's state, for charges that build on one another.
+pub(super) fn state(shard: &Shard, key: CellKey, limit: &Limit) -> State {
+    let place = shard.find(key);
+    let cell = place.slot.map(|slot| *shard.page(place.page).cell(slot));
+    match cell.map(|cell| (cell.kind(), cell)) {
+        Some((Kind::FixedWindow, cell)) => State::FixedWindow(cell.fixed_window()),
+        Some((Kind::SlidingWindow, cell)) => State::SlidingWindow(cell.sliding_window(limit.period_us())),
+        Some((Kind::Arrival, cell)) => State::Arrival(cell.arrival()),
+        Some((Kind::Large, _)) | None => large(shard, place).cloned().unwrap_or_else(|| limit.fresh()),
+    }
+}
+
+/// How full a limit is, as the leading 8 bits of what is used: at least 128 when nothing remains.
+#[inline]
+fn fill(limit: &Limit, remaining: u64) -> u8 {
+    let capacity = limit.burst().max(1);
+    let used = capacity.saturating_sub(remaining);
+    let bits = u64::BITS - capacity.leading_zeros();
+    (if bits > 8 { used >> (bits - 8) } else { used << (8 - bits) }) as u8
+}

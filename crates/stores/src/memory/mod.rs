@@ -1,0 +1,181 @@
+//! The embedded store: one process, many threads.
+//!
+//! Keys are spread over shards by one half of their fingerprint, each shard under its own lock.
+//! Within a shard, cells of 32 bytes lie in small pages; see [`page`] for why.
+//!
+//! - [`cell`]: one key's counter in four words
+//! - [`page`]: a table of at most 256 cells, the unit of bounded work
+//! - [`shard`]: pages under one lock
+//! - [`counter`]: charging a cell
+//! - [`settle`]: charges, all or nothing
+//! - [`snapshot`]: to disk and back
+
+mod cell;
+mod counter;
+mod page;
+mod settle;
+mod shard;
+mod snapshot;
+
+use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+use tidegate_core::{Clock, KeySeed, Micros};
+
+use self::cell::{CellKey, HOME_BITS};
+use self::page::PAGE_CELLS;
+use self::shard::Shard;
+pub use self::snapshot::{SnapshotError, SnapshotSummary};
+use crate::charge::{Charge, Intent, Verdicts};
+use crate::sync::Mutex;
+use crate::{Store, SystemClock};
+
+/// The most cells any step touches while it holds a lock, however many keys there are.
+pub const STEP_CELLS: usize = 4 * PAGE_CELLS;
+
+const MAX_SHARDS: usize = 256;
+
+/// How a memory store is set up.
+#[derive(Clone)]
+pub struct MemoryStoreConfig {
+    /// The most keys held at once. At the bound a new key displaces the one that is cheapest to
+    /// forget among its neighbours: an expired one, else the least used.
+    pub max_keys: usize,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// The secret of the key fingerprints; the same seed must build the keys that are charged.
+    pub seed: KeySeed,
+}
+
+impl MemoryStoreConfig {
+    /// Ten million keys, system time, and a seed drawn at random.
+    pub fn new() -> Self {
+        Self { max_keys: 10_000_000, clock: Arc::new(SystemClock::new()), seed: random_seed() }
+    }
+}
+
+impl Default for MemoryStoreConfig {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The standard library seeds its hash maps from the system's entropy; this draws from there.
+fn random_seed() -> KeySeed {
+    use std::hash::{BuildHasher, RandomState};
+    KeySeed(RandomState::new().hash_one("tidegate"))
+}
+
+/// Counters in memory. Share it by reference or in an [`Arc`].
+pub struct MemoryStore {
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    clock: Arc<dyn Clock>,
+    seed: KeySeed,
+    /// One snapshot at a time.
+    snapshotting: Mutex<()>,
+}
+
+/// What a store holds and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// Keys held, expired ones included until they are swept.
+    pub keys: usize,
+    /// Live keys displaced because the store was full.
+    pub evicted: u64,
+    /// The most cells touched in one step; never above [`STEP_CELLS`].
+    pub longest_step: usize,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new(config: MemoryStoreConfig) -> Self {
+        let max_keys = config.max_keys.max(1);
+        // A shard has room for a page at least, so that a full one has a neighbourhood to choose from.
+        let wanted = (max_keys / PAGE_CELLS).clamp(1, MAX_SHARDS);
+        let count = 1_usize << wanted.ilog2();
+        let shards = (0..count).map(|number| {
+            let share = max_keys / count + usize::from(number < max_keys % count);
+            CachePadded::new(Mutex::new(Shard::new(share)))
+        });
+        let (clock, seed) = (config.clock, config.seed);
+        Self { shards: shards.collect(), clock, seed, snapshotting: Mutex::new(()) }
+    }
+
+    /// The seed that keys must be built with.
+    pub fn seed(&self) -> KeySeed {
+        self.seed
+    }
+
+    /// The time by this store's clock.
+    #[inline]
+    pub fn now(&self) -> Micros {
+        self.clock.now()
+    }
+
+    #[inline]
+    fn shard_number(&self, key: CellKey) -> usize {
+        // The count is a power of two, at most 2^HOME_BITS.
+        (usize::from(key.home) * self.shards.len()) >> HOME_BITS
+    }
+
+    #[inline]
+    fn shard(&self, key: CellKey) -> &Mutex<Shard> {
+        &self.shards[self.shard_number(key)]
+    }
+
+    /// What the store holds and has done.
+    pub fn stats(&self) -> MemoryStats {
+        let mut stats = MemoryStats::default();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            stats.keys += shard.len();
+            stats.evicted += shard.evicted;
+            stats.longest_step = stats.longest_step.max(shard.longest_step);
+        }
+        stats
+    }
+
+    /// Drops expired keys in the next page of every shard, holding one lock at a time for one page.
+    /// Answers whether any shard has pages left in its round.
+    pub fn sweep_step(&self) -> bool {
+        let mut more = false;
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let now = self.now();
+            more |= shard.sweep_step(now);
+        }
+        more
+    }
+
+    /// Drops every expired key, page by page.
+    pub fn sweep(&self) {
+        for shard in &self.shards {
+            shard.lock().swept_to = 0;
+            while {
+                let mut shard = shard.lock();
+                let now = self.now();
+                shard.sweep_step(now)
+            } {}
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    async fn settle(&self, charges: &[Charge<'_>], intent: Intent) -> Verdicts {
+        let mut verdicts = Verdicts::new();
+        self.settle_now(charges, intent, &mut verdicts);
+        verdicts
+    }
+
+    async fn give_back(&self, charges: &[Charge<'_>]) {
+        self.give_back_now(charges);
+    }
+
+    async fn renew(&self, slot: &Charge<'_>) -> bool {
+        self.renew_now(slot)
+    }
+
+    async fn release(&self, slot: &Charge<'_>) -> bool {
+        self.release_now(slot)
+    }
+}

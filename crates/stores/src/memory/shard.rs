@@ -1,0 +1,218 @@
+//! A shard: pages under one lock, found through a directory (extendible hashing).
+//!
+//! The directory is indexed by the leading bits of a cell's mark, so each page covers a contiguous
+//! range of marks, and a walk over the ranges meets every cell that stays, whatever splits and
+//! merges happen between its steps.
+
+use tidegate_core::{Micros, State};
+
+use super::cell::{Cell, CellKey};
+use super::page::{PAGE_CELLS, Page};
+
+pub(super) struct Shard {
+    /// Page numbers by the leading `depth` bits of the mark.
+    directory: Vec<u32>,
+    depth: u8,
+    pages: Vec<Page>,
+    /// Numbers of pages that were merged away.
+    vacant: Vec<u32>,
+    len: usize,
+    max_len: usize,
+    pub(super) evicted: u64,
+    /// The most cells touched while the lock was held, apart from the charges themselves.
+    pub(super) longest_step: usize,
+    /// The mark at which the next sweep goes on.
+    pub(super) swept_to: u64,
+}
+
+/// A cell's place in the shard.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) page: u32,
+    pub(super) slot: Option<usize>,
+}
+
+impl Shard {
+    pub(super) fn new(max_len: usize) -> Self {
+        Self {
+            directory: vec![0],
+            depth: 0,
+            pages: vec![Page::new(0)],
+            vacant: Vec::new(),
+            len: 0,
+            max_len,
+            evicted: 0,
+            longest_step: 0,
+            swept_to: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the next new key displaces another.
+    pub(super) fn is_full(&self) -> bool {
+        self.len >= self.max_len
+    }
+
+    #[inline]
+    fn index(&self, mark: u64) -> usize {
+        // Shifting by 64 is not defined, so depth 0 shifts twice.
+        (mark >> 1 >> (63 - u32::from(self.depth))) as usize
+    }
+
+    #[inline]
+    pub(super) fn find(&self, key: CellKey) -> Place {
+        let page = self.directory[self.index(key.mark)];
+        Place { page, slot: self.pages[page as usize].find(key) }
+    }
+
+    /// The cell of a key, if it has one.
+    #[inline]
+    pub(super) fn cell_mut(&mut self, key: CellKey) -> Option<&mut Cell> {
+        let page = self.directory[self.index(key.mark)];
+        self.pages[page as usize].cell_mut(key)
+    }
+
+    #[inline]
+    pub(super) fn page(&self, page: u32) -> &Page {
+        &self.pages[page as usize]
+    }
+
+    #[inline]
+    pub(super) fn page_mut(&mut self, page: u32) -> &mut Page {
+        &mut self.pages[page as usize]
+    }
+
+    /// Makes room for one more cell of `key` and answers its page.
+    ///
+    /// At the bound it forgets the lightest cell of that page. A flood of new keys thus displaces
+    /// its own: the cell just added is lighter than any that is in use, and is the next to go.
+    pub(super) fn make_room(&mut self, key: CellKey, now: Micros) -> u32 {
+        let mut touched = 0;
+        if self.is_full() {
+            touched += self.forget_one(self.directory[self.index(key.mark)], now);
+        }
+        let mut page = self.directory[self.index(key.mark)];
+        if self.page(page).is_full() {
+            touched += PAGE_CELLS;
+            self.len -= self.page_mut(page).expire(now);
+        }
+        while self.page(page).is_full() {
+            touched += PAGE_CELLS;
+            self.split(page, self.index(key.mark));
+            page = self.directory[self.index(key.mark)];
+        }
+        if self.page(page).must_grow() {
+            touched += self.page(page).len();
+        }
+        self.longest_step = self.longest_step.max(touched);
+        self.len += 1;
+        page
+    }
+
+    fn forget_one(&mut self, nearest: u32, now: Micros) -> usize {
+        // The page at hand is all but never empty while the shard is full; if it is, take the next.
+        let count = self.pages.len() as u32;
+        let pages = (0..count).map(|step| (nearest + step) % count);
+        for number in pages {
+            let page = self.page_mut(number);
+            if let Some(slot) = page.lightest(now) {
+                let touched = page.len();
+                let live = !page.cell(slot).expired(now);
+                page.remove(slot);
+                self.len -= 1;
+                self.evicted += u64::from(live);
+                return touched;
+            }
+        }
+        0
+    }
+
+    fn split(&mut self, number: u32, index: usize) {
+        if self.page(number).depth == self.depth {
+            self.directory = self.directory.iter().flat_map(|page| [*page, *page]).collect();
+            self.depth += 1;
+            return self.split(number, index * 2);
+        }
+        let (zeros, ones) = std::mem::take(self.page_mut(number)).split();
+        let span = 1_usize << (self.depth - zeros.depth);
+        let first = index & !(2 * span - 1);
+        *self.page_mut(number) = zeros;
+        let sibling = self.add_page(ones);
+        self.directory[first + span..first + 2 * span].fill(sibling);
+    }
+
+    fn add_page(&mut self, page: Page) -> u32 {
+        if let Some(number) = self.vacant.pop() {
+            *self.page_mut(number) = page;
+            return number;
+        }
+        self.pages.push(page);
+        (self.pages.len() - 1) as u32
+    }
+
+    /// Adds a small cell that is not there yet.
+    #[inline]
+    pub(super) fn insert(&mut self, key: CellKey, now: Micros, cell: Cell) {
+        let page = self.make_room(key, now);
+        self.page_mut(page).insert(cell);
+    }
+
+    /// Adds a large state that is not there yet.
+    pub(super) fn insert_large(
+        &mut self,
+        key: CellKey,
+        now: Micros,
+        fill: u8,
+        expires: Micros,
+        state: State,
+    ) {
+        let page = self.make_room(key, now);
+        self.page_mut(page).insert_large(key, fill, expires, state);
+    }
+
+    /// The page that covers `mark`, and the last mark it covers.
+    pub(super) fn page_at(&self, mark: u64) -> (&Page, u64) {
+        let page = self.page(self.directory[self.index(mark)]);
+        let rest = u64::MAX.checked_shr(u32::from(page.depth)).unwrap_or(0);
+        (page, mark | rest)
+    }
+
+    /// Drops what has expired in the next page. Answers false at the end of a round.
+    pub(super) fn sweep_step(&mut self, now: Micros) -> bool {
+        let mark = self.swept_to;
+        let number = self.directory[self.index(mark)];
+        self.len -= self.page_mut(number).expire(now);
+        let last = self.page_at(mark).1;
+        self.longest_step = self.longest_step.max(PAGE_CELLS);
+        self.merge(mark);
+        self.swept_to = last.wrapping_add(1);
+        last != u64::MAX
+    }
+
+    /// Merges the page of `mark` with its sibling if both together fill less than half a page.
+    fn merge(&mut self, mark: u64) {
+        let index = self.index(mark);
+        let number = self.directory[index];
+        let depth = self.page(number).depth;
+        if depth == 0 {
+            return;
+        }
+        let span = 1_usize << (self.depth - depth);
+        let first = index & !(2 * span - 1);
+        let (zeros, ones) = (self.directory[first], self.directory[first + span]);
+        if zeros == ones || self.page(zeros).depth != self.page(ones).depth {
+            return;
+        }
+        if self.page(zeros).len() + self.page(ones).len() > PAGE_CELLS / 2 {
+            return;
+        }
+        let right = std::mem::take(self.page_mut(ones));
+        let left = std::mem::take(self.page_mut(zeros));
+        *self.page_mut(zeros) = left.merge(right);
+        self.vacant.push(ones);
+        self.directory[first..first + 2 * span].fill(zeros);
+    }
+}

@@ -1,0 +1,28 @@
+//! The locks and atomics that hand-made protocols use, exchangeable for those of a model checker.
+
+#[cfg(not(feature = "shuttle"))]
+mod imp {
+    pub(crate) use parking_lot::{Mutex, MutexGuard};
+    pub(crate) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+}
+
+#[cfg(feature = "shuttle")]
+mod imp {
+    pub(crate) use shuttle::sync::MutexGuard;
+    pub(crate) use shuttle::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+    /// Shuttle's mutex with the interface of `parking_lot`'s.
+    pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(shuttle::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().expect("a model-checked thread panicked while holding the lock")
+        }
+    }
+}
+
+pub(crate) use imp::*;
