@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Zoned, civil::Weekday};
+use jiff::{Timestamp, ToSpan};
 
 use crate::{Micros, Span};
 
@@ -76,27 +77,47 @@ impl Calendar {
         let latest = Timestamp::MAX - (366 * 24).hours();
         let at = Timestamp::from_microsecond(now_us).unwrap_or(latest).min(latest);
         // `latest` is a year before the end of jiff's time, so neither side can fall off it.
-        let span = self.bounds(&at.to_zoned(self.zone.clone()));
-        let (start, end) = span.unwrap_or((at, latest));
+        let (start, end) = self.bounds(at).unwrap_or((at, latest));
         Span { start: micros_of(start), end: micros_of(end).max(now.plus(1)) }
     }
 
-    fn bounds(&self, at: &Zoned) -> Result<(Timestamp, Timestamp), jiff::Error> {
-        let today = at.date();
-        let (first, next) = match self.unit {
-            CalendarUnit::Day => (today, today.tomorrow()?),
+    fn bounds(&self, at: Timestamp) -> Result<(Timestamp, Timestamp), jiff::Error> {
+        let first = self.first_date(at.to_zoned(self.zone.clone()).date())?;
+        let next = self.next_date(first)?;
+        let (start, end) = (self.start_of(first)?, self.start_of(next)?);
+        if at < end {
+            return Ok((start, end));
+        }
+        // The clocks went back across midnight. The new day, once begun, goes on.
+        Ok((end, self.start_of(self.next_date(next)?)?))
+    }
+
+    /// The first date of the unit that `date` is in.
+    fn first_date(&self, date: Date) -> Result<Date, jiff::Error> {
+        Ok(match self.unit {
+            CalendarUnit::Day => date,
             CalendarUnit::Week => {
-                let since_monday = today.weekday().since(Weekday::Monday);
-                let monday = today.checked_sub(i64::from(since_monday).days())?;
-                (monday, monday.checked_add(1.week())?)
+                let since_monday = date.weekday().since(Weekday::Monday);
+                date.checked_sub(i64::from(since_monday).days())?
             }
-            CalendarUnit::Month => (today.first_of_month(), today.last_of_month().tomorrow()?),
-            CalendarUnit::Year => (today.first_of_year(), today.last_of_year().tomorrow()?),
-        };
-        // Where midnight does not exist, the day begins at the first moment that does.
-        let start = first.to_zoned(self.zone.clone())?.start_of_day()?;
-        let end = next.to_zoned(self.zone.clone())?.start_of_day()?;
-        Ok((start.timestamp(), end.timestamp()))
+            CalendarUnit::Month => date.first_of_month(),
+            CalendarUnit::Year => date.first_of_year(),
+        })
+    }
+
+    /// The first date of the unit after the one that begins with `first`.
+    fn next_date(&self, first: Date) -> Result<Date, jiff::Error> {
+        match self.unit {
+            CalendarUnit::Day => first.tomorrow(),
+            CalendarUnit::Week => first.checked_add(1.week()),
+            CalendarUnit::Month => first.last_of_month().tomorrow(),
+            CalendarUnit::Year => first.last_of_year().tomorrow(),
+        }
+    }
+
+    /// Where midnight does not exist, the day begins at the first moment that does.
+    fn start_of(&self, date: Date) -> Result<Timestamp, jiff::Error> {
+        Ok(date.to_zoned(self.zone.clone())?.start_of_day()?.timestamp())
     }
 }
 

@@ -28,7 +28,8 @@ const MARK_FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
 
 impl KeySeed {
     /// The fingerprint of one text.
-    #[inline]
+    // Not inlined: in a loop the compiler would prepare the seed for every length of text beforehand.
+    #[inline(never)]
     pub fn text(self, text: &str) -> Key {
         let hash = xxh3_128_with_seed(text.as_bytes(), self.0);
         Key { home: (hash >> 64) as u64, mark: hash as u64 }

@@ -1,5 +1,7 @@
 //! The numbers and the algorithm of one limit, valid by construction.
 
+use std::fmt;
+
 use thiserror::Error;
 
 use crate::algorithm::{Algorithm, LeakyMode, arrival};
@@ -204,6 +206,24 @@ impl Limit {
         match &self.window {
             Window::Period { us } => format!("{kind}/{us}"),
             Window::Calendar(calendar) => format!("{kind}/{} {}", calendar.unit(), calendar.zone_name()),
+        }
+    }
+}
+
+/// `token_bucket, 100 per minute, burst 20`.
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.algorithm == Algorithm::Concurrency {
+            return write!(f, "concurrency, {} at once, time-out {}", self.requests, self.window);
+        }
+        write!(f, "{}, {} per {}", self.algorithm.name(), self.requests, self.window)?;
+        match self.algorithm {
+            Algorithm::LeakyBucket { burst, mode: LeakyMode::Queue } => write!(f, ", queue of {burst}"),
+            Algorithm::TokenBucket { burst } | Algorithm::LeakyBucket { burst, .. } => {
+                write!(f, ", burst {burst}")
+            }
+            Algorithm::SubWindows { buckets } => write!(f, ", {buckets} buckets"),
+            _ => Ok(()),
         }
     }
 }

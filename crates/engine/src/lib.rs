@@ -1,1 +1,56 @@
-//! placeholder
+//! Rate limits in-process: every algorithm, composed limits and reloadable rules.
+//!
+//! ```
+//! use tidegate::{Domain, Limiter, Request, Rule, per_day, per_minute};
+//!
+//! let limiter = Limiter::builder()
+//!     .domain(
+//!         Domain::new("api")
+//!             .rule(Rule::by("user").limit(per_minute(100).burst(20)).limit(per_day(5_000))),
+//!     )
+//!     .build()?;
+//!
+//! let request = Request::new("api", [("user", "ann")]);
+//! let decision = limiter.check_now(&request);
+//! assert!(decision.allowed());
+//! assert_eq!(decision.remaining(), Some(19));
+//! # Ok::<(), tidegate::BuildError>(())
+//! ```
+//!
+//! Rules may also come from files, in a superset of envoyproxy/ratelimit's format, and are reloaded
+//! when the files change: see [`Builder::rules`].
+//!
+//! # Layout
+//!
+//! - [`limiter`]: what an application holds and asks; [`builder`] sets it up
+//! - [`request`], [`decision`]: what goes in and what comes out
+//! - [`permit`]: slots of concurrency limits; `line`: waiting one's turn
+//! - [`explain`]: why a request is decided as it is
+//! - [`rules`]: which requests get which limits
+//! - `decide`: from matched rules to a decision
+//! - `keeper`: the threads that look after a limiter
+
+pub mod builder;
+mod decide;
+pub mod decision;
+pub mod explain;
+mod keeper;
+pub mod limiter;
+mod line;
+pub mod permit;
+pub mod request;
+pub mod rules;
+
+pub use builder::{BuildError, Builder};
+pub use decision::{Decision, LimitStatus};
+pub use explain::Explanation;
+pub use limiter::Limiter;
+pub use permit::{Acquired, Permit};
+pub use request::Request;
+pub use rules::limit_spec::{
+    AlgorithmName, Defaults, LimitChange, LimitSpec, per, per_day, per_hour, per_minute, per_second,
+};
+pub use rules::listing::{DomainListing, RuleListing};
+pub use rules::model::{Concurrency, Domain, OnStoreError, Rule, StoreErrorStage, TierLimit};
+pub use rules::problem::{Place, Problem, Problems};
+pub use tidegate_core::{Clock, Micros, VirtualClock, Window};

@@ -3,13 +3,13 @@
 #[cfg(not(feature = "shuttle"))]
 mod imp {
     pub(crate) use parking_lot::{Mutex, MutexGuard};
-    pub(crate) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 }
 
 #[cfg(feature = "shuttle")]
 mod imp {
     pub(crate) use shuttle::sync::MutexGuard;
-    pub(crate) use shuttle::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+    pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};
 
     /// Shuttle's mutex with the interface of `parking_lot`'s.
     pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);

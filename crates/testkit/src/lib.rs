@@ -1,1 +1,13 @@
-//! placeholder
+//! For tests only: what the fast code is held against.
+//!
+//! # Layout
+//!
+//! - [`oracle`]: every algorithm once more, slow, exact and written from its meaning
+//! - [`promise`]: what each algorithm promises, checked over a history by brute force
+//! - [`schedule`]: random limits, and random schedules of charges, refunds and clock steps
+//! - [`vector`]: the golden vectors that all implementations share
+
+pub mod oracle;
+pub mod promise;
+pub mod schedule;
+pub mod vector;

@@ -18,13 +18,22 @@ pub struct State {
     /// The fraction's denominator: `requests` when this was written. With it the units owed are
     /// known even after the limit has changed.
     pub scale: u64,
-    /// A trace of `burst` when this was written; see [`State::debt`].
+    /// About the `burst` when this was written: its first binary digits.
     pub burst_trace: u16,
 }
 
-/// Ten bits of a burst.
+/// A burst in ten bits: its first five binary digits, rounded up, and how many follow.
 pub(crate) fn trace(burst: u64) -> u16 {
-    ((burst ^ (burst >> 10) ^ (burst >> 20) ^ (burst >> 30) ^ (burst >> 40)) & 0x3ff) as u16
+    let follow = (u64::BITS - burst.leading_zeros()).saturating_sub(5);
+    (16 * u64::from(follow) + burst.div_ceil(1 << follow)) as u16
+}
+
+/// The largest burst with that trace.
+fn largest_burst(trace: u16) -> u64 {
+    match u64::from(trace) {
+        burst @ 0..32 => burst,
+        trace => (16 + trace % 16) << (trace / 16 - 1),
+    }
 }
 
 impl State {
@@ -32,29 +41,45 @@ impl State {
     ///
     /// More than that is found for one of two reasons. The limit was lowered: the bucket counts as
     /// full. Or the clock stepped back, which nobody should pay for: the bucket counts as empty.
-    /// They are told apart by the numbers the state was written under.
+    /// It was the clock if not even the bucket this was written for could hold so much.
     #[inline]
     pub fn debt(&self, limit: &Limit, now: Micros) -> u128 {
-        let Some(ahead_us) = self.at.0.checked_sub(now.0) else { return 0 };
-        let debt = mul(ahead_us, self.scale) + u128::from(self.part);
-        let capacity = capacity(limit);
+        let (debt, capacity) = (self.owed(now), capacity(limit));
         if debt <= capacity {
             debt
-        } else if self.scale == limit.requests() && self.burst_trace == limit.burst_trace() {
+        } else if debt > mul(largest_burst(self.burst_trace), limit.period_us()) {
             0
         } else {
             capacity
         }
     }
 
+    /// What is written down, whether the bucket can hold it or not.
+    #[inline]
+    fn owed(&self, now: Micros) -> u128 {
+        let Some(ahead_us) = self.at.0.checked_sub(now.0) else { return 0 };
+        mul(ahead_us, self.scale) + u128::from(self.part)
+    }
+
+    /// The state that owes `debt` at `now`. Only for limits that drain: not for zero requests.
     #[inline]
     pub(super) fn with_debt(limit: &Limit, debt: u128, now: Micros) -> Self {
         let scale = limit.requests();
-        if scale == 0 {
-            return Self::default();
-        }
         let (us, part) = div_rem(debt, scale);
         Self { at: now.plus(us as u64), part, scale, burst_trace: limit.burst_trace() }
+    }
+
+    /// This state, rewritten if the limit has changed since: what is owed at `now` is owed from now
+    /// on at the new rate, and no more of it than the bucket holds.
+    pub(super) fn carried_on(self, limit: &Limit, now: Micros) -> Self {
+        let same_numbers = self.scale == limit.requests() && self.burst_trace == limit.burst_trace();
+        if limit.requests() == 0 || same_numbers && self.owed(now) <= capacity(limit) {
+            return self;
+        }
+        match self.debt(limit, now) {
+            0 => self,
+            debt => Self::with_debt(limit, debt, now),
+        }
     }
 }
 
@@ -64,16 +89,21 @@ pub(crate) fn capacity(limit: &Limit) -> u128 {
     mul(limit.burst(), limit.period_us())
 }
 
-/// Charges, whether it fits or not; a full bucket stays full.
+/// Charges, whether it fits or not; a full bucket stays full. Zero requests is a ban: the bucket is
+/// left as it is, for the limit that comes after.
 #[inline]
 pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
-    let debt = state.debt(limit, now) + mul(cost, limit.period_us());
-    *state = State::with_debt(limit, debt.min(capacity(limit)), now);
+    if limit.requests() > 0 {
+        let debt = state.debt(limit, now) + mul(cost, limit.period_us());
+        *state = State::with_debt(limit, debt.min(capacity(limit)), now);
+    }
 }
 
 /// Refunds; an empty bucket stays empty.
 #[inline]
 pub fn give_back(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
-    let debt = state.debt(limit, now).saturating_sub(mul(cost, limit.period_us()));
-    *state = State::with_debt(limit, debt, now);
+    if limit.requests() > 0 {
+        let debt = state.debt(limit, now).saturating_sub(mul(cost, limit.period_us()));
+        *state = State::with_debt(limit, debt, now);
+    }
 }

@@ -111,7 +111,12 @@ impl Limit {
         match self.algorithm() {
             Algorithm::FixedWindow => State::FixedWindow(fixed_window::State::default()),
             Algorithm::SlidingWindow => State::SlidingWindow(sliding_window::State::default()),
-            Algorithm::SubWindows { buckets } => State::SubWindows(sub_windows::State::new(buckets)),
+            Algorithm::SubWindows { buckets } => {
+                // Buckets shorter than a microsecond would tell nothing apart, and their numbers
+                // would not fit 64 bits.
+                let buckets = u64::from(buckets).min(self.period_us()) as u32;
+                State::SubWindows(sub_windows::State::new(buckets))
+            }
             Algorithm::SlidingLog => State::SlidingLog(sliding_log::State::default()),
             Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. } => {
                 State::Arrival(arrival::State::default())
@@ -203,11 +208,24 @@ impl Limit {
         }
     }
 
+    /// Carries a counter on after the limit's numbers have changed: what a bucket owes at `now` it
+    /// owes from now on at the new rate. Charges do this first, even those that are denied; until
+    /// then a bucket drains at the rate it was last written under. Counts need none of it.
+    pub fn carry_on(&self, state: &mut State, now: Micros) {
+        let drains =
+            matches!(self.algorithm(), Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. });
+        if let (true, State::Arrival(state)) = (drains, state) {
+            *state = state.carried_on(self, now);
+        }
+    }
+
     /// Assesses a charge and, if it fits, takes it.
     pub fn charge(&self, state: &mut State, cost: u64, now: Micros) -> Verdict {
         let verdict = self.assess(state, cost, now, false);
         if verdict.allowed() && cost > 0 {
             self.take(state, cost, now);
+        } else if cost > 0 {
+            self.carry_on(state, now);
         }
         verdict
     }

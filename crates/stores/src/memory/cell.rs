@@ -101,6 +101,12 @@ impl Cell {
         (self.0[2] >> FILL_SHIFT) as u8
     }
 
+    /// What is lost if the cell is forgotten: expired ones weigh least, then the emptiest, then the
+    /// first to expire.
+    pub(super) fn weight(&self, now: Micros) -> (bool, u8, Micros) {
+        (!self.expired(now), self.fill(), self.expires())
+    }
+
     #[inline]
     pub(super) fn a(&self) -> u64 {
         self.0[2] & VALUE_MASK

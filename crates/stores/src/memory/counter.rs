@@ -11,6 +11,7 @@ use crate::charge::Charge;
 
 /// A state that fits its cell.
 trait CellState: Copy + Default {
+    const KIND: Kind;
     fn read(cell: &Cell, limit: &Limit) -> Self;
     fn write(&self, key: CellKey, fill: u8, limit: &Limit) -> Cell;
     fn charge(self, charge: &Charge<'_>, now: Micros) -> (Self, Verdict);
@@ -19,6 +20,7 @@ trait CellState: Copy + Default {
 }
 
 impl CellState for arrival::State {
+    const KIND: Kind = Kind::Arrival;
     #[inline]
     fn read(cell: &Cell, _: &Limit) -> Self {
         cell.arrival()
@@ -44,6 +46,7 @@ impl CellState for arrival::State {
 }
 
 impl CellState for fixed_window::State {
+    const KIND: Kind = Kind::FixedWindow;
     #[inline]
     fn read(cell: &Cell, _: &Limit) -> Self {
         cell.fixed_window()
@@ -65,6 +68,7 @@ impl CellState for fixed_window::State {
 }
 
 impl CellState for sliding_window::State {
+    const KIND: Kind = Kind::SlidingWindow;
     #[inline]
     fn read(cell: &Cell, limit: &Limit) -> Self {
         cell.sliding_window(limit.period_us())
@@ -121,7 +125,9 @@ fn settle_cell<S: CellState>(
     take: bool,
     now: Micros,
 ) -> Verdict {
-    if let Some(cell) = shard.cell_mut(key) {
+    if let Some(cell) = shard.cell_mut(key)
+        && cell.kind() == S::KIND
+    {
         let (next, verdict) = S::read(cell, charge.limit).charge(charge, now);
         if verdict.allowed() {
             if take {
@@ -138,21 +144,33 @@ fn settle_cell<S: CellState>(
 fn settle_new(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, take: bool, now: Micros) -> Verdict {
     let assessed = assess(shard, key, charge, now);
     let verdict = assessed.verdict;
-    if !take || !(verdict.allowed() || charge.count_denied) {
+    if !take {
+        return verdict;
+    }
+    if !verdict.allowed() && !charge.count_denied {
+        carry_on(shard, charge, &assessed);
         return verdict;
     }
     self::take(shard, key, charge, &assessed, now);
-    if verdict.allowed() { verdict } else { as_it_stands(shard, key, charge, verdict, now) }
+    if verdict.allowed() { verdict } else { as_it_stands(shard, key, charge, verdict, true, now) }
 }
 
-/// The verdict of a charge that was not settled as assessed, with what is left as it stands now.
+/// The verdict of a charge that was not settled as assessed, with what is left as it stands now. A
+/// denial that was charged all the same has put off its own retry.
 pub(super) fn as_it_stands(
     shard: &Shard,
     key: CellKey,
     charge: &Charge<'_>,
     verdict: Verdict,
+    taken: bool,
     now: Micros,
 ) -> Verdict {
+    if taken && !verdict.allowed() {
+        let again = assess(shard, key, charge, now).verdict;
+        if !again.allowed() {
+            return again;
+        }
+    }
     let peek = Charge { cost: 0, count_denied: false, ..*charge };
     let stands = assess(shard, key, &peek, now).verdict;
     Verdict { outcome: verdict.outcome, ..stands }
@@ -189,9 +207,10 @@ pub(super) fn assess(shard: &Shard, key: CellKey, charge: &Charge<'_>, now: Micr
 fn assess_cell<S: CellState>(shard: &Shard, key: CellKey, charge: &Charge<'_>, now: Micros) -> Assessed {
     let limit = charge.limit;
     let place = shard.find(key);
-    let state = match place.slot {
-        Some(slot) => S::read(shard.page(place.page).cell(slot), limit),
-        None => S::default(),
+    let cell = place.slot.map(|slot| shard.page(place.page).cell(slot));
+    let state = match cell {
+        Some(cell) if cell.kind() == S::KIND => S::read(cell, limit),
+        _ => S::default(),
     };
     let (mut next, verdict) = state.charge(charge, now);
     let mut fill = fill(limit, verdict.remaining);
@@ -207,30 +226,57 @@ fn large(shard: &Shard, place: Place) -> Option<&State> {
     page.large(page.cell(place.slot?))
 }
 
-/// Takes an assessed charge. Nothing may have been inserted into the shard in between.
+/// Writes what a denied charge leaves behind: a bucket whose limit has changed goes on at the new rate.
+pub(super) fn carry_on(shard: &mut Shard, charge: &Charge<'_>, assessed: &Assessed) {
+    let Assessed { place, taken, .. } = assessed;
+    let page = shard.page_mut(place.page);
+    match place.slot {
+        Some(slot) if kind_of(charge.limit) == Kind::Arrival && page.cell(slot).kind() == Kind::Arrival => {
+            page.set(slot, *taken);
+        }
+        _ => {}
+    }
+}
+
+/// Takes an assessed charge. Nothing may have been inserted into the shard in between; answers whether
+/// this has.
 #[inline]
-pub(super) fn take(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, assessed: &Assessed, now: Micros) {
+pub(super) fn take(
+    shard: &mut Shard,
+    key: CellKey,
+    charge: &Charge<'_>,
+    assessed: &Assessed,
+    now: Micros,
+) -> bool {
     let Assessed { place, taken, verdict } = assessed;
     match place.slot {
         _ if kind_of(charge.limit) == Kind::Large => {
             let Charge { limit, cost, lease, .. } = *charge;
-            change_large(
-                shard,
-                *place,
-                key,
-                limit,
-                fill(limit, verdict.remaining),
-                now,
-                |state| match state {
-                    State::Concurrency(leases) => {
-                        concurrency::acquire(limit, leases, lease, cost, now);
-                    }
-                    state => limit.take(state, cost, now),
-                },
-            );
+            let fill = fill(limit, verdict.remaining);
+            change_large(shard, *place, key, limit, fill, now, |state| {
+                take_large(state, limit, lease, cost, now);
+            })
         }
-        Some(slot) => shard.page_mut(place.page).set(slot, *taken),
-        None => shard.insert(key, now, *taken),
+        Some(slot) => {
+            shard.page_mut(place.page).set(slot, *taken);
+            false
+        }
+        None => {
+            shard.insert(key, now, *taken);
+            true
+        }
+    }
+}
+
+fn take_large(state: &mut State, limit: &Limit, lease: u64, cost: u64, now: Micros) {
+    if limit.algorithm() != Algorithm::Concurrency {
+        return limit.take(state, cost, now);
+    }
+    if !matches!(state, State::Concurrency(_)) {
+        *state = limit.fresh();
+    }
+    if let State::Concurrency(leases) = state {
+        concurrency::acquire(limit, leases, lease, cost, now);
     }
 }
 
@@ -240,14 +286,18 @@ pub(super) fn give_back(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, no
     let place = shard.find(key);
     let Some(slot) = place.slot else { return };
     let cell = *shard.page(place.page).cell(slot);
+    if cell.kind() != kind_of(limit) {
+        return;
+    }
     let given = match cell.kind() {
         Kind::Arrival => give_back_cell::<arrival::State>(&cell, limit, cost, now),
         Kind::SlidingWindow => give_back_cell::<sliding_window::State>(&cell, limit, cost, now),
         Kind::FixedWindow => give_back_cell::<fixed_window::State>(&cell, limit, cost, now),
         Kind::Large => {
-            return change_large(shard, place, key, limit, cell.fill(), now, |state| {
+            change_large(shard, place, key, limit, cell.fill(), now, |state| {
                 limit.give_back(state, cost, now);
             });
+            return;
         }
     };
     shard.page_mut(place.page).set(slot, given);
@@ -268,9 +318,10 @@ pub(super) fn change_leases(
     change: impl FnOnce(&mut concurrency::State) -> bool,
 ) -> bool {
     let place = shard.find(key);
-    let Some(State::Concurrency(_)) = large(shard, place) else { return false };
+    let (Some(held), Some(State::Concurrency(_))) = (place.slot, large(shard, place)) else { return false };
+    let fill = shard.page(place.page).cell(held).fill();
     let mut changed = false;
-    change_large(shard, place, key, slot.limit, 0, now, |state| {
+    change_large(shard, place, key, slot.limit, fill, now, |state| {
         if let State::Concurrency(leases) = state {
             changed = change(leases);
         }
@@ -278,6 +329,7 @@ pub(super) fn change_leases(
     changed
 }
 
+/// Changes a large state, or a fresh one if there is none yet; answers whether it was added.
 fn change_large(
     shard: &mut Shard,
     place: Place,
@@ -286,7 +338,7 @@ fn change_large(
     fill: u8,
     now: Micros,
     change: impl FnOnce(&mut State),
-) {
+) -> bool {
     let page = shard.page_mut(place.page);
     let state = place.slot.and_then(|slot| page.large_mut(slot));
     if let (Some(slot), Some(state)) = (place.slot, state) {
@@ -294,11 +346,16 @@ fn change_large(
         let expires = state.expires(limit);
         let index = page.cell(slot).b();
         page.set(slot, Cell::new(key, Kind::Large, fill, expires, (0, index, 0)));
-    } else {
-        let mut state = limit.fresh();
-        change(&mut state);
-        shard.insert_large(key, now, fill, state.expires(limit), state);
+        return false;
     }
+    if let Some(slot) = place.slot {
+        // The key was another algorithm's.
+        shard.remove(place.page, slot);
+    }
+    let mut state = limit.fresh();
+    change(&mut state);
+    shard.insert_large(key, now, fill, state.expires(limit), state);
+    true
 }
 
 /// A counter's state, for charges that build on one another.

@@ -144,18 +144,22 @@ impl MemoryStore {
             let now = self.now();
             more |= shard.sweep_step(now);
         }
+        if !more {
+            self.shards.iter().for_each(|shard| shard.lock().swept_to = Some(0));
+        }
         more
     }
 
     /// Drops every expired key, page by page.
     pub fn sweep(&self) {
         for shard in &self.shards {
-            shard.lock().swept_to = 0;
+            shard.lock().swept_to = Some(0);
             while {
                 let mut shard = shard.lock();
                 let now = self.now();
                 shard.sweep_step(now)
             } {}
+            shard.lock().swept_to = Some(0);
         }
     }
 }

@@ -96,9 +96,12 @@ impl Page {
         &self.slots[slot]
     }
 
-    /// Overwrites the cell of a key with a newer one of the same key and kind.
+    /// Overwrites the cell of a key with a newer one of the same key.
     #[inline]
     pub(super) fn set(&mut self, slot: usize, cell: Cell) {
+        if self.slots[slot].kind() == Kind::Large && cell.kind() != Kind::Large {
+            self.remove_large(self.slots[slot]);
+        }
         self.slots[slot] = cell;
     }
 
@@ -108,12 +111,12 @@ impl Page {
 
     /// The state behind a cell of kind [`Kind::Large`].
     pub(super) fn large(&self, cell: &Cell) -> Option<&State> {
-        self.large.as_ref()?.0.get(cell.b() as usize)
+        self.large.as_ref().filter(|_| cell.kind() == Kind::Large)?.0.get(cell.b() as usize)
     }
 
     pub(super) fn large_mut(&mut self, slot: usize) -> Option<&mut State> {
-        let index = self.slots[slot].b() as usize;
-        self.large.as_mut()?.0.get_mut(index)
+        let cell = self.slots[slot];
+        self.large.as_mut().filter(|_| cell.kind() == Kind::Large)?.0.get_mut(cell.b() as usize)
     }
 
     /// Adds a cell whose key is not there. The caller has seen to it that the page is not full.
@@ -185,9 +188,14 @@ impl Page {
         if !self.cells().any(|cell| cell.expired(now)) {
             return 0;
         }
+        self.drop_if(|cell| cell.expired(now))
+    }
+
+    /// Drops some cells; answers how many.
+    pub(super) fn drop_if(&mut self, mut goes: impl FnMut(&Cell) -> bool) -> usize {
         let old = std::mem::replace(self, Self::new(self.depth));
         let before = old.len();
-        old.move_cells(|cell| !cell.expired(now), &mut [self]);
+        old.move_cells(|cell| !goes(cell), &mut [self]);
         before - self.len()
     }
 
@@ -208,7 +216,7 @@ impl Page {
     }
 
     /// Moves the cells to keep into one page, or into two by the bit that comes after `depth`.
-    fn move_cells(mut self, keep: impl Fn(&Cell) -> bool, into: &mut [&mut Self]) {
+    fn move_cells(mut self, mut keep: impl FnMut(&Cell) -> bool, into: &mut [&mut Self]) {
         let next_bit = 63 - u32::from(self.depth.min(63));
         let large = self.large.take().map_or_else(Vec::new, |large| large.0);
         let mut states: Vec<_> = large.into_iter().map(Some).collect();
@@ -225,8 +233,7 @@ impl Page {
 
     /// The cell that is cheapest to forget: expired, else the emptiest, else the first to expire.
     pub(super) fn lightest(&self, now: Micros) -> Option<usize> {
-        let weight = |cell: &Cell| (!cell.expired(now), cell.fill(), cell.expires());
         let taken = self.slots.iter().enumerate().filter(|(_, cell)| !cell.is_empty());
-        taken.min_by_key(|(_, cell)| weight(cell)).map(|(slot, _)| slot)
+        taken.min_by_key(|(_, cell)| cell.weight(now)).map(|(slot, _)| slot)
     }
 }

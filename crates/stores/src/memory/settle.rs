@@ -22,8 +22,9 @@ impl MemoryStore {
         }
     }
 
+    /// Settles a single charge without waiting.
     #[inline]
-    fn settle_one(&self, charge: &Charge<'_>, intent: Intent) -> Verdict {
+    pub fn settle_one(&self, charge: &Charge<'_>, intent: Intent) -> Verdict {
         let key = CellKey::of(charge.key);
         let mut shard = self.shard(key).lock();
         let now = self.now();
@@ -47,28 +48,30 @@ impl MemoryStore {
             all.push(assessed);
         }
         let blocked = blocked(charges, verdicts);
-        if intent == Intent::Look && !blocked {
-            return;
-        }
+        let taken = |charge: &Charge<'_>, verdict: &Verdict| {
+            let fits = verdict.allowed() && !blocked;
+            intent == Intent::Take && charge.cost > 0 && (fits || charge.count_denied)
+        };
+        // Once a key was added, cells may have moved; and a repeated key's state changes.
         let mut moved = repeats;
-        for ((charge, assessed), verdict) in charges.iter().zip(&all).zip(verdicts) {
+        for ((charge, assessed), verdict) in charges.iter().zip(&all).zip(&*verdicts) {
             let key = CellKey::of(charge.key);
             let shard = locked.shard(self, key);
-            let fits = verdict.allowed() && !blocked;
-            let taken = intent == Intent::Take && charge.cost > 0 && (fits || charge.count_denied);
-            if taken {
-                // Once a key was added, cells may have moved, and a repeated key's state has changed.
-                let before = shard.len();
-                if moved {
-                    let again = counter::assess(shard, key, charge, now);
-                    counter::take(shard, key, charge, &again, now);
-                } else {
-                    counter::take(shard, key, charge, assessed, now);
-                }
-                moved |= shard.len() != before || shard.is_full();
+            let again = moved.then(|| counter::assess(shard, key, charge, now));
+            let assessed = again.as_ref().unwrap_or(assessed);
+            if taken(charge, verdict) {
+                moved |= counter::take(shard, key, charge, assessed, now);
+            } else if intent == Intent::Take && charge.cost > 0 && !assessed.verdict.allowed() {
+                counter::carry_on(shard, charge, assessed);
             }
-            if blocked && (taken || verdict.allowed()) {
-                *verdict = counter::as_it_stands(shard, key, charge, *verdict, now);
+        }
+        for (charge, verdict) in charges.iter().zip(verdicts) {
+            let taken = taken(charge, verdict);
+            let stale = blocked && (repeats || verdict.allowed());
+            if stale || taken && !verdict.allowed() {
+                let key = CellKey::of(charge.key);
+                let shard = locked.shard(self, key);
+                *verdict = counter::as_it_stands(shard, key, charge, *verdict, taken, now);
             }
         }
     }
@@ -97,7 +100,12 @@ impl MemoryStore {
         let key = CellKey::of(slot.key);
         let mut shard = self.shard(key).lock();
         let now = self.now();
-        let release = |state: &mut _| concurrency::release(state, slot.lease);
+        // A lease that has run out may still be written down: only one that can be renewed is held.
+        let release = |state: &mut _| {
+            let held = concurrency::renew(slot.limit, state, slot.lease, now);
+            concurrency::release(state, slot.lease);
+            held
+        };
         counter::change_leases(&mut shard, key, slot, now, release)
     }
 }

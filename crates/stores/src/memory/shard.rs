@@ -18,12 +18,17 @@ pub(super) struct Shard {
     vacant: Vec<u32>,
     len: usize,
     max_len: usize,
+    /// The deepest the directory goes. Fingerprints never fill a page down there.
+    max_depth: u8,
     pub(super) evicted: u64,
     /// The most cells touched while the lock was held, apart from the charges themselves.
     pub(super) longest_step: usize,
-    /// The mark at which the next sweep goes on.
-    pub(super) swept_to: u64,
+    /// The mark at which the next sweep goes on; none at the end of a round.
+    pub(super) swept_to: Option<u64>,
 }
+
+/// A directory that is 256 times as long as full pages need has less than one key per entry.
+const SPARE_DEPTH: u32 = 8;
 
 /// A cell's place in the shard.
 #[derive(Clone, Copy)]
@@ -41,9 +46,10 @@ impl Shard {
             vacant: Vec::new(),
             len: 0,
             max_len,
+            max_depth: ((max_len / PAGE_CELLS + 1).ilog2() + SPARE_DEPTH) as u8,
             evicted: 0,
             longest_step: 0,
-            swept_to: 0,
+            swept_to: Some(0),
         }
     }
 
@@ -101,6 +107,10 @@ impl Shard {
         }
         while self.page(page).is_full() {
             touched += PAGE_CELLS;
+            if self.page(page).depth >= self.max_depth {
+                self.forget_one(page, now);
+                break;
+            }
             self.split(page, self.index(key.mark));
             page = self.directory[self.index(key.mark)];
         }
@@ -121,13 +131,41 @@ impl Shard {
             if let Some(slot) = page.lightest(now) {
                 let touched = page.len();
                 let live = !page.cell(slot).expired(now);
-                page.remove(slot);
-                self.len -= 1;
+                self.remove(number, slot);
                 self.evicted += u64::from(live);
                 return touched;
             }
         }
         0
+    }
+
+    /// Sets the most cells there may be, drops the lightest beyond it, and starts the figures anew;
+    /// answers the bound before. It goes over all cells: for a shard that serves nobody yet.
+    pub(super) fn bound(&mut self, max_len: usize, now: Micros) -> usize {
+        if let Some(over @ 1..) = self.len.checked_sub(max_len) {
+            let mut weights: Vec<_> =
+                self.pages.iter().flat_map(|page| page.cells().map(|cell| cell.weight(now))).collect();
+            let (lighter, heaviest, _) = weights.select_nth_unstable(over - 1);
+            let heaviest = *heaviest;
+            // Of those as heavy as the heaviest to go, the first ones go.
+            let mut as_heavy = over - lighter.iter().filter(|weight| **weight < heaviest).count();
+            for page in &mut self.pages {
+                self.len -= page.drop_if(|cell| {
+                    let weight = cell.weight(now);
+                    let tied = weight == heaviest && as_heavy > 0;
+                    as_heavy -= usize::from(tied);
+                    tied || weight < heaviest
+                });
+            }
+        }
+        (self.evicted, self.longest_step) = (0, 0);
+        std::mem::replace(&mut self.max_len, max_len)
+    }
+
+    /// Removes a cell.
+    pub(super) fn remove(&mut self, page: u32, slot: usize) {
+        self.page_mut(page).remove(slot);
+        self.len -= 1;
     }
 
     fn split(&mut self, number: u32, index: usize) {
@@ -182,37 +220,40 @@ impl Shard {
 
     /// Drops what has expired in the next page. Answers false at the end of a round.
     pub(super) fn sweep_step(&mut self, now: Micros) -> bool {
-        let mark = self.swept_to;
+        let Some(mark) = self.swept_to else { return false };
         let number = self.directory[self.index(mark)];
         self.len -= self.page_mut(number).expire(now);
         let last = self.page_at(mark).1;
-        self.longest_step = self.longest_step.max(PAGE_CELLS);
-        self.merge(mark);
-        self.swept_to = last.wrapping_add(1);
-        last != u64::MAX
+        let touched = PAGE_CELLS + self.merge(mark);
+        self.longest_step = self.longest_step.max(touched);
+        self.swept_to = last.checked_add(1);
+        self.swept_to.is_some()
     }
 
-    /// Merges the page of `mark` with its sibling if both together fill less than half a page.
-    fn merge(&mut self, mark: u64) {
+    /// Merges the page of `mark` with its sibling if both together fill less than half a page; answers
+    /// how many cells moved.
+    fn merge(&mut self, mark: u64) -> usize {
         let index = self.index(mark);
         let number = self.directory[index];
         let depth = self.page(number).depth;
         if depth == 0 {
-            return;
+            return 0;
         }
         let span = 1_usize << (self.depth - depth);
         let first = index & !(2 * span - 1);
         let (zeros, ones) = (self.directory[first], self.directory[first + span]);
         if zeros == ones || self.page(zeros).depth != self.page(ones).depth {
-            return;
+            return 0;
         }
         if self.page(zeros).len() + self.page(ones).len() > PAGE_CELLS / 2 {
-            return;
+            return 0;
         }
         let right = std::mem::take(self.page_mut(ones));
         let left = std::mem::take(self.page_mut(zeros));
+        let moved = left.len() + right.len();
         *self.page_mut(zeros) = left.merge(right);
         self.vacant.push(ones);
         self.directory[first..first + 2 * span].fill(zeros);
+        moved
     }
 }

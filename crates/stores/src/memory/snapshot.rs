@@ -81,8 +81,13 @@ impl MemoryStore {
     }
 
     fn write(&self, path: &Path) -> io::Result<SnapshotSummary> {
+        // Made anew, so that neither the mode nor the target of what lies there is inherited.
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
+        options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = BufWriter::with_capacity(1 << 16, options.open(path)?);
@@ -158,7 +163,9 @@ impl MemoryStore {
         let (seed, written_at) = (KeySeed(fields.u64()?), Micros(fields.u64()?));
         let mut checksum = check_summed(input, &header, 0)?;
         let store = Self::new(MemoryStoreConfig { seed, ..config });
-        let (now, mut keys, mut restored) = (store.now(), 0_u64, 0_u64);
+        let (now, mut keys) = (store.now(), 0_u64);
+        // Cells come in the order of their marks, so which are the lightest is known at the end only.
+        let bounds: Vec<_> = store.shards.iter().map(|shard| shard.lock().bound(usize::MAX, now)).collect();
         let mut block = Vec::new();
         loop {
             let length = u32::from_le_bytes(read_array(input)?) as usize;
@@ -177,7 +184,7 @@ impl MemoryStore {
             checksum = check_summed(input, &block, checksum)?;
             let mut fields = Fields(&block);
             while !fields.0.is_empty() {
-                restored += u64::from(store.put_back(&mut fields, now)?);
+                store.put_back(&mut fields, now)?;
                 keys += 1;
             }
         }
@@ -189,11 +196,15 @@ impl MemoryStore {
         if input.read(&mut [0])? > 0 {
             return Err(ReadError::Refused("something follows its end"));
         }
-        Ok((store, SnapshotSummary { keys: restored, written_at }))
+        for (shard, max_len) in store.shards.iter().zip(bounds) {
+            shard.lock().bound(max_len, now);
+        }
+        let keys = store.stats().keys as u64;
+        Ok((store, SnapshotSummary { keys, written_at }))
     }
 
-    /// Adds one counter; false if it has expired.
-    fn put_back(&self, fields: &mut Fields<'_>, now: Micros) -> Result<bool, ReadError> {
+    /// Adds one counter, unless it has expired.
+    fn put_back(&self, fields: &mut Fields<'_>, now: Micros) -> Result<(), ReadError> {
         let key = CellKey { mark: fields.u64()?, home: fields.u16()? };
         let (expires, kind, fill) = (Micros(fields.u64()?), fields.u8()?, fields.u8()?);
         if key.mark == 0 || u32::from(key.home) >> HOME_BITS != 0 {
@@ -205,12 +216,11 @@ impl MemoryStore {
             2 => Kind::Arrival,
             _ => {
                 let state = take_large(kind, fields)?;
-                let live = expires >= now;
                 let mut shard = self.shard(key).lock();
-                if live && shard.find(key).slot.is_none() {
+                if expires >= now && shard.find(key).slot.is_none() {
                     shard.insert_large(key, now, fill, expires, state);
                 }
-                return Ok(live);
+                return Ok(());
             }
         };
         let (a, b, trace) = (fields.count()?, fields.count()?, fields.u16()?);
@@ -219,11 +229,10 @@ impl MemoryStore {
         }
         let cell = Cell::new(key, kind, fill, expires, (a, b, trace));
         let mut shard = self.shard(key).lock();
-        let live = !cell.expired(now);
-        if live && shard.find(key).slot.is_none() {
+        if !cell.expired(now) && shard.find(key).slot.is_none() {
             shard.insert(key, now, cell);
         }
-        Ok(live)
+        Ok(())
     }
 }
 
@@ -277,7 +286,7 @@ const SLIDING_LOG: u8 = 4;
 const CONCURRENCY: u8 = 5;
 
 fn put_cell(block: &mut Vec<u8>, page: &Page, cell: &Cell) {
-    let large = page.large(cell).filter(|_| cell.kind() == Kind::Large);
+    let large = page.large(cell);
     let kind = match large {
         None => cell.kind() as u8,
         Some(State::SubWindows(_)) => SUB_WINDOWS,

@@ -87,7 +87,8 @@ pub fn renew(limit: &Limit, state: &mut State, id: u64, now: Micros) -> bool {
     held.map(|lease| lease.expires = now.plus(limit.period_us())).is_some()
 }
 
-/// Returns the slots of `id`; false if they have returned already.
+/// Returns the slots of `id`; false if there are none. Slots that have timed out count as there until
+/// somebody else acquires.
 pub fn release(state: &mut State, id: u64) -> bool {
     let before = state.leases.len();
     state.leases.retain(|lease| lease.id != id);

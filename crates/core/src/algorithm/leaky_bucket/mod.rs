@@ -16,18 +16,19 @@ pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros, hold: bool) 
     charge(limit, *state, cost, now, hold).1
 }
 
-/// Takes a charge if it fits; if not, the state stays as it was.
+/// Takes a charge if it fits; if not, the state stays as it was, unless the limit has changed: then it
+/// is the one to carry on with, at the new rate.
 #[inline]
 pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros, hold: bool) -> (State, Verdict) {
     if !limit.queues() {
         return token_bucket::charge(limit, state, cost, now);
     }
     let verdict = assess_queue(limit, &state, cost, now, hold);
-    let mut taken = state;
+    let mut next = state.carried_on(limit, now);
     if verdict.allowed() {
-        arrival::take(limit, &mut taken, cost, now);
+        arrival::take(limit, &mut next, cost, now);
     }
-    (taken, verdict)
+    (next, verdict)
 }
 
 fn assess_queue(limit: &Limit, state: &State, cost: u64, now: Micros, hold: bool) -> Verdict {

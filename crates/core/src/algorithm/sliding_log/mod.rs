@@ -30,26 +30,33 @@ impl State {
         self.stamps.back().map_or(Micros(0), |newest| newest.at.plus(limit.period_us()))
     }
 
-    /// The stamps that count: not yet a period old, and not ahead of now, which only a clock that
-    /// stepped back leaves behind.
+    /// The stamps that count: not yet a period old. None do if the newest lies ahead: the clock
+    /// stepped back.
     fn live(&self, limit: &Limit, now: Micros) -> impl DoubleEndedIterator<Item = &Stamp> {
         let period_us = limit.period_us();
-        self.stamps.iter().filter(move |stamp| stamp.at <= now && now.since(stamp.at) < period_us)
+        let stepped_back = self.lies_ahead(now);
+        self.stamps.iter().filter(move |stamp| !stepped_back && now.since(stamp.at) < period_us)
     }
 
-    /// What counts now. Only the ends can be out of date, so this looks no further in.
+    fn lies_ahead(&self, now: Micros) -> bool {
+        self.stamps.back().is_some_and(|newest| newest.at > now)
+    }
+
+    /// What counts now. Only the oldest can be out of date, so this looks no further in.
     fn used(&self, limit: &Limit, now: Micros) -> u64 {
+        if self.lies_ahead(now) {
+            return 0;
+        }
         let old = self.stamps.iter().take_while(|stamp| now.since(stamp.at) >= limit.period_us());
-        let ahead = self.stamps.iter().rev().take_while(|stamp| stamp.at > now);
-        self.total - old.chain(ahead).map(|stamp| stamp.cost).sum::<u64>()
+        self.total - old.map(|stamp| stamp.cost).sum::<u64>()
     }
 
     fn prune(&mut self, limit: &Limit, now: Micros) {
+        if self.lies_ahead(now) {
+            *self = Self::default();
+        }
         while self.stamps.front().is_some_and(|stamp| now.since(stamp.at) >= limit.period_us()) {
             self.drop_oldest();
-        }
-        while self.stamps.back().is_some_and(|stamp| stamp.at > now) {
-            self.total -= self.stamps.pop_back().map_or(0, |stamp| stamp.cost);
         }
     }
 

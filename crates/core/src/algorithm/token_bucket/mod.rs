@@ -12,7 +12,8 @@ pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
     charge(limit, *state, cost, now).1
 }
 
-/// Takes a charge if it fits; if not, the state stays as it was.
+/// Takes a charge if it fits; if not, the state stays as it was, unless the limit has changed: then it
+/// is the one to carry on with, at the new rate.
 #[inline]
 pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Verdict) {
     match charge_small(limit, state, cost, now) {
@@ -24,6 +25,9 @@ pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Ve
 /// The usual case: the charge fits, and so does every product fit 64 bits.
 #[inline]
 fn charge_small(limit: &Limit, state: State, cost: u64, now: Micros) -> Option<(State, Verdict)> {
+    if limit.small_capacity() == 0 {
+        return None;
+    }
     let debt = match state.at.0.checked_sub(now.0) {
         None => 0,
         Some(ahead_us) => ahead_us.checked_mul(state.scale)?.checked_add(state.part)?,
@@ -52,7 +56,7 @@ fn charge_wide(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, V
     let debt = state.debt(limit, now);
     let after = debt + mul(cost, period_us);
     if after > capacity {
-        return (state, denied(limit, debt, after - capacity, cost));
+        return (state.carried_on(limit, now), denied(limit, debt, after - capacity, cost));
     }
     let taken = State::with_debt(limit, after, now);
     let verdict = Verdict {

@@ -1,0 +1,159 @@
+//! Setting up a limiter.
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::Mutex;
+use thiserror::Error;
+use tidegate_core::Clock;
+use tidegate_stores::memory::SnapshotError;
+use tidegate_stores::{MemoryStore, MemoryStoreConfig, SystemClock};
+
+use crate::keeper;
+use crate::limiter::{Inner, Limiter};
+use crate::line::Lines;
+use crate::rules::limit_spec::Defaults;
+use crate::rules::model::Domain;
+use crate::rules::problem::Problems;
+use crate::rules::source::Source;
+
+/// Sets up a [`Limiter`].
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tidegate::Limiter;
+///
+/// let limiter = Limiter::builder()
+///     .rules("/etc/tidegate/rules") // a file or a folder; changes take effect within a second
+///     .snapshot("/var/lib/tidegate/counters", Duration::from_secs(60))
+///     .build()?;
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
+#[must_use = "nothing happens until `build` is called"]
+pub struct Builder {
+    domains: Vec<Domain>,
+    paths: Vec<PathBuf>,
+    defaults: Defaults,
+    max_keys: usize,
+    clock: Option<Arc<dyn Clock>>,
+    snapshot: Option<(PathBuf, Duration)>,
+    watch: bool,
+}
+
+/// Why a limiter could not be built.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// The rules have mistakes.
+    #[error("{0}")]
+    Rules(#[from] Problems),
+    /// There is a snapshot, and it cannot be used.
+    #[error("{0}")]
+    Snapshot(#[from] SnapshotError),
+    /// The thread that looks after the limiter could not be started.
+    #[error("the limiter's keeper thread could not be started: {0}")]
+    Keeper(std::io::Error),
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            domains: Vec::new(),
+            paths: Vec::new(),
+            defaults: Defaults::default(),
+            max_keys: 10_000_000,
+            clock: None,
+            snapshot: None,
+            watch: true,
+        }
+    }
+
+    /// Keeps counters in memory. This is the default, and says so.
+    pub fn memory(self) -> Self {
+        self
+    }
+
+    /// Adds a domain built in code.
+    pub fn domain(mut self, domain: Domain) -> Self {
+        self.domains.push(domain);
+        self
+    }
+
+    /// Adds a rule file, or a folder of them (`*.yaml`, `*.yml`).
+    pub fn rules(mut self, path: impl AsRef<Path>) -> Self {
+        self.paths.push(path.as_ref().to_owned());
+        self
+    }
+
+    /// Whether changed rule files take effect by themselves; they do unless told otherwise.
+    pub fn watch(mut self, watch: bool) -> Self {
+        self.watch = watch;
+        self
+    }
+
+    /// What applies where a rule does not say.
+    pub fn defaults(mut self, defaults: Defaults) -> Self {
+        self.defaults = defaults;
+        self
+    }
+
+    /// The most keys held at once; ten million unless told otherwise. At the bound a new key
+    /// displaces the least used of its neighbours.
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// Takes time from this clock, such as a [`tidegate_core::VirtualClock`] in tests.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Goes on from the counters in this file if it exists, and writes them back every so often and
+    /// when the last clone of the limiter is dropped.
+    pub fn snapshot(mut self, path: impl AsRef<Path>, every: Duration) -> Self {
+        self.snapshot = Some((path.as_ref().to_owned(), every));
+        self
+    }
+
+    /// Reads rules and counters, and starts the limiter.
+    ///
+    /// # Errors
+    /// Every mistake in the rules, or what is wrong with the snapshot.
+    pub fn build(self) -> Result<Limiter, BuildError> {
+        let system_clock = self.clock.is_none().then(|| Arc::new(SystemClock::new()));
+        let clock = self.clock.or_else(|| system_clock.clone().map(|clock| clock as Arc<dyn Clock>));
+        let mut config = MemoryStoreConfig { max_keys: self.max_keys, ..MemoryStoreConfig::new() };
+        if let Some(clock) = clock {
+            config.clock = clock;
+        }
+        let store = match &self.snapshot {
+            Some((path, _)) if path.exists() => {
+                let (store, summary) = MemoryStore::restore(path, config)?;
+                tracing::info!(keys = summary.keys, path = %path.display(), "counters restored");
+                store
+            }
+            _ => MemoryStore::new(config),
+        };
+        let mut source = Source::new(self.domains, self.paths, self.defaults);
+        let rules = source.load(store.seed(), 1)?;
+        let every = self.snapshot.as_ref().map(|(_, every)| *every);
+        let inner = Arc::new(Inner {
+            store,
+            rules: ArcSwap::from_pointee(rules),
+            source: Mutex::new(source),
+            refused: ArcSwapOption::empty(),
+            lines: Lines::default(),
+            // Random, so that permits of this process never meet leases restored from another.
+            leases: AtomicU64::new(RandomState::new().hash_one("leases")),
+            snapshot: self.snapshot.map(|(path, _)| path),
+            system_clock,
+        });
+        keeper::start(&Arc::downgrade(&inner), self.watch, every).map_err(BuildError::Keeper)?;
+        Ok(Limiter { inner })
+    }
+}

@@ -1,0 +1,152 @@
+//! From a request to a decision.
+
+use smallvec::SmallVec;
+use tidegate_stores::{Charge, Force, MemoryStore, Verdicts, blocked};
+
+use crate::decision::{Decision, Item, Items, Rules};
+use crate::request::Request;
+use crate::rules::find::{Aspect, Hit};
+use crate::rules::tree::{DomainTree, LimitEntry, RuleSet};
+
+pub(crate) use tidegate_stores::Intent;
+
+/// Which limits a call is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Those that count requests; a queue may be waited in if `hold`.
+    Rates { hold: bool },
+    /// Those that count holders, on behalf of a lease.
+    Holders { lease: u64 },
+}
+
+/// A request's charges, in the order of descriptors, rules and limits.
+pub(crate) type Charges<'r> = SmallVec<[Charge<'r>; 4]>;
+
+/// Decides a request.
+#[inline]
+pub(crate) fn decide(
+    rules: Rules,
+    store: &MemoryStore,
+    request: &Request<'_>,
+    scope: Scope,
+    intent: Intent,
+) -> Decision {
+    if let Some((domain, item, allowed)) = decide_one(&rules, store, request, scope, intent) {
+        let mut items = Items::new();
+        items.push(item);
+        return Decision::new(rules, domain, items, allowed);
+    }
+    let (mut charges, mut items) = (Charges::new(), Items::new());
+    let domain = plan(&rules, request, scope, &mut charges, &mut items);
+    let allowed = settle(store, &charges, &mut items, intent);
+    // The charges borrow the rules, which the decision takes along.
+    drop(charges);
+    Decision::new(rules, domain, items, allowed)
+}
+
+/// The most common request has one descriptor with one limit, and needs no lists.
+#[inline]
+fn decide_one(
+    rules: &RuleSet,
+    store: &MemoryStore,
+    request: &Request<'_>,
+    scope: Scope,
+    intent: Intent,
+) -> Option<(u32, Item, bool)> {
+    let Scope::Rates { hold } = scope else { return None };
+    let (entries, cost) = request.only_descriptor()?;
+    let (number, domain) = rules.domain(request.domain())?;
+    if domain.hierarchical {
+        return None;
+    }
+    let hit = rules.find_leaf(domain, request, Aspect { index: 0, entries, cost })?;
+    let [entry] = &**hit.limits() else { return None };
+    let charge = Charge { hold, count_denied: rules.count_denied, ..charge(&hit, entry) };
+    let verdict = store.settle_one(&charge, intent);
+    let allowed = verdict.allowed() || charge.force == Force::Shadow;
+    let mut item = Item::new(&hit, 0, charge.force);
+    item.verdict = verdict;
+    Some((number, item, allowed))
+}
+
+/// Adds the charges of the limits a request falls under, and an item for each that says which
+/// limit it came from. Answers the number of the domain.
+pub(crate) fn plan<'r>(
+    rules: &'r RuleSet,
+    request: &Request<'_>,
+    scope: Scope,
+    charges: &mut Charges<'r>,
+    items: &mut Items,
+) -> u32 {
+    let Some((number, domain)) = rules.domain(request.domain()) else { return 0 };
+    rules.find(domain, request, |hit| match scope {
+        Scope::Rates { hold } => {
+            for (index, entry) in hit.limits().iter().enumerate() {
+                let charge = Charge { hold, count_denied: rules.count_denied, ..charge(&hit, entry) };
+                items.push(Item::new(&hit, index as u16, charge.force));
+                charges.push(charge);
+            }
+        }
+        Scope::Holders { lease } => {
+            if let Some(entry) = &hit.rule.concurrency {
+                items.push(Item::new(&hit, Item::CONCURRENCY, Force::Enforced));
+                charges.push(Charge { lease, ..charge(&hit, entry) });
+            }
+        }
+    });
+    if domain.has_replaces {
+        replace(domain, charges, items);
+    }
+    number
+}
+
+/// The charges of a request alone.
+pub(crate) fn charges<'r>(rules: &'r RuleSet, request: &Request<'_>, scope: Scope) -> Charges<'r> {
+    let mut charges = Charges::new();
+    plan(rules, request, scope, &mut charges, &mut Items::new());
+    charges
+}
+
+/// Settles charges, gives each item its verdict, and answers whether the request passes.
+#[inline]
+pub(crate) fn settle(
+    store: &MemoryStore,
+    charges: &Charges<'_>,
+    items: &mut Items,
+    intent: Intent,
+) -> bool {
+    let mut verdicts = Verdicts::new();
+    store.settle_now(charges, intent, &mut verdicts);
+    for (item, verdict) in items.iter_mut().zip(&verdicts) {
+        item.verdict = *verdict;
+    }
+    !blocked(charges, &verdicts)
+}
+
+/// Drops the limits that others of the request stand in for, by name.
+#[cold]
+fn replace(domain: &DomainTree, charges: &mut Charges<'_>, items: &mut Items) {
+    let entries: Vec<&LimitEntry> = items.iter().filter_map(|item| item.entry(domain)).collect();
+    let replaced = |entry: &LimitEntry| {
+        let name = entry.given_name.as_ref();
+        name.is_some_and(|name| entries.iter().any(|other| other.replaces.contains(name)))
+    };
+    for index in (0..items.len()).rev() {
+        if entries.get(index).is_some_and(|entry| replaced(entry)) {
+            items.remove(index);
+            charges.remove(index);
+        }
+    }
+}
+
+#[inline]
+fn charge<'r>(hit: &Hit<'r>, entry: &'r LimitEntry) -> Charge<'r> {
+    let force = if hit.rule.shadow_mode || !hit.enforced {
+        Force::Shadow
+    } else if hit.rule.quota_mode {
+        Force::Quota
+    } else {
+        Force::Enforced
+    };
+    Charge { force, ..Charge::new(hit.key.of_limit(entry.salt), &entry.limit, hit.cost) }
+}

@@ -1,0 +1,225 @@
+//! The outcome of a request.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::Guard;
+use smallvec::SmallVec;
+use tidegate_core::{Limit, NEVER_US, Outcome, Verdict};
+use tidegate_stores::Force;
+
+use crate::rules::find::Hit;
+use crate::rules::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
+
+/// The rules a decision was made under, kept for the names in it. Taking the guard costs no
+/// reference count, so threads do not contend for one.
+pub(crate) type Rules = Guard<Arc<RuleSet>>;
+
+/// Whether a request may pass, and what each of its limits said.
+///
+/// ```
+/// # use tidegate::{Domain, Limiter, Request, Rule, per_minute};
+/// # let limiter = Limiter::builder().domain(Domain::new("api").rule(Rule::by("user").limit(per_minute(1)))).build()?;
+/// let request = Request::new("api", [("user", "ann")]);
+/// assert!(limiter.check_now(&request).allowed());
+///
+/// let denied = limiter.check_now(&request);
+/// assert!(!denied.allowed());
+/// let limit = denied.decided_by().expect("a limit denied it");
+/// assert_eq!((limit.rule, limit.name, limit.remaining), ("user", "minute", 0));
+/// println!("{denied}"); // denied by user (minute): 0 of 1 left, retry after 59.9s
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
+pub struct Decision {
+    rules: Rules,
+    domain: u32,
+    allowed: bool,
+    items: Items,
+}
+
+pub(crate) type Items = SmallVec<[Item; 4]>;
+
+/// One limit's verdict, with where to find its names.
+#[derive(Clone, Copy)]
+pub(crate) struct Item {
+    rule: u32,
+    descriptor: u16,
+    /// Index of the limit in the rule's set for the tier.
+    limit: u16,
+    tier: Option<u16>,
+    force: Force,
+    pub(crate) verdict: Verdict,
+}
+
+impl Item {
+    /// Stands for the rule's limit on holders.
+    pub(crate) const CONCURRENCY: u16 = u16::MAX;
+
+    #[inline]
+    pub(crate) fn new(hit: &Hit<'_>, limit: u16, force: Force) -> Self {
+        let verdict = Verdict { outcome: Outcome::Allowed, remaining: 0, reset_after_us: 0 };
+        Self { rule: hit.number, descriptor: hit.descriptor, limit, tier: hit.tier, force, verdict }
+    }
+
+    /// The limit this is about.
+    pub(crate) fn entry<'r>(&self, domain: &'r DomainTree) -> Option<&'r LimitEntry> {
+        let rule = &domain.rules[self.rule as usize];
+        match self.limit {
+            Self::CONCURRENCY => rule.concurrency.as_ref(),
+            index => rule.limits_for(self.tier).get(usize::from(index)),
+        }
+    }
+}
+
+/// What one limit said.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitStatus<'a> {
+    /// Which of the request's descriptors it belongs to, from 0.
+    pub descriptor: usize,
+    /// The rule's name, or its path.
+    pub rule: &'a str,
+    /// The limit's name, or its window.
+    pub name: &'a str,
+    /// The numbers.
+    pub limit: &'a Limit,
+    /// Whether this limit alone lets the request pass.
+    pub allowed: bool,
+    /// Whether it is evaluated and counted only.
+    pub shadow: bool,
+    /// Units left after this decision.
+    pub remaining: u64,
+    /// Until the limit is untouched again if nothing more is charged.
+    pub reset_after: Duration,
+    /// When the same request would pass this limit; [`Duration::MAX`] for never. Absent if it does.
+    pub retry_after: Option<Duration>,
+}
+
+impl Decision {
+    #[inline]
+    pub(crate) fn new(rules: Rules, domain: u32, items: Items, allowed: bool) -> Self {
+        Self { rules, domain, allowed, items }
+    }
+
+    /// Whether the request may pass.
+    #[inline]
+    pub fn allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// How long to wait before the same request may pass: exact, if nothing else is charged until
+    /// then. `None` if it passes, [`Duration::MAX`] if it never will.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.decided_by().filter(|_| !self.allowed)?.retry_after
+    }
+
+    /// Units left of the tightest limit; `None` where no limit applies.
+    pub fn remaining(&self) -> Option<u64> {
+        self.enforced().map(|item| item.verdict.remaining).min()
+    }
+
+    /// The limit that decided: of a denial the one that takes longest to free, else the tightest.
+    pub fn decided_by(&self) -> Option<LimitStatus<'_>> {
+        self.deciding().map(|item| self.status(item))
+    }
+
+    pub(crate) fn deciding(&self) -> Option<&Item> {
+        if self.allowed {
+            return self.enforced().min_by_key(|item| item.verdict.remaining);
+        }
+        self.enforced().max_by_key(|item| item.verdict.retry_after_us())
+    }
+
+    /// What each limit said, in the order of descriptors, rules and limits.
+    pub fn limits(&self) -> impl Iterator<Item = LimitStatus<'_>> {
+        self.items.iter().map(|item| self.status(item))
+    }
+
+    /// How long to hold the request before it passes, where a queue says so.
+    pub(crate) fn wait_us(&self) -> u64 {
+        let waits = self.items.iter().filter(|item| item.force != Force::Shadow);
+        waits
+            .map(|item| if let Outcome::Held { wait_us } = item.verdict.outcome { wait_us } else { 0 })
+            .max()
+            .unwrap_or(0)
+    }
+
+    pub(crate) fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// Why a limit is evaluated and counted only, if it is.
+    pub(crate) fn not_enforced(&self, item: &Item) -> Option<String> {
+        let rule = self.rule(item);
+        match item.force {
+            Force::Enforced => None,
+            Force::Quota => Some("quota_mode: it denies only together with every other quota".to_owned()),
+            Force::Shadow if rule.shadow_mode => Some("shadow_mode".to_owned()),
+            Force::Shadow => Some(format!("this key is outside enforce_percent: {}", rule.enforce_percent)),
+        }
+    }
+
+    fn enforced(&self) -> impl Iterator<Item = &Item> {
+        self.items.iter().filter(|item| item.force != Force::Shadow)
+    }
+
+    fn tree(&self) -> &DomainTree {
+        &self.rules.domains[self.domain as usize]
+    }
+
+    fn rule(&self, item: &Item) -> &RuleEntry {
+        &self.tree().rules[item.rule as usize]
+    }
+
+    fn status(&self, item: &Item) -> LimitStatus<'_> {
+        let rule = self.rule(item);
+        let entry = item.entry(self.tree()).expect("an item's limit is in the rules the decision was made under");
+        LimitStatus {
+            descriptor: usize::from(item.descriptor),
+            rule: &rule.id,
+            name: &entry.name,
+            limit: &entry.limit,
+            allowed: item.verdict.allowed(),
+            shadow: item.force == Force::Shadow,
+            remaining: item.verdict.remaining,
+            reset_after: Duration::from_micros(item.verdict.reset_after_us),
+            retry_after: item.verdict.retry_after_us().map(duration),
+        }
+    }
+}
+
+fn duration(us: u64) -> Duration {
+    if us == NEVER_US { Duration::MAX } else { Duration::from_micros(us) }
+}
+
+impl Clone for Decision {
+    fn clone(&self) -> Self {
+        let rules = Guard::from_inner(Arc::clone(&self.rules));
+        Self { rules, domain: self.domain, allowed: self.allowed, items: self.items.clone() }
+    }
+}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits: Vec<_> = self.limits().collect();
+        f.debug_struct("Decision").field("allowed", &self.allowed).field("limits", &limits).finish_non_exhaustive()
+    }
+}
+
+/// `allowed`, or `denied by user (minute): 0 of 10 left, retry after 3.2s`.
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(by) = self.decided_by() else { return f.write_str("allowed: no limit applies") };
+        let LimitStatus { rule, name, remaining, .. } = by;
+        let of = by.limit.burst();
+        match by.retry_after.filter(|_| !self.allowed) {
+            None => write!(f, "allowed by {rule} ({name}): {remaining} of {of} left"),
+            Some(Duration::MAX) => {
+                write!(f, "denied by {rule} ({name}): the cost is more than the limit of {of} ever holds")
+            }
+            Some(retry) => {
+                write!(f, "denied by {rule} ({name}): {remaining} of {of} left, retry after {retry:.1?}")
+            }
+        }
+    }
+}

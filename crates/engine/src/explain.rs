@@ -1,0 +1,283 @@
+//! Why a request is decided as it is: which rules matched and how, which limits applied, what they
+//! held before and would hold after.
+
+use std::fmt;
+
+use serde::Serialize;
+use tidegate_core::{NEVER_US, Outcome, Verdict};
+use tidegate_stores::{Charge, Force, Verdicts};
+
+use crate::decide::{Charges, Intent, Scope, plan};
+use crate::decision::{Decision, Item, Items};
+use crate::limiter::Limiter;
+use crate::request::{Entry, Request};
+use crate::rules::tree::{DomainTree, RuleSet, Step};
+
+/// The whole story of one request. It reads well as text, and serializes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// The domain asked for.
+    pub domain: String,
+    /// Whether it has rules.
+    pub domain_found: bool,
+    /// Each descriptor's way through the rules.
+    pub descriptors: Vec<ExplainedDescriptor>,
+    /// Whether the request would pass.
+    pub allowed: bool,
+    /// `rule (limit)` of the limit that decides.
+    pub decided_by: Option<String>,
+}
+
+/// One descriptor's way through the rules.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExplainedDescriptor {
+    /// Its entries, and what each matched.
+    pub entries: Vec<ExplainedEntry>,
+    /// Why its limits apply, or why none do.
+    pub why: String,
+    /// The tenant it is about, if the domain names one.
+    pub tenant: Option<String>,
+    /// The tenant's tier.
+    pub tier: Option<String>,
+    /// The limits that apply.
+    pub limits: Vec<ExplainedLimit>,
+}
+
+/// What one entry matched.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExplainedEntry {
+    /// The entry's key.
+    pub key: String,
+    /// The entry's value.
+    pub value: String,
+    /// The rule it leads to and how, or why it leads nowhere.
+    pub matched: String,
+}
+
+/// What one limit says.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExplainedLimit {
+    /// The rule it belongs to.
+    pub rule: String,
+    /// Its name.
+    pub name: String,
+    /// Its numbers, as text.
+    pub limit: String,
+    /// What the request takes.
+    pub cost: u64,
+    /// Units left before.
+    pub remaining_before: u64,
+    /// Units left after.
+    pub remaining_after: u64,
+    /// Whether this limit alone lets the request pass.
+    pub allowed: bool,
+    /// When the same request would pass it, in microseconds; absent if it does, or never will.
+    pub retry_after_us: Option<u64>,
+    /// Why it is not enforced, if it is not.
+    pub not_enforced: Option<String>,
+    /// Whether it is the one that decides.
+    pub decides: bool,
+}
+
+impl Limiter {
+    /// Explains what [`Limiter::check`] would answer, charging nothing.
+    ///
+    /// ```
+    /// # use tidegate::{Domain, Limiter, Request, Rule, per_minute};
+    /// # let limiter = Limiter::builder().domain(Domain::new("api").rule(Rule::by("user").limit(per_minute(10)))).build()?;
+    /// let explanation = limiter.explain(&Request::new("api", [("user", "ann")]));
+    /// assert_eq!(explanation.decided_by.as_deref(), Some("user (minute)"));
+    /// println!("{explanation}");
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    pub fn explain(&self, request: &Request<'_>) -> Explanation {
+        let rules = self.inner.rules.load();
+        let (mut charges, mut items) = (Charges::new(), Items::new());
+        let number = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
+        let (before, after) = self.look(&charges);
+        for (item, verdict) in items.iter_mut().zip(&after) {
+            item.verdict = *verdict;
+        }
+        let allowed = !tidegate_stores::blocked(&charges, &after);
+        let limits: Vec<_> =
+            charges.iter().zip(&before).map(|(charge, verdict)| (charge.cost, *verdict)).collect();
+        let mut explanation = story(&rules, request);
+        // They borrow the rules, which the decision takes along.
+        drop(charges);
+        let decision = Decision::new(rules, number, items, allowed);
+        explanation.tell(&decision, &limits);
+        explanation
+    }
+
+    /// What each charge would find and leave behind, at one moment: each limit is peeked at first
+    /// and charged second, in one settlement that takes nothing.
+    fn look(&self, charges: &Charges<'_>) -> (Verdicts, Verdicts) {
+        let peeks = charges.iter().map(|charge| Charge { cost: 0, force: Force::Shadow, ..*charge });
+        let both: Charges<'_> = peeks.chain(charges.iter().copied()).collect();
+        let mut before = Verdicts::new();
+        self.inner.store.settle_now(&both, Intent::Look, &mut before);
+        let after = before.drain(charges.len()..).collect();
+        (before, after)
+    }
+}
+
+/// The explanation up to the limits: what each entry matched.
+fn story(rules: &RuleSet, request: &Request<'_>) -> Explanation {
+    let domain = rules.domain(request.domain()).map(|(_, domain)| domain);
+    let descriptors = request.descriptors().map(|(entries, _)| match domain {
+        Some(domain) => descriptor(rules, domain, entries, request),
+        None => ExplainedDescriptor {
+            entries: entries.iter().map(|entry| explained(*entry, "nothing".to_owned())).collect(),
+            why: "the domain has no rules, so no limit applies".to_owned(),
+            tenant: None,
+            tier: None,
+            limits: Vec::new(),
+        },
+    });
+    Explanation {
+        domain: request.domain().to_owned(),
+        domain_found: domain.is_some(),
+        descriptors: descriptors.collect(),
+        allowed: true,
+        decided_by: None,
+    }
+}
+
+fn explained((key, value): Entry<'_>, matched: String) -> ExplainedEntry {
+    ExplainedEntry { key: key.to_owned(), value: value.to_owned(), matched }
+}
+
+fn descriptor<'a>(
+    rules: &RuleSet,
+    domain: &DomainTree,
+    entries: &[Entry<'a>],
+    request: &Request<'a>,
+) -> ExplainedDescriptor {
+    let mut node = Some(&domain.nodes[0]);
+    let mut told = Vec::with_capacity(entries.len());
+    let mut last_rule = None;
+    for (key, value) in entries {
+        let matched = match node {
+            None => "not looked up: the entry before it matched nothing".to_owned(),
+            Some(at) => match at.branch(key).map(|branch| branch.step(value, rules.seed.text(value).mark)) {
+                None => format!("nothing: no rule for key {key:?} here"),
+                Some(None) => format!("nothing: no rule for this value of {key:?}"),
+                Some(Some((next, step))) => {
+                    last_rule = domain.rules.get(next as usize - 1);
+                    node = Some(&domain.nodes[next as usize]);
+                    told.push(explained((key, value), format!("rule {} {}", id(last_rule), how(step))));
+                    continue;
+                }
+            },
+        };
+        node = None;
+        told.push(explained((key, value), matched));
+    }
+    let why = match (node, last_rule) {
+        (Some(_), Some(rule)) if rule.unlimited => format!("rule {} is unlimited", rule.id),
+        (Some(_), Some(rule)) if rule.limits.is_empty() && rule.concurrency.is_some() => {
+            format!("rule {} limits holders only, which acquire takes", rule.id)
+        }
+        (Some(_), Some(rule)) if rule.limits.is_empty() => {
+            format!("rule {} has no limits of its own", rule.id)
+        }
+        (Some(_), Some(rule)) => format!("rule {} is the last entry's", rule.id),
+        (Some(_), None) => "the descriptor has no entries".to_owned(),
+        (None, Some(_)) if domain.hierarchical => {
+            "not all entries matched, but the domain is hierarchical: rules on the way apply".to_owned()
+        }
+        (None, _) => "not all entries matched a rule, so no limit applies".to_owned(),
+    };
+    let tenant = domain.tenant(entries, request);
+    let tier = tenant.and_then(|tenant| domain.tier_of(tenant, rules.seed));
+    ExplainedDescriptor {
+        entries: told,
+        why,
+        tenant: tenant.map(str::to_owned),
+        tier: tier.map(|tier| domain.tiers[usize::from(tier)].to_string()),
+        limits: Vec::new(),
+    }
+}
+
+fn id(rule: Option<&crate::rules::tree::RuleEntry>) -> &str {
+    rule.map_or("", |rule| &rule.id)
+}
+
+fn how(step: Step) -> &'static str {
+    match step {
+        Step::Exact => "by this very value",
+        Step::Pattern => "by a pattern",
+        Step::Any => "for any value",
+    }
+}
+
+impl Explanation {
+    /// Adds what the limits say. `before` has each charge's cost and what its limit held.
+    fn tell(&mut self, decision: &Decision, before: &[(u64, Verdict)]) {
+        self.allowed = decision.allowed();
+        let by = decision.deciding().map(std::ptr::from_ref::<Item>);
+        for ((item, status), (cost, before)) in decision.items().iter().zip(decision.limits()).zip(before) {
+            let decides = by == Some(std::ptr::from_ref(item));
+            if decides {
+                self.decided_by = Some(format!("{} ({})", status.rule, status.name));
+            }
+            let after = &item.verdict;
+            self.descriptors[status.descriptor].limits.push(ExplainedLimit {
+                rule: status.rule.to_owned(),
+                name: status.name.to_owned(),
+                limit: status.limit.to_string(),
+                cost: *cost,
+                remaining_before: before.remaining,
+                remaining_after: after.remaining,
+                allowed: status.allowed,
+                retry_after_us: match after.outcome {
+                    Outcome::Denied { retry_after_us } if retry_after_us != NEVER_US => {
+                        Some(retry_after_us)
+                    }
+                    _ => None,
+                },
+                not_enforced: decision.not_enforced(item),
+                decides,
+            });
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = if self.allowed { "allowed" } else { "denied" };
+        let by = self.decided_by.as_deref().map_or(String::new(), |by| format!(" by {by}"));
+        writeln!(f, "{word}{by}, domain {}", self.domain)?;
+        for (index, descriptor) in self.descriptors.iter().enumerate() {
+            writeln!(f, "descriptor {}: {}", index + 1, descriptor.why)?;
+            for entry in &descriptor.entries {
+                writeln!(f, "  {}={}  ->  {}", entry.key, entry.value, entry.matched)?;
+            }
+            if let Some(tenant) = &descriptor.tenant {
+                writeln!(f, "  tenant {tenant}, tier {}", descriptor.tier.as_deref().unwrap_or("none"))?;
+            }
+            for limit in &descriptor.limits {
+                writeln!(f, "  {limit}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ExplainedLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.decides { "*" } else { "-" };
+        let word = if self.allowed { "allows" } else { "denies" };
+        write!(f, "{mark} {} ({}): {}; {word} cost {}", self.rule, self.name, self.limit, self.cost)?;
+        write!(f, ", {} left before, {} after", self.remaining_before, self.remaining_after)?;
+        match self.retry_after_us {
+            Some(us) => write!(f, ", retry after {:.1?}", std::time::Duration::from_micros(us))?,
+            None if !self.allowed => write!(f, ", never fits")?,
+            None => {}
+        }
+        match &self.not_enforced {
+            Some(why) => write!(f, ", not enforced: {why}"),
+            None => Ok(()),
+        }
+    }
+}

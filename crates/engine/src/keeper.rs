@@ -1,0 +1,57 @@
+//! The threads that look after a limiter: one sweeps, slews the clock and notices changed rules, the
+//! other writes snapshots, which may take seconds.
+
+use std::io;
+use std::sync::Weak;
+use std::thread;
+use std::time::Duration;
+
+use crate::limiter::Inner;
+
+/// One page of every shard is swept per tick, so ten million keys take half a minute.
+const TICK: Duration = Duration::from_millis(100);
+/// A change must hold still from one look to the next: it takes effect within half a second.
+const TICKS_PER_LOOK: u64 = 2;
+const TICKS_PER_DISCIPLINE: u64 = 10;
+
+/// Starts the threads. They end by themselves when the limiter is gone.
+pub(crate) fn start(limiter: &Weak<Inner>, watch: bool, snapshot_every: Option<Duration>) -> io::Result<()> {
+    each_tick("tidegate-keeper", limiter, move |limiter, tick| {
+        limiter.store.sweep_step();
+        if tick.is_multiple_of(TICKS_PER_DISCIPLINE)
+            && let Some(clock) = &limiter.system_clock
+        {
+            clock.discipline();
+        }
+        if watch && tick.is_multiple_of(TICKS_PER_LOOK) && limiter.source.lock().watch.poll() {
+            // What is wrong is logged, and kept for whoever asks.
+            let _ = limiter.reload();
+        }
+    })?;
+    let Some(every) = snapshot_every else { return Ok(()) };
+    let ticks = (every.as_millis() / TICK.as_millis()).max(1) as u64;
+    each_tick("tidegate-snapshots", limiter, move |limiter, tick| {
+        if tick.is_multiple_of(ticks)
+            && let Some(path) = &limiter.snapshot
+            && let Err(error) = limiter.store.snapshot(path)
+        {
+            tracing::error!(%error, "the snapshot was not written");
+        }
+    })
+}
+
+fn each_tick(
+    name: &str,
+    limiter: &Weak<Inner>,
+    work: impl Fn(&Inner, u64) + Send + 'static,
+) -> io::Result<()> {
+    let limiter = Weak::clone(limiter);
+    let keep = move || {
+        for tick in 1_u64.. {
+            thread::sleep(TICK);
+            let Some(limiter) = limiter.upgrade() else { return };
+            work(&limiter, tick);
+        }
+    };
+    thread::Builder::new().name(name.to_owned()).spawn(keep).map(drop)
+}

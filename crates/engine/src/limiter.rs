@@ -1,0 +1,224 @@
+//! The limiter: what an application holds and asks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::Mutex;
+use tidegate_stores::memory::{MemoryStats, SnapshotError, SnapshotSummary};
+use tidegate_stores::{MemoryStore, SystemClock};
+
+use crate::builder::Builder;
+use crate::decide::{Charges, Intent, Scope, charges, decide, plan, settle};
+use crate::decision::{Decision, Items};
+use crate::line::Lines;
+use crate::permit::{Acquired, Permit};
+use crate::request::Request;
+use crate::rules::problem::Problems;
+use crate::rules::source::Source;
+use crate::rules::tree::RuleSet;
+
+/// Decides requests by rules. Cheap to clone: all clones are the same limiter.
+///
+/// ```
+/// use tidegate::{Domain, Limiter, Request, Rule, per_minute};
+///
+/// let limiter = Limiter::builder()
+///     .domain(Domain::new("api").rule(Rule::by("user").limit(per_minute(100).burst(20))))
+///     .build()?;
+///
+/// if limiter.check_now(&Request::new("api", [("user", "ann")])).allowed() {
+///     // serve it
+/// }
+/// # Ok::<(), tidegate::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct Limiter {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: MemoryStore,
+    pub(crate) rules: ArcSwap<RuleSet>,
+    /// Where rules come from; locked while they are loaded, so that loads do not overtake each other.
+    pub(crate) source: Mutex<Source>,
+    /// Why the last load was refused, if it was.
+    pub(crate) refused: ArcSwapOption<Problems>,
+    pub(crate) lines: Lines,
+    pub(crate) leases: AtomicU64,
+    /// Where snapshots go.
+    pub(crate) snapshot: Option<PathBuf>,
+    /// The clock to keep in step with the wall, unless another was injected.
+    pub(crate) system_clock: Option<Arc<SystemClock>>,
+}
+
+#[expect(clippy::unused_async, reason = "the memory store never waits; stores across a network will")]
+impl Limiter {
+    /// A limiter to be set up.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// Decides a request and charges it: all of its limits, or none if one of them denies it.
+    pub async fn check(&self, request: &Request<'_>) -> Decision {
+        self.check_now(request)
+    }
+
+    /// As [`Limiter::check`], without an await: the memory store never waits.
+    #[inline]
+    pub fn check_now(&self, request: &Request<'_>) -> Decision {
+        self.inner.decide(request, Scope::Rates { hold: false }, Intent::Take)
+    }
+
+    /// What [`Limiter::check`] would answer, charging nothing.
+    pub async fn peek(&self, request: &Request<'_>) -> Decision {
+        self.peek_now(request)
+    }
+
+    /// As [`Limiter::peek`], without an await.
+    pub fn peek_now(&self, request: &Request<'_>) -> Decision {
+        self.inner.decide(request, Scope::Rates { hold: false }, Intent::Look)
+    }
+
+    /// Gives the request's cost back to its limits, never above full: for work that was charged and
+    /// then not done.
+    pub async fn refund(&self, request: &Request<'_>) {
+        self.refund_now(request);
+    }
+
+    /// As [`Limiter::refund`], without an await.
+    pub fn refund_now(&self, request: &Request<'_>) {
+        self.inner.give_back(request);
+    }
+
+    /// Takes a slot of each concurrency limit the request falls under, or none. The permit returns
+    /// them when it is dropped.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tidegate::{Acquired, Domain, Limiter, Request, Rule};
+    /// let exports = Domain::new("exports").rule(Rule::by("user").concurrency(2, Duration::from_secs(60)));
+    /// let limiter = Limiter::builder().domain(exports).build()?;
+    /// let request = Request::new("exports", [("user", "ann")]);
+    /// match limiter.acquire_now(&request) {
+    ///     Acquired::Permit(permit) => drop(permit), // after the work
+    ///     Acquired::Denied(decision) => println!("{decision}"),
+    /// }
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    pub async fn acquire(&self, request: &Request<'_>) -> Acquired {
+        self.acquire_now(request)
+    }
+
+    /// As [`Limiter::acquire`], without an await.
+    pub fn acquire_now(&self, request: &Request<'_>) -> Acquired {
+        let lease = self.inner.leases.fetch_add(1, Ordering::Relaxed);
+        let rules = self.inner.rules.load();
+        let (mut charges, mut items) = (Charges::new(), Items::new());
+        let domain = plan(&rules, request, Scope::Holders { lease }, &mut charges, &mut items);
+        if settle(&self.inner.store, &charges, &mut items, Intent::Take) {
+            return Acquired::Permit(Permit::new(&self.inner, &charges, lease));
+        }
+        // The charges borrow the rules, which the decision takes along.
+        drop(charges);
+        Acquired::Denied(Decision::new(rules, domain, items, false))
+    }
+
+    /// Waits until the request passes, for at most `patience`, and answers a denial if it cannot
+    /// pass by then: at once where that is known, as with Guava's `tryAcquire`.
+    ///
+    /// Those who wait for the same limits pass in the order they came. Needs a tokio runtime with
+    /// time enabled.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tidegate::{Domain, Limiter, Request, Rule, per_second};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), tidegate::BuildError> {
+    /// # let limiter = Limiter::builder().domain(Domain::new("mail").rule(Rule::by("host").limit(per_second(50).queue(10)))).build()?;
+    /// let request = Request::new("mail", [("host", "example.org")]);
+    /// for _ in 0..3 {
+    ///     let decision = limiter.until_ready(&request, Duration::from_secs(1)).await;
+    ///     assert!(decision.allowed()); // 20 ms apart
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn until_ready(&self, request: &Request<'_>, patience: Duration) -> Decision {
+        crate::line::until_ready(&self.inner, request, patience).await
+    }
+
+    /// Reads the rules anew. All files load, or nothing changes.
+    ///
+    /// Happens by itself within a second of a change to the files.
+    ///
+    /// # Errors
+    /// Every mistake in the files.
+    pub fn reload(&self) -> Result<(), Problems> {
+        self.inner.reload()
+    }
+
+    /// Why the rules on disk are not the ones in force, if they are not.
+    pub fn refused_rules(&self) -> Option<Arc<Problems>> {
+        self.inner.refused.load_full()
+    }
+
+    /// How many times rules were loaded; grows with each reload that took effect.
+    pub fn generation(&self) -> u64 {
+        self.inner.rules.load().generation
+    }
+
+    /// Writes all counters to the snapshot file; `None` if the limiter was built without one.
+    ///
+    /// # Errors
+    /// If the disk says no; the file from before is then still there.
+    pub fn snapshot(&self) -> Result<Option<SnapshotSummary>, SnapshotError> {
+        self.inner.snapshot.as_deref().map(|path| self.inner.store.snapshot(path)).transpose()
+    }
+
+    /// What the store holds and has done.
+    pub fn stats(&self) -> MemoryStats {
+        self.inner.store.stats()
+    }
+}
+
+impl Inner {
+    #[inline]
+    pub(crate) fn decide(&self, request: &Request<'_>, scope: Scope, intent: Intent) -> Decision {
+        decide(self.rules.load(), &self.store, request, scope, intent)
+    }
+
+    pub(crate) fn give_back(&self, request: &Request<'_>) {
+        let rules = self.rules.load();
+        self.store.give_back_now(&charges(&rules, request, Scope::Rates { hold: false }));
+    }
+
+    pub(crate) fn reload(&self) -> Result<(), Problems> {
+        let mut source = self.source.lock();
+        let generation = self.rules.load().generation + 1;
+        match source.load(self.store.seed(), generation) {
+            Ok(rules) => {
+                self.rules.store(Arc::new(rules));
+                self.refused.store(None);
+                tracing::info!(generation, "rules reloaded");
+                Ok(())
+            }
+            Err(problems) => {
+                tracing::warn!(%problems, "rules refused, the last good ones stay in force");
+                self.refused.store(Some(Arc::new(problems.clone())));
+                Err(problems)
+            }
+        }
+    }
+}
+
+/// The last word of a limiter goes to disk, so that a restart is not a free refill.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(path) = &self.snapshot
+            && let Err(error) = self.store.snapshot(path)
+        {
+            tracing::error!(%error, "the last snapshot was not written");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Waiting one's turn.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tidegate_core::Key;
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::decide::{Intent, Scope, charges};
+use crate::decision::Decision;
+use crate::limiter::Inner;
+use crate::request::Request;
+
+/// The lines of those who wait, one per set of limits. Whoever is first in line waits for the
+/// limits; the others wait for the line, which lets them through in the order they came.
+#[derive(Default)]
+pub(crate) struct Lines(Mutex<HashMap<Key, Line>>);
+
+type Line = Arc<tokio::sync::Mutex<()>>;
+
+/// Being first in line, until dropped.
+struct Turn<'a> {
+    lines: &'a Lines,
+    key: Key,
+    guard: Option<OwnedMutexGuard<()>>,
+}
+
+impl Lines {
+    async fn turn(&self, key: Key) -> Turn<'_> {
+        // Made before waiting, so that whoever gives up cleans up too.
+        let mut turn = Turn { lines: self, key, guard: None };
+        let line = Arc::clone(self.0.lock().entry(key).or_default());
+        turn.guard = Some(line.lock_owned().await);
+        turn
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.guard = None;
+        let mut lines = self.lines.0.lock();
+        if lines.get(&self.key).is_some_and(|line| Arc::strong_count(line) == 1) {
+            lines.remove(&self.key);
+        }
+    }
+}
+
+/// Gives a place in a queue back unless it is kept.
+struct Place<'a, 'r> {
+    limiter: &'a Inner,
+    request: &'a Request<'r>,
+    kept: bool,
+}
+
+impl Drop for Place<'_, '_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.limiter.give_back(self.request);
+        }
+    }
+}
+
+/// See [`crate::Limiter::until_ready`].
+pub(crate) async fn until_ready(limiter: &Inner, request: &Request<'_>, patience: Duration) -> Decision {
+    let now = Instant::now();
+    // Beyond what the timer can count, wait for a year.
+    let deadline = now.checked_add(patience).unwrap_or(now + Duration::from_hours(365 * 24));
+    let Ok(turn) = timeout_at(deadline, limiter.lines.turn(line_key(limiter, request))).await else {
+        return limiter.decide(request, Scope::Rates { hold: false }, Intent::Take);
+    };
+    loop {
+        let decision = limiter.decide(request, Scope::Rates { hold: true }, Intent::Take);
+        if decision.allowed() {
+            drop(turn);
+            return hold(limiter, request, decision, deadline).await;
+        }
+        let retry = decision.retry_after().unwrap_or(Duration::MAX);
+        match Instant::now().checked_add(retry) {
+            Some(at) if at <= deadline => sleep(retry).await,
+            _ => return decision,
+        }
+    }
+}
+
+/// Holds a request for as long as its queue says, or gives its place back if that is too long.
+async fn hold(limiter: &Inner, request: &Request<'_>, decision: Decision, deadline: Instant) -> Decision {
+    let wait = Duration::from_micros(decision.wait_us());
+    if wait.is_zero() {
+        return decision;
+    }
+    let mut place = Place { limiter, request, kept: false };
+    if Instant::now() + wait > deadline {
+        drop(place);
+        return limiter.decide(request, Scope::Rates { hold: false }, Intent::Take);
+    }
+    sleep(wait).await;
+    place.kept = true;
+    decision
+}
+
+fn line_key(limiter: &Inner, request: &Request<'_>) -> Key {
+    let rules = limiter.rules.load();
+    let charges = charges(&rules, request, Scope::Rates { hold: true });
+    charges.iter().fold(Key { home: 0, mark: 0 }, |line, charge| line.then(charge.key))
+}

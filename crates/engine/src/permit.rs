@@ -1,0 +1,79 @@
+//! Slots of concurrency limits, held by a guard.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate_core::{Key, Limit};
+use tidegate_stores::Charge;
+
+use crate::decision::Decision;
+use crate::limiter::Inner;
+
+/// What became of an acquisition.
+#[derive(Debug)]
+pub enum Acquired {
+    /// The slots, until the permit is dropped.
+    Permit(Permit),
+    /// Too many hold one already.
+    Denied(Decision),
+}
+
+impl Acquired {
+    /// The permit, or `None` if it was denied.
+    pub fn permit(self) -> Option<Permit> {
+        match self {
+            Self::Permit(permit) => Some(permit),
+            Self::Denied(_) => None,
+        }
+    }
+}
+
+/// Slots of one or more concurrency limits. Dropping the permit returns them; if the process dies
+/// first, they return after the limit's time-out.
+#[must_use = "dropping a permit returns its slots"]
+pub struct Permit {
+    limiter: Arc<Inner>,
+    lease: u64,
+    slots: SmallVec<[Slot; 2]>,
+}
+
+/// The limit is kept by value: rules may change while the slot is held.
+struct Slot {
+    key: Key,
+    limit: Limit,
+}
+
+impl Permit {
+    pub(crate) fn new(limiter: &Arc<Inner>, charges: &[Charge<'_>], lease: u64) -> Self {
+        let slots = charges.iter().map(|charge| Slot { key: charge.key, limit: charge.limit.clone() });
+        Self { limiter: Arc::clone(limiter), lease, slots: slots.collect() }
+    }
+
+    /// Starts the time-out anew, for work that takes longer than it. False if a slot has returned
+    /// already, and somebody else may have it.
+    #[must_use = "a permit that could not be renewed does not hold its slots any more"]
+    pub fn renew(&self) -> bool {
+        self.slots.iter().all(|slot| self.limiter.store.renew_now(&slot.charge(self.lease)))
+    }
+}
+
+impl Slot {
+    fn charge(&self, lease: u64) -> Charge<'_> {
+        Charge { lease, ..Charge::new(self.key, &self.limit, 1) }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        for slot in &self.slots {
+            self.limiter.store.release_now(&slot.charge(self.lease));
+        }
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("lease", &self.lease).field("slots", &self.slots.len()).finish_non_exhaustive()
+    }
+}

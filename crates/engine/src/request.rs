@@ -1,0 +1,95 @@
+//! What is asked: a domain, descriptors and a cost.
+
+use smallvec::SmallVec;
+
+/// A request to be decided.
+///
+/// A descriptor is a list of `key=value` entries that describes one aspect of the request; the
+/// rules say which limits go with it. Texts are borrowed: building a request copies none.
+///
+/// ```
+/// use tidegate::Request;
+///
+/// let upload = Request::new("api", [("api_key", "ann"), ("endpoint", "POST /files")]).cost(3);
+/// let also_by_ip = Request::new("api", [("api_key", "ann")]).and([("ip", "192.0.2.7")]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    domain: &'a str,
+    cost: u64,
+    /// The entries of all descriptors, one after the other.
+    entries: SmallVec<[Entry<'a>; 4]>,
+    first: Tail,
+    /// The descriptors after the first.
+    more: SmallVec<[Tail; 2]>,
+}
+
+/// One `key=value` of a descriptor.
+pub type Entry<'a> = (&'a str, &'a str);
+
+/// Where a descriptor ends among the entries, and its own cost if it has one.
+#[derive(Clone, Copy, Debug)]
+struct Tail {
+    end: usize,
+    cost: Option<u64>,
+}
+
+impl<'a> Request<'a> {
+    /// A request with one descriptor and a cost of 1.
+    #[inline]
+    pub fn new(domain: &'a str, entries: impl AsRef<[Entry<'a>]>) -> Self {
+        let entries = SmallVec::from_slice(entries.as_ref());
+        let first = Tail { end: entries.len(), cost: None };
+        Self { domain, cost: 1, entries, first, more: SmallVec::new() }
+    }
+
+    /// Adds another descriptor; every descriptor must be within its limits.
+    #[must_use]
+    pub fn and(mut self, entries: impl AsRef<[Entry<'a>]>) -> Self {
+        self.entries.extend_from_slice(entries.as_ref());
+        self.more.push(Tail { end: self.entries.len(), cost: None });
+        self
+    }
+
+    /// Units the request takes of each limit; 0 peeks.
+    #[inline]
+    #[must_use]
+    pub fn cost(mut self, cost: u64) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// Units the last descriptor takes, whatever the request's cost.
+    #[must_use]
+    pub fn descriptor_cost(mut self, cost: u64) -> Self {
+        self.more.last_mut().unwrap_or(&mut self.first).cost = Some(cost);
+        self
+    }
+
+    /// The domain whose rules apply.
+    #[inline]
+    pub fn domain(&self) -> &'a str {
+        self.domain
+    }
+
+    /// The descriptors with their costs, in order.
+    pub fn descriptors(&self) -> impl Iterator<Item = (&[Entry<'a>], u64)> {
+        let mut start = 0;
+        std::iter::once(&self.first).chain(&self.more).map(move |tail| {
+            let entries = &self.entries[start..tail.end];
+            start = tail.end;
+            (entries, tail.cost.unwrap_or(self.cost))
+        })
+    }
+
+    /// The only descriptor and its cost, if there is but one.
+    #[inline]
+    pub(crate) fn only_descriptor(&self) -> Option<(&[Entry<'a>], u64)> {
+        self.more.is_empty().then(|| (self.entries.as_slice(), self.first.cost.unwrap_or(self.cost)))
+    }
+
+    /// The value of the first entry with that key, in any descriptor.
+    pub(crate) fn value_of(&self, key: &str) -> Option<&'a str> {
+        self.entries.iter().find(|(found, _)| *found == key).map(|(_, value)| *value)
+    }
+}

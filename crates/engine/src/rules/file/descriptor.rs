@@ -1,0 +1,169 @@
+//! A descriptor of a rule file: one rule and those below it.
+
+use super::domain::Reading;
+use super::fields::Fields;
+use super::limit::{self, Limits, RateLimit};
+use super::metadata;
+use super::report::{Firsts, Report};
+use super::store;
+use super::tiers::tiers;
+use super::value::Value;
+use crate::rules::model::Rule;
+
+const FIELDS: [&str; 17] = [
+    "key",
+    "value",
+    "name",
+    "rate_limit",
+    "limits",
+    "tiers",
+    "concurrency",
+    "on_store_error",
+    "consistency",
+    "enforce_percent",
+    "descriptors",
+    "shadow_mode",
+    "quota_mode",
+    "detailed_metric",
+    "value_to_metric",
+    "share_threshold",
+    "metadata",
+];
+
+/// Entries of a descriptor; requests of more are refused anyway.
+const MAX_DEPTH: usize = 32;
+
+const MAX_RULES: usize = 100_000;
+
+/// Every request that matches a rule is charged to all its limits.
+const MAX_LIMITS: usize = 64;
+
+/// Reads the rules of one level, the first of which is 1.
+pub(super) fn descriptor_list(value: Value<'_>, depth: usize, reading: &mut Reading) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    if depth > MAX_DEPTH {
+        let message = format!("descriptors are nested too deep; at most {MAX_DEPTH} levels are allowed");
+        value.fault(&mut reading.report, message);
+        return rules;
+    }
+    let mut seen = Firsts::default();
+    for item in value.items(&mut reading.report) {
+        reading.rules += 1;
+        if reading.rules > MAX_RULES {
+            if reading.rules == MAX_RULES + 1 {
+                let message = format!("more than {MAX_RULES} rules; split the file into several domains");
+                item.fault(&mut reading.report, message);
+            }
+            return rules;
+        }
+        let Some(rule) = rule(item, depth, reading) else { continue };
+        // A rule without a key is reported as that already.
+        if !rule.key.is_empty()
+            && let Some(first) = seen.earlier((rule.key.clone(), rule.value.clone()), item.place())
+        {
+            let message = "the same key and value as the descriptor on line";
+            let remedy = "merge the two or change one";
+            item.fault(&mut reading.report, format!("{message} {}; {remedy}", first.line));
+        }
+        rules.push(rule);
+    }
+    rules
+}
+
+fn rule(item: Value<'_>, depth: usize, reading: &mut Reading) -> Option<Rule> {
+    let fields = item.fields(&FIELDS, &mut reading.report)?;
+    let report = &mut reading.report;
+    let mut rule = Rule::by(&key(&fields, report).unwrap_or_default());
+    // Empty is absent, as in envoyproxy/ratelimit.
+    rule.value = fields.text("value", report);
+    rule.concurrency = fields.get("concurrency").and_then(|value| store::concurrency(value, report));
+    if let Some(value) = fields.get("on_store_error") {
+        rule.on_store_error = store::on_store_error(value, report).unwrap_or_default();
+    }
+    if let Some(value) = fields.get("consistency") {
+        store::consistency(&value, report);
+    }
+    rule.enforce_percent = fields.whole("enforce_percent", 0..=100, report).unwrap_or(100) as u8;
+    rule.shadow_mode = fields.flag("shadow_mode", report);
+    rule.quota_mode = fields.flag("quota_mode", report);
+    rule.detailed_metric = fields.flag("detailed_metric", report);
+    rule.value_to_metric = fields.flag("value_to_metric", report);
+    rule.share_threshold = share_threshold(&fields, rule.value.as_deref(), report);
+    if let Some(value) = fields.get("metadata") {
+        rule.metadata = metadata::object(&value, report);
+    }
+    rule.name = name(&fields, reading);
+    limits(&fields, &mut rule, reading);
+    if let Some(value) = fields.get("descriptors") {
+        rule.rules = descriptor_list(value, depth + 1, reading);
+    }
+    Some(rule)
+}
+
+/// envoyproxy/ratelimit matches `key_value` as one text, so that a `*` in a key happens to be a
+/// wildcard there. Here it would match nothing, silently.
+fn key(fields: &Fields<'_>, report: &mut Report) -> Option<String> {
+    let key = fields.required_text("key", "every descriptor names the key it matches", report)?;
+    if key.contains('*') {
+        let value = fields.get("key")?;
+        value.fault(report, "must not contain `*`: wildcards belong in value, keys are matched exactly");
+    }
+    Some(key)
+}
+
+/// The name a rule was given; two rules of one domain cannot share it.
+fn name(fields: &Fields<'_>, reading: &mut Reading) -> Option<String> {
+    let name = fields.text("name", &mut reading.report)?;
+    let value = fields.get("name")?;
+    if let Some(first) = reading.names.earlier(name.clone(), value.place()) {
+        let message =
+            format!("is the name of the rule on line {} already; give each rule its own", first.line);
+        value.fault(&mut reading.report, message);
+    }
+    Some(name)
+}
+
+/// Reads `rate_limit`, `limits` and the `tiers` over both.
+fn limits(fields: &Fields<'_>, rule: &mut Rule, reading: &mut Reading) {
+    let (defaults, report) = (reading.defaults, &mut reading.report);
+    let mut limits = Limits::default();
+    if let Some(value) = fields.get("rate_limit") {
+        match limit::rate_limit(value, defaults, report) {
+            Some(RateLimit { name, unlimited, replaces, limit }) => {
+                rule.name = rule.name.take().or(name);
+                (rule.unlimited, rule.replaces) = (unlimited, replaces);
+                if !unlimited {
+                    limits.add(&value, limit, report);
+                }
+            }
+            None => limits.add(&value, None, report),
+        }
+    }
+    if let Some(value) = fields.get("limits") {
+        for (index, item) in value.items(report).enumerate() {
+            if index == MAX_LIMITS {
+                item.fault(report, format!("a rule has at most {MAX_LIMITS} limits; split the rule"));
+                limits.unknown_names = true;
+                break;
+            }
+            let limit = limit::limit(item, defaults, report);
+            limits.add(&item, limit, report);
+        }
+        if rule.unlimited && !limits.all.is_empty() {
+            value.fault(report, "would never apply, for rate_limit is unlimited; remove one of the two");
+        }
+    }
+    if let Some(value) = fields.get("tiers") {
+        rule.tiers = tiers(value, &limits, reading);
+    }
+    rule.limits = limits.all.into_iter().map(|limit| limit.spec).collect();
+}
+
+fn share_threshold(fields: &Fields<'_>, value: Option<&str>, report: &mut Report) -> bool {
+    let Some(flag) = fields.get("share_threshold") else { return false };
+    let shared = flag.flag(report).unwrap_or(false);
+    if shared && !value.is_some_and(|value| value.contains('*')) {
+        flag.fault(report, "shares one counter among the values of a wildcard, so value needs a `*`");
+    }
+    shared
+}

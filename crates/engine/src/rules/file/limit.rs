@@ -1,0 +1,198 @@
+//! A limit of a rule file: `rate_limit` as in envoyproxy/ratelimit, or an item of `limits`.
+
+use tidegate_core::{Calendar, CalendarUnit, LeakyMode, MAX_COUNT, Window};
+
+use super::fields::Fields;
+use super::report::{Firsts, Report};
+use super::value::Value;
+use super::window::{self, Accepts};
+use super::words::quoted;
+use crate::rules::limit_spec::{AlgorithmName, Defaults, LimitSpec, SpecError};
+use crate::rules::yaml::Content;
+
+const FIELDS: [&str; 9] =
+    ["name", "algorithm", "requests", "per", "burst", "buckets", "mode", "calendar", "replaces"];
+
+const RATE_LIMIT_FIELDS: [&str; 10] = [
+    "unit",
+    "requests_per_unit",
+    "unlimited",
+    "name",
+    "replaces",
+    "algorithm",
+    "burst",
+    "buckets",
+    "mode",
+    "calendar",
+];
+
+const MODES: [(&str, LeakyMode); 2] = [("meter", LeakyMode::Meter), ("queue", LeakyMode::Queue)];
+
+/// What stands in for requests that could not be read, so that the rest of the limit is checked all
+/// the same. With [`stand_in_window`], any burst a person would write fits.
+const STAND_IN_REQUESTS: u64 = 1_000;
+
+fn stand_in_window(fields: &Fields<'_>) -> Window {
+    let calendar = fields.get("calendar").and_then(|_| Calendar::new(CalendarUnit::Day, "UTC"));
+    calendar.map_or(Window::seconds(1), Window::Calendar)
+}
+
+/// A limit that was read, perhaps with mistakes.
+pub(super) struct ReadLimit {
+    pub(super) spec: LimitSpec,
+    /// The name decisions show; `None` if it is the window's and that could not be read.
+    pub(super) name: Option<String>,
+    /// Whether nothing is wrong with it.
+    pub(super) sound: bool,
+}
+
+/// The limits of one rule.
+#[derive(Default)]
+pub(super) struct Limits {
+    pub(super) all: Vec<ReadLimit>,
+    /// Whether there is a limit whose name could not be read.
+    pub(super) unknown_names: bool,
+    names: Firsts<String>,
+}
+
+impl Limits {
+    /// Adds what was read of a limit. Decisions, tiers and counters go by its name, so each has its
+    /// own.
+    pub(super) fn add(&mut self, value: &Value<'_>, limit: Option<ReadLimit>, report: &mut Report) {
+        match limit.as_ref().and_then(|limit| limit.name.clone()) {
+            None => self.unknown_names = true,
+            Some(name) => {
+                if let Some(first) = self.names.earlier(name.clone(), value.place()) {
+                    let message = format!("the limit on line {} is called {} too", first.line, quoted(&name));
+                    value.fault(report, format!("{message}; give each its own name"));
+                }
+            }
+        }
+        self.all.extend(limit);
+    }
+}
+
+/// What `rate_limit` says.
+#[derive(Default)]
+pub(super) struct RateLimit {
+    pub(super) name: Option<String>,
+    pub(super) unlimited: bool,
+    /// What an unlimited one replaces; a limit has its own list.
+    pub(super) replaces: Vec<String>,
+    pub(super) limit: Option<ReadLimit>,
+}
+
+/// Reads an item of `limits`.
+pub(super) fn limit(value: Value<'_>, defaults: Defaults, report: &mut Report) -> Option<ReadLimit> {
+    let mistakes = report.count();
+    let fields = value.fields(&FIELDS, report)?;
+    let requests = fields
+        .required("requests", "say how many requests per window are allowed", report)
+        .and_then(|value| value.whole(0..=MAX_COUNT, report));
+    let window = window::window(&fields, "per", Accepts::Durations, report);
+    let mut limit = rest(&fields, ["requests", "per"], requests, window, defaults, report);
+    limit.sound = report.count() == mistakes;
+    Some(limit)
+}
+
+/// Reads `rate_limit`.
+pub(super) fn rate_limit(value: Value<'_>, defaults: Defaults, report: &mut Report) -> Option<RateLimit> {
+    let mistakes = report.count();
+    let fields = value.fields(&RATE_LIMIT_FIELDS, report)?;
+    let name = fields.text("name", report);
+    if fields.flag("unlimited", report) {
+        bare_unlimited(&fields, report);
+        let replaces = replaces(&fields, name.as_deref(), report);
+        return Some(RateLimit { name, unlimited: true, replaces, limit: None });
+    }
+    let remedy = "say how many requests per unit are allowed (0 denies all), or set unlimited: true";
+    let requests = fields
+        .required("requests_per_unit", remedy, report)
+        .and_then(|value| value.whole(0..=u64::from(u32::MAX), report));
+    let window = window::window(&fields, "unit", Accepts::Names, report);
+    let mut limit = rest(&fields, ["requests_per_unit", "unit"], requests, window, defaults, report);
+    limit.sound = report.count() == mistakes;
+    Some(RateLimit { name, limit: Some(limit), ..RateLimit::default() })
+}
+
+/// `unlimited` and numbers contradict each other.
+fn bare_unlimited(fields: &Fields<'_>, report: &mut Report) {
+    for name in ["unit", "requests_per_unit", "algorithm", "burst", "buckets", "mode", "calendar"] {
+        let Some(value) = fields.get(name) else { continue };
+        let zero = matches!(&value.node.content, Content::Scalar { text, .. } if text == "0");
+        if !(name == "requests_per_unit" && zero) {
+            value.fault(report, format!("means nothing where unlimited is true; remove {name} or unlimited"));
+        }
+    }
+}
+
+/// Reads what both kinds of limit have in common, and checks the numbers together.
+fn rest(
+    fields: &Fields<'_>,
+    names: [&'static str; 2],
+    requests: Option<u64>,
+    window: Option<Window>,
+    defaults: Defaults,
+    report: &mut Report,
+) -> ReadLimit {
+    let has_window = window.is_some();
+    let mut spec = LimitSpec::new(
+        requests.unwrap_or(STAND_IN_REQUESTS),
+        window.unwrap_or_else(|| stand_in_window(fields)),
+    );
+    spec.name = fields.text("name", report);
+    spec.burst = fields.whole("burst", 0..=MAX_COUNT, report);
+    spec.buckets = fields.whole("buckets", 0..=u64::from(u32::MAX), report).map(|buckets| buckets as u32);
+    spec.mode = fields.get("mode").and_then(|value| value.choice(&MODES, report));
+    let algorithm = fields.get("algorithm").map(|value| value.choice(&AlgorithmName::ALL, report));
+    spec.algorithm = algorithm.flatten();
+    if algorithm != Some(None) {
+        check(spec.clone(), fields, names, defaults, report);
+    }
+    let name = (has_window || spec.name.is_some()).then(|| spec.effective_name());
+    spec.replaces = replaces(fields, spec.name.as_deref(), report);
+    ReadLimit { spec, name, sound: true }
+}
+
+/// Reports what the numbers are not, taking away one field at fault after the other.
+fn check(
+    mut spec: LimitSpec,
+    fields: &Fields<'_>,
+    [requests, per]: [&'static str; 2],
+    defaults: Defaults,
+    report: &mut Report,
+) {
+    while let Err(SpecError { field, reason }) = spec.build(&defaults) {
+        let written = match field {
+            "requests" => requests,
+            "per" => per,
+            other => other,
+        };
+        let place = fields.get(written).map_or(fields.value.place(), |value| value.place());
+        report.add(place, &fields.value.path.field(written), || reason);
+        let taken = match field {
+            "burst" => spec.burst.take().is_some(),
+            "buckets" => spec.buckets.take().is_some(),
+            "mode" => spec.mode.take().is_some(),
+            _ => false,
+        };
+        if !taken {
+            return;
+        }
+    }
+}
+
+/// Names of limits that this one switches off in the same request.
+fn replaces(fields: &Fields<'_>, own: Option<&str>, report: &mut Report) -> Vec<String> {
+    let Some(value) = fields.get("replaces") else { return Vec::new() };
+    value.items(report).filter_map(|item| replaced(item, own, report)).collect()
+}
+
+fn replaced(item: Value<'_>, own: Option<&str>, report: &mut Report) -> Option<String> {
+    let fields = item.fields(&["name"], report)?;
+    let name = fields.required_text("name", "name the limit to replace", report)?;
+    if Some(name.as_str()) == own {
+        item.fault(report, format!("a limit cannot replace itself; {} is its own name", quoted(&name)));
+    }
+    Some(name)
+}

@@ -1,0 +1,128 @@
+//! Finding the rules a request falls under.
+
+use tidegate_core::{Key, KeySeed};
+
+use super::tree::{DomainTree, LimitSet, RuleEntry, RuleSet};
+use crate::request::{Entry, Request};
+
+/// A rule that applies to a descriptor of the request.
+#[derive(Clone, Copy)]
+pub(crate) struct Hit<'r> {
+    pub(crate) rule: &'r RuleEntry,
+    /// Index of the rule in its domain.
+    pub(crate) number: u32,
+    pub(crate) descriptor: u16,
+    pub(crate) tier: Option<u16>,
+    /// What the counters of the rule's limits have in common.
+    pub(crate) key: Key,
+    pub(crate) cost: u64,
+    /// Whether this key is in the part of a staged roll-out that is enforced.
+    pub(crate) enforced: bool,
+}
+
+impl<'r> Hit<'r> {
+    #[inline]
+    pub(crate) fn limits(&self) -> &'r LimitSet {
+        self.rule.limits_for(self.tier)
+    }
+}
+
+impl RuleSet {
+    /// Calls `hit` for each rule that applies, in the order of descriptors: the last entry's, or in a
+    /// hierarchical domain every one on the way.
+    pub(crate) fn find<'r>(
+        &'r self,
+        domain: &'r DomainTree,
+        request: &Request<'_>,
+        mut hit: impl FnMut(Hit<'r>),
+    ) {
+        for (index, (entries, cost)) in request.descriptors().enumerate() {
+            let shortest = if domain.hierarchical { 1 } else { entries.len() };
+            for depth in shortest..=entries.len() {
+                let aspect = Aspect { index: index as u16, entries: &entries[..depth], cost };
+                if let Some(found) = self.find_leaf(domain, request, aspect) {
+                    hit(found);
+                }
+            }
+        }
+    }
+
+    /// The rule of a descriptor's last entry.
+    #[inline]
+    pub(crate) fn find_leaf<'r, 'e>(
+        &self,
+        domain: &'r DomainTree,
+        request: &Request<'e>,
+        aspect: Aspect<'_, 'e>,
+    ) -> Option<Hit<'r>> {
+        let (number, values) = domain.walk(self.seed, aspect.entries)?;
+        let rule = &domain.rules[number as usize];
+        Some(Hit {
+            rule,
+            number,
+            descriptor: aspect.index,
+            tier: if rule.tiers.is_empty() { None } else { domain.tier(self.seed, aspect.entries, request) },
+            key: rule.key.then(values),
+            cost: aspect.cost,
+            enforced: rule.enforces(aspect.entries),
+        })
+    }
+}
+
+/// One descriptor of a request, or the first few entries of one.
+#[derive(Clone, Copy)]
+pub(crate) struct Aspect<'a, 'e> {
+    pub(crate) index: u16,
+    pub(crate) entries: &'a [Entry<'e>],
+    pub(crate) cost: u64,
+}
+
+impl DomainTree {
+    /// Follows entries down the tree to the rule of the last one. Along goes the fingerprint of those
+    /// values on the way that tell one counter from another.
+    #[inline]
+    fn walk(&self, seed: KeySeed, entries: &[Entry<'_>]) -> Option<(u32, Key)> {
+        let mut values = Key { home: 0, mark: 0 };
+        let mut node = 0_u32;
+        for (key, value) in entries {
+            let branch = self.nodes[node as usize].branch(key)?;
+            let hash = seed.text(value);
+            (node, _) = branch.step(value, hash.mark)?;
+            if self.rules[node as usize - 1].varies {
+                values = values.then(hash);
+            }
+        }
+        Some((node.checked_sub(1)?, values))
+    }
+
+    /// The tier of the descriptor's tenant, or else of the request's.
+    fn tier<'a>(&self, seed: KeySeed, entries: &[Entry<'a>], request: &Request<'a>) -> Option<u16> {
+        self.tenant(entries, request).and_then(|tenant| self.tier_of(tenant, seed))
+    }
+
+    pub(crate) fn tenant<'a>(&self, entries: &[Entry<'a>], request: &Request<'a>) -> Option<&'a str> {
+        let key = self.tenant_key.as_deref()?;
+        let own = entries.iter().find(|(found, _)| *found == key).map(|(_, value)| *value);
+        own.or_else(|| request.value_of(key))
+    }
+}
+
+impl RuleEntry {
+    /// Whether the key of these entries is enforced: the same answer on every node, always.
+    #[inline]
+    fn enforces(&self, entries: &[Entry<'_>]) -> bool {
+        match self.enforce_percent {
+            100.. => true,
+            0 => false,
+            percent => self.is_within(percent, entries),
+        }
+    }
+
+    #[cold]
+    fn is_within(&self, percent: u8, entries: &[Entry<'_>]) -> bool {
+        let seed = KeySeed(0);
+        let varying = entries.iter().zip(&self.path_varies).filter(|(_, varies)| **varies);
+        let key = varying.fold(self.stable_key, |key, ((_, value), _)| key.then(seed.text(value)));
+        ((key.mark >> 32) * 100) >> 32 < u64::from(percent)
+    }
+}

@@ -1,0 +1,95 @@
+//! The rules in force, for people and tools to read.
+
+use serde::Serialize;
+
+use super::model::OnStoreError;
+use super::tree::{DomainTree, RuleEntry, RuleSet};
+use crate::limiter::Limiter;
+
+/// A domain in force.
+#[derive(Clone, Debug, Serialize)]
+pub struct DomainListing {
+    /// Its name.
+    pub domain: String,
+    /// Which entry's value names the tenant.
+    pub tenant: Option<String>,
+    /// Whether every limit on a matched path applies.
+    pub hierarchical: bool,
+    /// How many distinct limits requests may bring along.
+    pub inline_limits: Option<u64>,
+    /// Its rules, in the order they were written.
+    pub rules: Vec<RuleListing>,
+}
+
+/// A rule in force.
+#[derive(Clone, Debug, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "these are the flags of a rule file")]
+pub struct RuleListing {
+    /// Its name, or its path.
+    pub rule: String,
+    /// Its limits as text.
+    pub limits: Vec<String>,
+    /// What each tier has instead.
+    pub tiers: Vec<(String, Vec<String>)>,
+    /// Its limit on holders.
+    pub concurrency: Option<String>,
+    /// Nothing is counted.
+    pub unlimited: bool,
+    /// Evaluated and counted only.
+    pub shadow_mode: bool,
+    /// Denies only together with every other quota.
+    pub quota_mode: bool,
+    /// How many percent of the keys are enforced.
+    pub enforce_percent: u8,
+    /// What to answer while the store cannot.
+    pub on_store_error: OnStoreError,
+    /// Whether metrics name the whole descriptor.
+    pub detailed_metric: bool,
+    /// Whether metrics name the value of the rule's key.
+    pub value_to_metric: bool,
+    /// What the file says about the rule for others to read.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Limiter {
+    /// The rules in force.
+    pub fn listing(&self) -> Vec<DomainListing> {
+        self.inner.rules.load().listing()
+    }
+}
+
+impl RuleSet {
+    fn listing(&self) -> Vec<DomainListing> {
+        let domain = |domain: &DomainTree| DomainListing {
+            domain: domain.name.to_string(),
+            tenant: domain.tenant_key.as_deref().map(str::to_owned),
+            hierarchical: domain.hierarchical,
+            inline_limits: domain.inline_limits,
+            rules: domain.rules.iter().map(|rule| rule.listing(domain)).collect(),
+        };
+        self.domains.iter().map(domain).collect()
+    }
+}
+
+impl RuleEntry {
+    fn listing(&self, domain: &DomainTree) -> RuleListing {
+        let texts = |limits: &super::tree::LimitSet| {
+            limits.iter().map(|entry| format!("{}: {}", entry.name, entry.limit)).collect()
+        };
+        let tiers = domain.tiers.iter().zip(&self.tiers);
+        RuleListing {
+            rule: self.id.to_string(),
+            limits: texts(&self.limits),
+            tiers: tiers.filter_map(|(tier, set)| Some((tier.to_string(), texts(set.as_ref()?)))).collect(),
+            concurrency: self.concurrency.as_ref().map(|entry| entry.limit.to_string()),
+            unlimited: self.unlimited,
+            shadow_mode: self.shadow_mode,
+            quota_mode: self.quota_mode,
+            enforce_percent: self.enforce_percent,
+            on_store_error: self.on_store_error,
+            detailed_metric: self.detailed_metric,
+            value_to_metric: self.value_to_metric,
+            metadata: self.metadata.clone(),
+        }
+    }
+}

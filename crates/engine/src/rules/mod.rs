@@ -1,0 +1,19 @@
+//! Rules: which requests get which limits.
+//!
+//! A rule file is read into the [`model`] by [`file`], with every mistake reported at its place;
+//! rules written in code are the same model. Then the model is compiled into the tree that requests
+//! are matched against.
+
+mod compile;
+pub mod file;
+pub(crate) mod find;
+pub mod limit_spec;
+pub mod listing;
+pub mod model;
+mod pattern;
+pub mod problem;
+pub(crate) mod source;
+mod text;
+pub(crate) mod tree;
+pub(crate) mod watch;
+mod yaml;

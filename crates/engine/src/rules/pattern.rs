@@ -1,0 +1,73 @@
+//! Values with `*` in them.
+
+/// A pattern in which each `*` stands for any text, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    text: Box<str>,
+}
+
+impl Pattern {
+    /// Whether a rule's value is a pattern.
+    pub(crate) fn is_pattern(value: &str) -> bool {
+        value.contains('*')
+    }
+
+    pub(crate) fn new(text: &str) -> Self {
+        Self { text: text.into() }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The first part must begin the value and the last must end it; those between are found from
+    /// left to right, each as early as possible, which never misses a match.
+    pub(crate) fn matches(&self, value: &str) -> bool {
+        let Some((first, rest)) = self.text.split_once('*') else { return *self.text == *value };
+        let Some(mut value) = value.strip_prefix(first) else { return false };
+        let mut parts = rest.split('*').peekable();
+        while let Some(part) = parts.next() {
+            if parts.peek().is_none() {
+                return value.ends_with(part);
+            }
+            match value.find(part) {
+                Some(at) => value = &value[at + part.len()..],
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pattern;
+
+    #[test]
+    fn each_star_stands_for_any_text_or_none() {
+        let table = [
+            ("*", "", true),
+            ("*", "anything", true),
+            ("a*", "a", true),
+            ("a*", "ab", true),
+            ("a*", "ba", false),
+            ("*a", "ba", true),
+            ("*a", "ab", false),
+            ("a*c", "ac", true),
+            ("a*c", "abc", true),
+            ("a*c", "abcd", false),
+            ("ab*ba", "aba", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("**", "x", true),
+            ("a**b", "ab", true),
+            ("*x*", "axa", true),
+            ("*x*", "aaa", false),
+            ("/api/*/orders", "/api/v1/orders", true),
+            ("/api/*/orders", "/api/orders", false),
+        ];
+        for (pattern, value, expected) in table {
+            assert_eq!(Pattern::new(pattern).matches(value), expected, "{pattern} against {value:?}");
+        }
+    }
+}

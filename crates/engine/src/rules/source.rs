@@ -1,0 +1,42 @@
+//! Where rules come from: code, files and folders.
+
+use std::path::PathBuf;
+
+use tidegate_core::KeySeed;
+
+use super::file::load_path;
+use super::limit_spec::Defaults;
+use super::model::Domain;
+use super::problem::Problems;
+use super::tree::RuleSet;
+use super::watch::Watch;
+
+/// Everything a limiter's rules are made of.
+pub(crate) struct Source {
+    pub(crate) domains: Vec<Domain>,
+    pub(crate) defaults: Defaults,
+    pub(crate) watch: Watch,
+}
+
+impl Source {
+    pub(crate) fn new(domains: Vec<Domain>, paths: Vec<PathBuf>, defaults: Defaults) -> Self {
+        Self { domains, defaults, watch: Watch::new(paths) }
+    }
+
+    /// Reads and compiles all of it, or says everything that is wrong.
+    pub(crate) fn load(&mut self, seed: KeySeed, generation: u64) -> Result<RuleSet, Problems> {
+        let mut domains = self.domains.clone();
+        let mut problems = Problems::default();
+        self.watch.begin_load();
+        for path in self.watch.paths() {
+            match load_path(path, &self.defaults) {
+                Ok(mut read) => domains.append(&mut read),
+                Err(mut found) => problems.0.append(&mut found.0),
+            }
+        }
+        if !problems.0.is_empty() {
+            return Err(problems);
+        }
+        RuleSet::compile(&domains, &self.defaults, seed, generation)
+    }
+}

@@ -1,0 +1,154 @@
+//! Rules compiled for lookup: what a request is matched against.
+//!
+//! A domain is a tree of nodes. Each node has a branch per entry key, and a branch finds the next
+//! node by the entry's value: the exact value in a hash table, then the patterns in file order, then
+//! the node for any value. The same hash of a value finds the node and makes the counter's key.
+
+use hashbrown::HashTable;
+use tidegate_core::{Key, KeySeed, Limit};
+
+use super::model::OnStoreError;
+use super::pattern::Pattern;
+use super::text::same;
+
+/// Every domain's rules, ready to be matched.
+pub(crate) struct RuleSet {
+    pub(crate) seed: KeySeed,
+    pub(crate) domains: Vec<DomainTree>,
+    /// Index into `domains` by name.
+    pub(crate) by_name: HashTable<u32>,
+    /// Counts reloads: a decision tells by it which rules it was made under.
+    pub(crate) generation: u64,
+    pub(crate) count_denied: bool,
+}
+
+/// One domain's rules.
+pub(crate) struct DomainTree {
+    pub(crate) name: Box<str>,
+    pub(crate) tenant_key: Option<Box<str>>,
+    pub(crate) hierarchical: bool,
+    /// Tenants by name, each with the index of its tier.
+    pub(crate) tenants: HashTable<(Box<str>, u16)>,
+    pub(crate) tiers: Vec<Box<str>>,
+    /// Whether any limit replaces another; if not, nobody looks.
+    pub(crate) has_replaces: bool,
+    /// How many distinct limits requests may bring along; none where absent.
+    pub(crate) inline_limits: Option<u64>,
+    /// The first is the root; node `n` after it belongs to rule `n - 1`.
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) rules: Vec<RuleEntry>,
+}
+
+#[derive(Default)]
+pub(crate) struct Node {
+    pub(crate) branches: Vec<Branch>,
+}
+
+/// Where an entry with a certain key leads.
+pub(crate) struct Branch {
+    pub(crate) key: Box<str>,
+    pub(crate) exact: HashTable<(Box<str>, u32)>,
+    pub(crate) patterns: Vec<(Pattern, u32)>,
+    pub(crate) any: Option<u32>,
+}
+
+/// A rule as decisions use it.
+#[expect(clippy::struct_excessive_bools, reason = "these are the flags of a rule file")]
+pub(crate) struct RuleEntry {
+    pub(crate) id: Box<str>,
+    /// The path without values of the request: what all counters of the rule have in common.
+    pub(crate) key: Key,
+    /// The same from a fixed seed, so that every node picks the same keys for a staged roll-out.
+    pub(crate) stable_key: Key,
+    /// Whether the value of the entry that leads here tells one counter from another.
+    pub(crate) varies: bool,
+    /// The same for each entry on the way here.
+    pub(crate) path_varies: Box<[bool]>,
+    pub(crate) limits: LimitSet,
+    /// What each tier has instead, by the tier's index.
+    pub(crate) tiers: Vec<Option<LimitSet>>,
+    pub(crate) concurrency: Option<LimitEntry>,
+    pub(crate) unlimited: bool,
+    pub(crate) enforce_percent: u8,
+    pub(crate) shadow_mode: bool,
+    pub(crate) quota_mode: bool,
+    pub(crate) detailed_metric: bool,
+    pub(crate) value_to_metric: bool,
+    pub(crate) on_store_error: OnStoreError,
+    pub(crate) metadata: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The limits of a rule, or of a rule for one tier.
+pub(crate) type LimitSet = Box<[LimitEntry]>;
+
+/// A limit as decisions use it.
+#[derive(Clone)]
+pub(crate) struct LimitEntry {
+    pub(crate) name: Box<str>,
+    /// The name as written; `replaces` refers to it.
+    pub(crate) given_name: Option<Box<str>>,
+    pub(crate) limit: Limit,
+    /// Tells its counters from those of the rule's other limits.
+    pub(crate) salt: u64,
+    pub(crate) replaces: Box<[Box<str>]>,
+}
+
+/// How a node was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Exact,
+    Pattern,
+    Any,
+}
+
+impl RuleSet {
+    #[inline]
+    pub(crate) fn domain(&self, name: &str) -> Option<(u32, &DomainTree)> {
+        if let [only] = self.domains.as_slice() {
+            return same(&only.name, name).then_some((0, only));
+        }
+        let hash = self.seed.text(name).mark;
+        let same = |index: &u32| *self.domains[*index as usize].name == *name;
+        self.by_name.find(hash, same).map(|index| (*index, &self.domains[*index as usize]))
+    }
+}
+
+impl DomainTree {
+    /// The tier of a tenant.
+    pub(crate) fn tier_of(&self, tenant: &str, seed: KeySeed) -> Option<u16> {
+        let hash = seed.text(tenant).mark;
+        self.tenants.find(hash, |(name, _)| **name == *tenant).map(|(_, tier)| *tier)
+    }
+}
+
+impl Node {
+    #[inline]
+    pub(crate) fn branch(&self, key: &str) -> Option<&Branch> {
+        self.branches.iter().find(|branch| same(&branch.key, key))
+    }
+}
+
+impl Branch {
+    /// The node a value leads to: exact, then patterns in file order, then any value.
+    #[inline]
+    pub(crate) fn step(&self, value: &str, hash: u64) -> Option<(u32, Step)> {
+        if !self.exact.is_empty()
+            && let Some((_, node)) = self.exact.find(hash, |(known, _)| **known == *value)
+        {
+            return Some((*node, Step::Exact));
+        }
+        if let Some((_, node)) = self.patterns.iter().find(|(pattern, _)| pattern.matches(value)) {
+            return Some((*node, Step::Pattern));
+        }
+        self.any.map(|node| (node, Step::Any))
+    }
+}
+
+impl RuleEntry {
+    /// The rule's limits for a tier.
+    #[inline]
+    pub(crate) fn limits_for(&self, tier: Option<u16>) -> &LimitSet {
+        let own = tier.and_then(|tier| self.tiers.get(usize::from(tier))?.as_ref());
+        own.unwrap_or(&self.limits)
+    }
+}

@@ -1,0 +1,196 @@
+//! Random schedules on several keys, decision by decision beside the [`Model`].
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tidegate_core::{Key, Limit, Micros};
+use tidegate_stores::{Charge, Force, Intent, Store};
+use tidegate_testkit::schedule::{self, Action, Mix, Schedule, Step, limits};
+
+use crate::conformance::World;
+use crate::model::Model;
+use crate::world::MemoryWorld;
+
+/// Counters and what happens to them.
+#[derive(Clone, Debug)]
+struct Life {
+    /// One per key; the first half of the keys share a home.
+    limits: Vec<Limit>,
+    schedule: Schedule,
+    /// For each step of the schedule: whose it is, and what is beside it in the same request.
+    requests: Vec<Request>,
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    lead: usize,
+    force: Force,
+    intent: Intent,
+    /// Before the lead if `Some(true)`; the lead comes twice if `None`.
+    beside: Vec<Beside>,
+    lead_last: bool,
+    upheaval: bool,
+    /// Which of the last leases to renew or release.
+    slot: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Beside {
+    key: usize,
+    cost: u64,
+    force: Force,
+    hold: bool,
+    count_denied: bool,
+}
+
+/// Every store's horizon is 2^52 us; the longest limit reaches 20 years ahead.
+const LATEST_US: u64 = (1 << 52) - 20 * 366 * 86_400 * 1_000_000;
+
+fn small_limits() -> impl Strategy<Value = Limit> {
+    proptest::sample::select(crate::limits::every())
+}
+
+fn any_limits() -> impl Strategy<Value = Limit> {
+    prop_oneof![
+        8 => small_limits(),
+        1 => limits::fixed_window(),
+        1 => limits::calendar(),
+        1 => limits::sliding_window(),
+        1 => limits::sub_windows(),
+        1 => limits::sliding_log(),
+        1 => limits::token_bucket(),
+        1 => limits::leaky_meter(),
+        1 => limits::leaky_queue(),
+        1 => limits::concurrency(),
+    ]
+}
+
+fn forces() -> impl Strategy<Value = Force> {
+    prop_oneof![6 => Just(Force::Enforced), 2 => Just(Force::Shadow), 2 => Just(Force::Quota)]
+}
+
+fn requests(keys: usize) -> impl Strategy<Value = Request> {
+    let cost = prop_oneof![1 => Just(0_u64), 8 => 1_u64..4, 1 => any::<u64>()];
+    let beside = (0..keys, cost, forces(), any::<bool>(), prop::bool::weighted(0.2)).prop_map(
+        |(key, cost, force, hold, count_denied)| Beside { key, cost, force, hold, count_denied },
+    );
+    let count = prop_oneof![4 => Just(0_usize), 4 => 1_usize..4, 1 => 4_usize..20];
+    let beside = (count, vec(beside, 20)).prop_map(|(count, beside)| beside[..count].to_vec());
+    let intent = prop_oneof![5 => Just(Intent::Take), 1 => Just(Intent::Look)];
+    (0..keys, forces(), intent, beside, any::<bool>(), prop::bool::weighted(0.08), 0_u64..4).prop_map(
+        |(lead, force, intent, beside, lead_last, upheaval, slot)| Request {
+            lead,
+            force,
+            intent,
+            beside,
+            lead_last,
+            upheaval,
+            slot,
+        },
+    )
+}
+
+fn lives(mix: Mix) -> impl Strategy<Value = Life> {
+    const STEPS: usize = 60;
+    let requests = vec(requests(6), STEPS);
+    (vec(any_limits(), 6), schedule::schedules(mix, STEPS), requests)
+        .prop_map(|(limits, schedule, requests)| Life { limits, schedule, requests })
+}
+
+/// Lives through it in a store and in the model, and compares every answer.
+async fn agrees<W: World>(mut world: W, life: Life, upheavals: bool) {
+    let mut model = Model::default();
+    let Life { mut limits, schedule, requests } = life;
+    let keys: Vec<_> = (0..limits.len()).map(|number| counter(&world, number)).collect();
+    let mut retry_at = schedule.start;
+    world.set_now(Micros(schedule.start.0.min(LATEST_US)));
+    for (lease, (step, request)) in schedule.steps.into_iter().zip(requests).enumerate() {
+        let Step { advance, action } = step;
+        let lead = request.lead;
+        let now = advance.from(&limits[lead], world.now(), retry_at);
+        world.set_now(Micros(now.0.min(LATEST_US)));
+        let now = world.now();
+        if request.upheaval && upheavals {
+            world.upheaval();
+        }
+        let charge = Charge {
+            force: request.force,
+            lease: lease as u64,
+            ..Charge::new(keys[lead], &limits[lead], 0)
+        };
+        let left = model.settle(&[charge], Intent::Look, now)[0].remaining;
+        let charge = match action {
+            Action::Charge { amount, hold } => {
+                Charge { cost: amount.units(&limits[lead], left), hold, ..charge }
+            }
+            Action::Take(amount) => {
+                Charge { cost: amount.units(&limits[lead], left), count_denied: true, ..charge }
+            }
+            Action::Peek => charge,
+            Action::Refund(amount) => {
+                let charge = Charge { cost: amount.units(&limits[lead], left), ..charge };
+                world.store().give_back(&[charge]).await;
+                model.give_back(&[charge], now);
+                let slot = Charge { lease: (lease as u64).saturating_sub(request.slot), ..charge };
+                if request.lead_last {
+                    assert_eq!(world.store().renew(&slot).await, model.renew(&slot, now), "step {lease}");
+                } else {
+                    assert_eq!(world.store().release(&slot).await, model.release(&slot, now), "step {lease}");
+                }
+                continue;
+            }
+            Action::Relimit(change) => {
+                limits[lead] = change.apply(&limits[lead]).unwrap_or_else(|| limits[lead].clone());
+                continue;
+            }
+        };
+        let mut charges: Vec<_> = request.beside.iter().map(|it| it.charge(&keys, &limits, lease)).collect();
+        charges.insert(if request.lead_last { charges.len() } else { 0 }, charge);
+        let verdicts = world.store().settle(&charges, request.intent).await;
+        let expected = model.settle(&charges, request.intent, now);
+        assert_eq!(verdicts, expected, "step {lease} at {now:?}: {:?} of {charges:?}", request.intent);
+        let retry = verdicts.iter().find_map(|verdict| verdict.retry_after_us());
+        retry_at = now.plus(retry.unwrap_or(0));
+    }
+}
+
+fn counter(world: &impl World, number: usize) -> Key {
+    if number < 3 { world.key("home", &number.to_string()) } else { world.named(&number.to_string()) }
+}
+
+impl Beside {
+    fn charge<'a>(&self, keys: &[Key], limits: &'a [Limit], lease: usize) -> Charge<'a> {
+        let Self { key, cost, force, hold, count_denied } = *self;
+        let lease = 1_000 + lease as u64;
+        Charge { force, hold, count_denied, lease, ..Charge::new(keys[key], &limits[key], cost) }
+    }
+}
+
+/// `TIDEGATE_SOAK=100` lives a hundred times as many lives.
+fn memory_agrees(mix: Mix, upheavals: bool) {
+    let soak = std::env::var("TIDEGATE_SOAK").map_or(1, |times| times.parse().expect("a number"));
+    let config = Config { cases: 500 * soak, failure_persistence: None, ..Config::default() };
+    let outcome = TestRunner::new(config).run(&lives(mix), |life| {
+        pollster::block_on(agrees(MemoryWorld::new(), life, upheavals));
+        Ok(())
+    });
+    if let Err(broken) = outcome {
+        panic!("{broken}");
+    }
+}
+
+#[test]
+fn memory_agrees_with_the_model_through_sweeps_and_restarts() {
+    memory_agrees(Mix::Plain, true);
+}
+
+#[test]
+fn memory_agrees_with_the_model_while_limits_change() {
+    memory_agrees(Mix::Changes, true);
+}
+
+/// What a sweep dropped at a later time does not come back, so there are none here.
+#[test]
+fn memory_agrees_with_the_model_when_the_clock_steps() {
+    memory_agrees(Mix::ClockSteps, false);
+}

@@ -1,0 +1,26 @@
+//! The laws of the stores.
+//!
+//! - [`conformance`]: what every store must do, stamped over each of them
+//! - [`world`]: the stores it is stamped over, each with its time in hand
+//! - [`model`], [`agreement`]: random schedules, decision by decision beside a plain map of states
+//! - [`threads`]: many threads on few keys
+//! - [`bound`], [`steps`]: how many keys are held, which are forgotten, and how long one step takes
+//! - [`snapshot`]: to disk and back, and what is refused
+//! - [`allocation`]: what a decision costs the heap
+
+// Locks of the model checker only work inside it; see `interleavings`.
+#![cfg(not(feature = "shuttle"))]
+
+mod agreement;
+mod allocation;
+mod bound;
+#[macro_use]
+mod conformance;
+mod limits;
+mod model;
+mod snapshot;
+mod steps;
+mod threads;
+mod world;
+
+conformance!(memory, crate::world::MemoryWorld::new);

@@ -1,0 +1,49 @@
+//! How much, relative to the limit.
+
+use proptest::prelude::*;
+use tidegate_core::{Limit, MAX_COUNT};
+
+/// Units to charge or refund.
+#[derive(Clone, Copy, Debug)]
+pub enum Amount {
+    /// So many.
+    Units(u64),
+    /// As much as remains, give or take one.
+    Remaining {
+        /// The one.
+        plus: i64,
+    },
+    /// As much as the limit holds, give or take one.
+    Burst {
+        /// The one.
+        plus: i64,
+    },
+    /// A part of what the limit holds.
+    Sixteenths(u64),
+}
+
+impl Amount {
+    /// The units this means when `remaining` are left of `limit`.
+    pub fn units(self, limit: &Limit, remaining: u64) -> u64 {
+        match self {
+            Self::Units(units) => units,
+            Self::Remaining { plus } => remaining.saturating_add_signed(plus),
+            Self::Burst { plus } => limit.burst().saturating_add_signed(plus),
+            Self::Sixteenths(parts) => (u128::from(limit.burst()) * u128::from(parts) / 16) as u64,
+        }
+    }
+}
+
+/// Mostly what limits are charged in practice; also nothing, the edges, and far too much.
+pub(super) fn amounts() -> impl Strategy<Value = Amount> {
+    prop_oneof![
+        10 => Just(Amount::Units(1)),
+        6 => (2_u64..=5).prop_map(Amount::Units),
+        1 => Just(Amount::Units(0)),
+        6 => (-1_i64..=1).prop_map(|plus| Amount::Remaining { plus }),
+        3 => (-1_i64..=1).prop_map(|plus| Amount::Burst { plus }),
+        6 => (1_u64..=15).prop_map(Amount::Sixteenths),
+        1 => (1..=MAX_COUNT).prop_map(Amount::Units),
+        1 => Just(Amount::Units(u64::MAX)),
+    ]
+}

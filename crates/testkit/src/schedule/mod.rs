@@ -1,0 +1,112 @@
+//! Random limits and random schedules.
+//!
+//! A schedule is made before the limit's answers are known, so its steps are relative: "to the edge
+//! of the window", "as much as remains", "to where the last denial said to try again". They become
+//! times and costs while the schedule runs.
+
+mod advance;
+mod amount;
+mod change;
+pub mod limits;
+
+pub use advance::{Advance, Scale, clock_steps};
+pub use amount::Amount;
+pub use change::{Change, Number, changes};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tidegate_core::Micros;
+
+/// Times at which to begin, and what to do from then on.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// The time before the first step.
+    pub start: Micros,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+}
+
+/// Let time pass, then do something.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// How much time passes.
+    pub advance: Advance,
+    /// What to do.
+    pub action: Action,
+}
+
+/// What to do to a counter.
+#[derive(Clone, Copy, Debug)]
+pub enum Action {
+    /// Charge if it fits. `hold` says whether the request could be held.
+    Charge {
+        /// How much.
+        amount: Amount,
+        /// Whether the request could be held.
+        hold: bool,
+    },
+    /// Charge whether it fits or not.
+    Take(Amount),
+    /// Give back.
+    Refund(Amount),
+    /// Only look.
+    Peek,
+    /// Change the limit's numbers.
+    Relimit(Change),
+}
+
+/// Which steps a schedule is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// Charges and peeks only.
+    Charges,
+    /// Refunds and forced charges too: what a counter goes through while its limit and the clock are
+    /// left alone.
+    Plain,
+    /// With a clock that jumps.
+    ClockSteps,
+    /// With limits that change.
+    Changes,
+}
+
+/// Schedules of up to `steps` steps.
+pub fn schedules(mix: Mix, steps: usize) -> impl Strategy<Value = Schedule> {
+    (starts(), vec(step(mix), 1..=steps)).prop_map(|(start, steps)| Schedule { start, steps })
+}
+
+/// The epoch, where differences go negative; days around now; and near the stores' horizon.
+pub fn starts() -> impl Strategy<Value = Micros> {
+    const NOW_US: u64 = 1_700_000_000_000_000;
+    prop_oneof![
+        1 => (0_u64..5).prop_map(Micros),
+        1 => (0_u64..1 << 40).prop_map(Micros),
+        6 => (NOW_US..NOW_US + (1 << 40)).prop_map(Micros),
+        1 => ((1_u64 << 52) - (1 << 46)..1 << 52).prop_map(Micros),
+    ]
+}
+
+fn step(mix: Mix) -> impl Strategy<Value = Step> {
+    let advance = match mix {
+        Mix::ClockSteps => prop_oneof![3 => advance::forward(), 1 => clock_steps()].boxed(),
+        Mix::Charges | Mix::Plain | Mix::Changes => advance::forward().boxed(),
+    };
+    let charges = || {
+        prop_oneof![
+            12 => (amount::amounts(), any::<bool>()).prop_map(|(amount, hold)| Action::Charge { amount, hold }),
+            1 => Just(Action::Peek),
+        ]
+    };
+    let plain = || {
+        prop_oneof![
+            13 => charges(),
+            1 => amount::amounts().prop_map(Action::Take),
+            3 => amount::amounts().prop_map(Action::Refund),
+        ]
+    };
+    let action = match mix {
+        Mix::Charges => charges().boxed(),
+        Mix::Plain | Mix::ClockSteps => plain().boxed(),
+        Mix::Changes => prop_oneof![4 => plain(), 1 => changes().prop_map(Action::Relimit)].boxed(),
+    };
+    (advance, action).prop_map(|(advance, action)| Step { advance, action })
+}
