@@ -1,1 +1,35 @@
-//! placeholder
+//! Measures Tidegate: speed beside the crate `governor`, size, pauses and accuracy.
+//!
+//! ```sh
+//! cargo run --release -p tidegate-bench -- compare      # one study; --quick for a short run, --json for machines
+//! cargo run --release -p tidegate-bench -- report       # all of them, written to docs/benchmarks.md
+//! cargo bench -p tidegate-bench --bench decisions       # criterion, for developers
+//! ```
+//!
+//! # Layout
+//!
+//! - [`cli`]: the command line; `study/`: one file per study
+//! - [`subject`], [`stream`]: what is measured, and the requests it is asked
+//! - [`heap`]: an allocator that counts
+//! - `finding`: what a study found, as text, Markdown and JSON; `report`: all of it as one page
+//! - `plot/`: SVG charts; `progress`, `spread`, `machine`: the small things
+
+#![expect(
+    clippy::float_arithmetic,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "measurements are floats; nothing here decides a request"
+)]
+
+pub mod cli;
+mod error;
+mod finding;
+pub mod heap;
+mod machine;
+mod plot;
+mod progress;
+mod report;
+mod spread;
+pub mod stream;
+mod study;
+pub mod subject;

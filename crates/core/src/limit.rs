@@ -31,6 +31,8 @@ pub struct Limit {
     burst_trace: u16,
     /// `burst x period_us` where that fits 64 bits, as it nearly always does; else 0.
     small_capacity: u64,
+    /// How many bits `burst` has.
+    burst_bits: u8,
 }
 
 /// Why numbers do not make a limit. Each message says what is allowed.
@@ -128,8 +130,9 @@ impl Limit {
             }
         };
         let burst_trace = arrival::trace(burst);
+        let burst_bits = (u64::BITS - burst.leading_zeros()) as u8;
         let small_capacity = burst.checked_mul(period_us).unwrap_or(0);
-        Ok(Self { algorithm, requests, window, period_us, burst, burst_trace, small_capacity })
+        Ok(Self { algorithm, requests, window, period_us, burst, burst_trace, small_capacity, burst_bits })
     }
 
     /// A token bucket whose burst is its `requests`.
@@ -188,6 +191,13 @@ impl Limit {
     #[inline]
     pub(crate) fn small_capacity(&self) -> u64 {
         self.small_capacity
+    }
+
+    /// How full the limit is when this much of it is left, in 256 steps: 0 when untouched, at least
+    /// 128 when nothing is left.
+    #[inline]
+    pub fn fill(&self, remaining: u64) -> u8 {
+        ((self.burst.saturating_sub(remaining) << 8) >> self.burst_bits) as u8
     }
 
     /// Whether a request may be held in a queue.

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -14,7 +14,7 @@ use tidegate_stores::memory::SnapshotError;
 use tidegate_stores::{MemoryStore, MemoryStoreConfig, SystemClock};
 
 use crate::keeper;
-use crate::limiter::{Inner, Limiter};
+use crate::limiter::{Inner, LastWord, Limiter};
 use crate::line::Lines;
 use crate::rules::limit_spec::Defaults;
 use crate::rules::model::Domain;
@@ -151,9 +151,10 @@ impl Builder {
             // Random, so that permits of this process never meet leases restored from another.
             leases: AtomicU64::new(RandomState::new().hash_one("leases")),
             snapshot: self.snapshot.map(|(path, _)| path),
+            closed: AtomicBool::new(false),
             system_clock,
         });
         keeper::start(&Arc::downgrade(&inner), self.watch, every).map_err(BuildError::Keeper)?;
-        Ok(Limiter { inner })
+        Ok(Limiter { _last_word: Arc::new(LastWord(Arc::clone(&inner))), inner })
     }
 }

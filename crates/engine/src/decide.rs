@@ -15,7 +15,7 @@ pub(crate) use tidegate_stores::Intent;
 pub(crate) enum Scope {
     /// Those that count requests; a queue may be waited in if `hold`.
     Rates { hold: bool },
-    /// Those that count holders, on behalf of a lease.
+    /// Those that count holders, on behalf of this lease and those after it, one for each.
     Holders { lease: u64 },
 }
 
@@ -36,6 +36,17 @@ pub(crate) fn decide(
         items.push(item);
         return Decision::new(rules, domain, items, allowed);
     }
+    decide_any(rules, store, request, scope, intent)
+}
+
+#[inline(never)]
+fn decide_any(
+    rules: Rules,
+    store: &MemoryStore,
+    request: &Request<'_>,
+    scope: Scope,
+    intent: Intent,
+) -> Decision {
     let (mut charges, mut items) = (Charges::new(), Items::new());
     let domain = plan(&rules, request, scope, &mut charges, &mut items);
     let allowed = settle(store, &charges, &mut items, intent);
@@ -90,12 +101,13 @@ pub(crate) fn plan<'r>(
         Scope::Holders { lease } => {
             if let Some(entry) = &hit.rule.concurrency {
                 items.push(Item::new(&hit, Item::CONCURRENCY, Force::Enforced));
+                let lease = lease.wrapping_add(charges.len() as u64);
                 charges.push(Charge { lease, ..charge(&hit, entry) });
             }
         }
     });
     if domain.has_replaces {
-        replace(domain, charges, items);
+        replace(rules, domain, request, charges, items);
     }
     number
 }
@@ -109,12 +121,7 @@ pub(crate) fn charges<'r>(rules: &'r RuleSet, request: &Request<'_>, scope: Scop
 
 /// Settles charges, gives each item its verdict, and answers whether the request passes.
 #[inline]
-pub(crate) fn settle(
-    store: &MemoryStore,
-    charges: &Charges<'_>,
-    items: &mut Items,
-    intent: Intent,
-) -> bool {
+pub(crate) fn settle(store: &MemoryStore, charges: &Charges<'_>, items: &mut Items, intent: Intent) -> bool {
     let mut verdicts = Verdicts::new();
     store.settle_now(charges, intent, &mut verdicts);
     for (item, verdict) in items.iter_mut().zip(&verdicts) {
@@ -123,19 +130,45 @@ pub(crate) fn settle(
     !blocked(charges, &verdicts)
 }
 
-/// Drops the limits that others of the request stand in for, by name.
+/// Drops the limits that other rules of the request stand in for, by name.
 #[cold]
-fn replace(domain: &DomainTree, charges: &mut Charges<'_>, items: &mut Items) {
-    let entries: Vec<&LimitEntry> = items.iter().filter_map(|item| item.entry(domain)).collect();
-    let replaced = |entry: &LimitEntry| {
-        let name = entry.given_name.as_ref();
-        name.is_some_and(|name| entries.iter().any(|other| other.replaces.contains(name)))
-    };
+fn replace(
+    rules: &RuleSet,
+    domain: &DomainTree,
+    request: &Request<'_>,
+    charges: &mut Charges<'_>,
+    items: &mut Items,
+) {
+    let replacements = replacements(rules, domain, request);
     for index in (0..items.len()).rev() {
-        if entries.get(index).is_some_and(|entry| replaced(entry)) {
+        let entry = items[index].entry(domain);
+        if entry.is_some_and(|entry| entry.replaced_by(&replacements).is_some()) {
             items.remove(index);
             charges.remove(index);
         }
+    }
+}
+
+/// Names of limits that do not apply to a request, each with the rule that stands in. An unlimited
+/// rule can, too, so this looks at the rules and not at the limits.
+pub(crate) fn replacements<'r>(
+    rules: &'r RuleSet,
+    domain: &'r DomainTree,
+    request: &Request<'_>,
+) -> Vec<(&'r str, &'r str)> {
+    let mut found = Vec::new();
+    rules.find(domain, request, |hit| {
+        let rule = hit.rule;
+        found.extend(rule.replaces.iter().map(|name| (&**name, &*rule.id)));
+    });
+    found
+}
+
+impl LimitEntry {
+    /// The rule that stands in for this limit, if one does.
+    pub(crate) fn replaced_by<'r>(&self, replacements: &[(&'r str, &'r str)]) -> Option<&'r str> {
+        let given = self.given_name.as_deref()?;
+        replacements.iter().find(|(name, _)| *name == given).map(|(_, rule)| *rule)
     }
 }
 

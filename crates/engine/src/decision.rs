@@ -127,7 +127,10 @@ impl Decision {
         if self.allowed {
             return self.enforced().min_by_key(|item| item.verdict.remaining);
         }
-        self.enforced().max_by_key(|item| item.verdict.retry_after_us())
+        // Every enforced limit must free, but only one of the quotas: the first that does.
+        let retry = |item: &&Item| item.verdict.retry_after_us();
+        let of = |force: Force| self.items.iter().filter(move |item| item.force == force);
+        of(Force::Enforced).chain(of(Force::Quota).min_by_key(retry)).max_by_key(retry)
     }
 
     /// What each limit said, in the order of descriptors, rules and limits.
@@ -142,6 +145,10 @@ impl Decision {
             .map(|item| if let Outcome::Held { wait_us } = item.verdict.outcome { wait_us } else { 0 })
             .max()
             .unwrap_or(0)
+    }
+
+    pub(crate) fn rules(&self) -> &RuleSet {
+        &self.rules
     }
 
     pub(crate) fn items(&self) -> &[Item] {
@@ -173,7 +180,8 @@ impl Decision {
 
     fn status(&self, item: &Item) -> LimitStatus<'_> {
         let rule = self.rule(item);
-        let entry = item.entry(self.tree()).expect("an item's limit is in the rules the decision was made under");
+        let entry =
+            item.entry(self.tree()).expect("an item's limit is in the rules the decision was made under");
         LimitStatus {
             descriptor: usize::from(item.descriptor),
             rule: &rule.id,
@@ -202,7 +210,10 @@ impl Clone for Decision {
 impl fmt::Debug for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limits: Vec<_> = self.limits().collect();
-        f.debug_struct("Decision").field("allowed", &self.allowed).field("limits", &limits).finish_non_exhaustive()
+        f.debug_struct("Decision")
+            .field("allowed", &self.allowed)
+            .field("limits", &limits)
+            .finish_non_exhaustive()
     }
 }
 

@@ -7,11 +7,11 @@ use serde::Serialize;
 use tidegate_core::{NEVER_US, Outcome, Verdict};
 use tidegate_stores::{Charge, Force, Verdicts};
 
-use crate::decide::{Charges, Intent, Scope, plan};
+use crate::decide::{Charges, Intent, Scope, plan, replacements};
 use crate::decision::{Decision, Item, Items};
 use crate::limiter::Limiter;
 use crate::request::{Entry, Request};
-use crate::rules::tree::{DomainTree, RuleSet, Step};
+use crate::rules::tree::{DomainTree, RuleEntry, RuleSet, Step};
 
 /// The whole story of one request. It reads well as text, and serializes.
 #[derive(Clone, Debug, Serialize)]
@@ -41,6 +41,8 @@ pub struct ExplainedDescriptor {
     pub tier: Option<String>,
     /// The limits that apply.
     pub limits: Vec<ExplainedLimit>,
+    /// Those that would, if another rule did not stand in for them: each with that rule.
+    pub replaced: Vec<String>,
 }
 
 /// What one entry matched.
@@ -132,15 +134,20 @@ fn story(rules: &RuleSet, request: &Request<'_>) -> Explanation {
             tenant: None,
             tier: None,
             limits: Vec::new(),
+            replaced: Vec::new(),
         },
     });
-    Explanation {
+    let mut explanation = Explanation {
         domain: request.domain().to_owned(),
         domain_found: domain.is_some(),
         descriptors: descriptors.collect(),
         allowed: true,
         decided_by: None,
+    };
+    if let Some(domain) = domain.filter(|domain| domain.has_replaces) {
+        explanation.tell_replaced(rules, domain, request);
     }
+    explanation
 }
 
 fn explained((key, value): Entry<'_>, matched: String) -> ExplainedEntry {
@@ -159,7 +166,7 @@ fn descriptor<'a>(
     for (key, value) in entries {
         let matched = match node {
             None => "not looked up: the entry before it matched nothing".to_owned(),
-            Some(at) => match at.branch(key).map(|branch| branch.step(value, rules.seed.text(value).mark)) {
+            Some(at) => match at.branch(key, rules.seed).map(|branch| branch.step(value, rules.seed.text(value).mark)) {
                 None => format!("nothing: no rule for key {key:?} here"),
                 Some(None) => format!("nothing: no rule for this value of {key:?}"),
                 Some(Some((next, step))) => {
@@ -173,33 +180,46 @@ fn descriptor<'a>(
         node = None;
         told.push(explained((key, value), matched));
     }
+    let tenant = domain.tenant(entries, request);
+    let tier = tenant.and_then(|tenant| domain.tier_of(tenant, rules.seed));
     let why = match (node, last_rule) {
-        (Some(_), Some(rule)) if rule.unlimited => format!("rule {} is unlimited", rule.id),
-        (Some(_), Some(rule)) if rule.limits.is_empty() && rule.concurrency.is_some() => {
-            format!("rule {} limits holders only, which acquire takes", rule.id)
-        }
-        (Some(_), Some(rule)) if rule.limits.is_empty() => {
-            format!("rule {} has no limits of its own", rule.id)
-        }
-        (Some(_), Some(rule)) => format!("rule {} is the last entry's", rule.id),
+        (Some(_), Some(rule)) => why_leaf(domain, rule, tier, entries.len()),
         (Some(_), None) => "the descriptor has no entries".to_owned(),
         (None, Some(_)) if domain.hierarchical => {
             "not all entries matched, but the domain is hierarchical: rules on the way apply".to_owned()
         }
         (None, _) => "not all entries matched a rule, so no limit applies".to_owned(),
     };
-    let tenant = domain.tenant(entries, request);
-    let tier = tenant.and_then(|tenant| domain.tier_of(tenant, rules.seed));
     ExplainedDescriptor {
         entries: told,
         why,
         tenant: tenant.map(str::to_owned),
         tier: tier.map(|tier| domain.tiers[usize::from(tier)].to_string()),
         limits: Vec::new(),
+        replaced: Vec::new(),
     }
 }
 
-fn id(rule: Option<&crate::rules::tree::RuleEntry>) -> &str {
+/// Why the limits of the last entry's rule apply, or why there are none.
+fn why_leaf(domain: &DomainTree, rule: &RuleEntry, tier: Option<u16>, entries: usize) -> String {
+    let id = &rule.id;
+    match tier {
+        _ if rule.unlimited => format!("rule {id} is unlimited"),
+        _ if rule.limits.is_empty() && rule.concurrency.is_some() => {
+            format!("rule {id} limits holders only, which acquire takes")
+        }
+        _ if rule.limits.is_empty() => format!("rule {id} has no limits of its own"),
+        Some(tier) if rule.limits_for(Some(tier)).is_empty() => {
+            format!("rule {id} has no limits for tier {}", domain.tiers[usize::from(tier)])
+        }
+        _ if domain.hierarchical && entries > 1 => {
+            format!("rule {id} is the last entry's, and the domain is hierarchical: rules on the way apply too")
+        }
+        _ => format!("rule {id} is the last entry's"),
+    }
+}
+
+fn id(rule: Option<&RuleEntry>) -> &str {
     rule.map_or("", |rule| &rule.id)
 }
 
@@ -212,6 +232,19 @@ fn how(step: Step) -> &'static str {
 }
 
 impl Explanation {
+    /// Adds which limits do not apply because other rules stand in for them.
+    fn tell_replaced(&mut self, rules: &RuleSet, domain: &DomainTree, request: &Request<'_>) {
+        let replacements = replacements(rules, domain, request);
+        rules.find(domain, request, |hit| {
+            for entry in hit.limits() {
+                if let Some(by) = entry.replaced_by(&replacements) {
+                    let text = format!("{} ({}), by rule {by}", hit.rule.id, entry.name);
+                    self.descriptors[usize::from(hit.descriptor)].replaced.push(text);
+                }
+            }
+        });
+    }
+
     /// Adds what the limits say. `before` has each charge's cost and what its limit held.
     fn tell(&mut self, decision: &Decision, before: &[(u64, Verdict)]) {
         self.allowed = decision.allowed();
@@ -231,9 +264,7 @@ impl Explanation {
                 remaining_after: after.remaining,
                 allowed: status.allowed,
                 retry_after_us: match after.outcome {
-                    Outcome::Denied { retry_after_us } if retry_after_us != NEVER_US => {
-                        Some(retry_after_us)
-                    }
+                    Outcome::Denied { retry_after_us } if retry_after_us != NEVER_US => Some(retry_after_us),
                     _ => None,
                 },
                 not_enforced: decision.not_enforced(item),
@@ -258,6 +289,9 @@ impl fmt::Display for Explanation {
             }
             for limit in &descriptor.limits {
                 writeln!(f, "  {limit}")?;
+            }
+            for replaced in &descriptor.replaced {
+                writeln!(f, "  replaced: {replaced}")?;
             }
         }
         Ok(())

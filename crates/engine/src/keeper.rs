@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Weak;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ pub(crate) fn start(limiter: &Weak<Inner>, watch: bool, snapshot_every: Option<D
     let ticks = (every.as_millis() / TICK.as_millis()).max(1) as u64;
     each_tick("tidegate-snapshots", limiter, move |limiter, tick| {
         if tick.is_multiple_of(ticks)
+            && !limiter.closed.load(Ordering::Acquire)
             && let Some(path) = &limiter.snapshot
             && let Err(error) = limiter.store.snapshot(path)
         {

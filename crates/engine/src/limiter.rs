@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -37,7 +37,13 @@ use crate::rules::tree::RuleSet;
 #[derive(Clone)]
 pub struct Limiter {
     pub(crate) inner: Arc<Inner>,
+    /// Dropped with the last clone. Others may hold on to `inner` for longer: permits, and the
+    /// keeper while it works.
+    pub(crate) _last_word: Arc<LastWord>,
 }
+
+/// Each slot of a permit has a lease of its own, for two may be of the same limit.
+const LEASES_PER_PERMIT: u64 = 1 << 20;
 
 pub(crate) struct Inner {
     pub(crate) store: MemoryStore,
@@ -50,6 +56,8 @@ pub(crate) struct Inner {
     pub(crate) leases: AtomicU64,
     /// Where snapshots go.
     pub(crate) snapshot: Option<PathBuf>,
+    /// Whether the last clone of the limiter is gone, and its snapshot the last word.
+    pub(crate) closed: AtomicBool,
     /// The clock to keep in step with the wall, unless another was injected.
     pub(crate) system_clock: Option<Arc<SystemClock>>,
 }
@@ -114,12 +122,12 @@ impl Limiter {
 
     /// As [`Limiter::acquire`], without an await.
     pub fn acquire_now(&self, request: &Request<'_>) -> Acquired {
-        let lease = self.inner.leases.fetch_add(1, Ordering::Relaxed);
+        let lease = self.inner.leases.fetch_add(LEASES_PER_PERMIT, Ordering::Relaxed);
         let rules = self.inner.rules.load();
         let (mut charges, mut items) = (Charges::new(), Items::new());
         let domain = plan(&rules, request, Scope::Holders { lease }, &mut charges, &mut items);
         if settle(&self.inner.store, &charges, &mut items, Intent::Take) {
-            return Acquired::Permit(Permit::new(&self.inner, &charges, lease));
+            return Acquired::Permit(Permit::new(&self.inner, &charges));
         }
         // The charges borrow the rules, which the decision takes along.
         drop(charges);
@@ -213,10 +221,14 @@ impl Inner {
 }
 
 /// The last word of a limiter goes to disk, so that a restart is not a free refill.
-impl Drop for Inner {
+pub(crate) struct LastWord(pub(crate) Arc<Inner>);
+
+impl Drop for LastWord {
     fn drop(&mut self) {
-        if let Some(path) = &self.snapshot
-            && let Err(error) = self.store.snapshot(path)
+        let Self(limiter) = self;
+        limiter.closed.store(true, Ordering::Release);
+        if let Some(path) = &limiter.snapshot
+            && let Err(error) = limiter.store.snapshot(path)
         {
             tracing::error!(%error, "the last snapshot was not written");
         }

@@ -9,7 +9,7 @@ use tidegate_core::Key;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::decide::{Intent, Scope, charges};
+use crate::decide::{Charges, Intent, Scope, charges};
 use crate::decision::Decision;
 use crate::limiter::Inner;
 use crate::request::Request;
@@ -48,18 +48,26 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Gives a place in a queue back unless it is kept.
+/// Gives back what a decision took, unless it is kept.
 struct Place<'a, 'r> {
     limiter: &'a Inner,
     request: &'a Request<'r>,
+    decision: &'a Decision,
     kept: bool,
 }
 
 impl Drop for Place<'_, '_> {
     fn drop(&mut self) {
-        if !self.kept {
-            self.limiter.give_back(self.request);
+        if self.kept {
+            return;
         }
+        // By the rules of the decision, which may have changed since; shadow limits that denied took
+        // nothing.
+        let charges = charges(self.decision.rules(), self.request, Scope::Rates { hold: true });
+        let taken = charges.iter().zip(self.decision.items());
+        let taken = taken.filter(|(charge, item)| item.verdict.allowed() || charge.count_denied);
+        let taken: Charges<'_> = taken.map(|(charge, _)| *charge).collect();
+        self.limiter.store.give_back_now(&taken);
     }
 }
 
@@ -91,13 +99,14 @@ async fn hold(limiter: &Inner, request: &Request<'_>, decision: Decision, deadli
     if wait.is_zero() {
         return decision;
     }
-    let mut place = Place { limiter, request, kept: false };
+    let mut place = Place { limiter, request, decision: &decision, kept: false };
     if Instant::now() + wait > deadline {
         drop(place);
         return limiter.decide(request, Scope::Rates { hold: false }, Intent::Take);
     }
     sleep(wait).await;
     place.kept = true;
+    drop(place);
     decision
 }
 

@@ -34,7 +34,6 @@ impl Acquired {
 #[must_use = "dropping a permit returns its slots"]
 pub struct Permit {
     limiter: Arc<Inner>,
-    lease: u64,
     slots: SmallVec<[Slot; 2]>,
 }
 
@@ -42,38 +41,43 @@ pub struct Permit {
 struct Slot {
     key: Key,
     limit: Limit,
+    lease: u64,
 }
 
 impl Permit {
-    pub(crate) fn new(limiter: &Arc<Inner>, charges: &[Charge<'_>], lease: u64) -> Self {
-        let slots = charges.iter().map(|charge| Slot { key: charge.key, limit: charge.limit.clone() });
-        Self { limiter: Arc::clone(limiter), lease, slots: slots.collect() }
+    pub(crate) fn new(limiter: &Arc<Inner>, charges: &[Charge<'_>]) -> Self {
+        let slot = |charge: &Charge<'_>| Slot {
+            key: charge.key,
+            limit: charge.limit.clone(),
+            lease: charge.lease,
+        };
+        Self { limiter: Arc::clone(limiter), slots: charges.iter().map(slot).collect() }
     }
 
     /// Starts the time-out anew, for work that takes longer than it. False if a slot has returned
     /// already, and somebody else may have it.
     #[must_use = "a permit that could not be renewed does not hold its slots any more"]
     pub fn renew(&self) -> bool {
-        self.slots.iter().all(|slot| self.limiter.store.renew_now(&slot.charge(self.lease)))
+        self.slots.iter().all(|slot| self.limiter.store.renew_now(&slot.charge()))
     }
 }
 
 impl Slot {
-    fn charge(&self, lease: u64) -> Charge<'_> {
-        Charge { lease, ..Charge::new(self.key, &self.limit, 1) }
+    fn charge(&self) -> Charge<'_> {
+        Charge { lease: self.lease, ..Charge::new(self.key, &self.limit, 1) }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         for slot in &self.slots {
-            self.limiter.store.release_now(&slot.charge(self.lease));
+            self.limiter.store.release_now(&slot.charge());
         }
     }
 }
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("lease", &self.lease).field("slots", &self.slots.len()).finish_non_exhaustive()
+        f.debug_struct("Permit").field("slots", &self.slots.len()).finish_non_exhaustive()
     }
 }

@@ -1,13 +1,16 @@
 //! From rules as written to rules as matched.
 
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
 use hashbrown::HashTable;
 use tidegate_core::{Key, KeySeed, Limit, Window};
 
 use super::limit_spec::{Defaults, LimitSpec};
 use super::model::{Domain, Rule, TierLimit};
+use super::path::Path;
 use super::pattern::Pattern;
 use super::problem::{Problem, Problems};
-use super::tree::{Branch, DomainTree, LimitEntry, LimitSet, Node, RuleEntry, RuleSet};
+use super::tree::{Branch, DomainTree, LimitEntry, Node, RuleEntry, RuleSet};
 
 impl RuleSet {
     /// Compiles domains for counters whose keys are built with `seed`.
@@ -53,25 +56,30 @@ struct Compiler<'a> {
     defaults: &'a Defaults,
     seed: KeySeed,
     tree: DomainTree,
+    /// Parent, key and value of every rule so far; the value is empty where any matches.
+    seen: HashSet<(u32, &'a str, &'a str)>,
     problems: Vec<Problem>,
-}
-
-/// The way from the root to a rule.
-#[derive(Clone)]
-struct Path {
-    id: String,
-    texts: Vec<String>,
-    varies: Vec<bool>,
 }
 
 /// The seed of what must be the same on every node.
 const STABLE: KeySeed = KeySeed(0);
 
+/// Tiers go by a number of 16 bits.
+const MAX_TIERS: usize = u16::MAX as usize;
+
+/// The names of all tiers that rules have.
+fn name_tiers<'a>(rules: &'a [Rule], names: &mut BTreeSet<&'a str>) {
+    for rule in rules {
+        names.extend(rule.tiers.keys().map(String::as_str));
+        name_tiers(&rule.rules, names);
+    }
+}
+
 impl<'a> Compiler<'a> {
     fn new(domain: &'a Domain, defaults: &'a Defaults, seed: KeySeed) -> Self {
-        let mut tiers: Vec<Box<str>> = domain.tenants.values().map(|tier| tier.as_str().into()).collect();
-        tiers.sort_unstable();
-        tiers.dedup();
+        let mut names: BTreeSet<&str> = domain.tenants.values().map(String::as_str).collect();
+        name_tiers(&domain.rules, &mut names);
+        let tiers: Vec<Box<str>> = names.into_iter().map(Into::into).collect();
         let mut tenants = HashTable::with_capacity(domain.tenants.len());
         for (tenant, tier) in &domain.tenants {
             let index = tiers.partition_point(|known| **known < **tier) as u16;
@@ -89,15 +97,21 @@ impl<'a> Compiler<'a> {
             nodes: vec![Node::default()],
             rules: Vec::new(),
         };
-        Self { domain, defaults, seed, tree, problems: Vec::new() }
+        Self { domain, defaults, seed, tree, seen: HashSet::new(), problems: Vec::new() }
     }
 
     fn compile(&mut self) {
         if self.domain.name.is_empty() {
             self.fault("domain", "must not be empty".to_owned());
         }
-        let root = Path { id: String::new(), texts: vec![self.domain.name.clone()], varies: Vec::new() };
-        for rule in &self.domain.rules {
+        if self.tree.tiers.len() > MAX_TIERS {
+            let found = self.tree.tiers.len();
+            self.fault("tiers", format!("a domain has at most {MAX_TIERS} tiers, got {found}"));
+            return;
+        }
+        let root = Path::root(&self.domain.name);
+        let domain = self.domain;
+        for rule in &domain.rules {
             self.add(rule, 0, &root);
         }
     }
@@ -106,7 +120,7 @@ impl<'a> Compiler<'a> {
         self.problems.push(problem(self.domain, field, message));
     }
 
-    fn add(&mut self, rule: &Rule, parent: u32, above: &Path) {
+    fn add(&mut self, rule: &'a Rule, parent: u32, above: &Path) {
         let path = above.with(rule);
         if rule.key.is_empty() {
             self.fault(&path.id, "key must not be empty".to_owned());
@@ -115,7 +129,9 @@ impl<'a> Compiler<'a> {
         let entry = self.entry(rule, &path);
         self.tree.rules.push(entry);
         self.tree.nodes.push(Node::default());
-        if !self.attach(rule, parent, node) {
+        if self.seen.insert((parent, &rule.key, rule.value.as_deref().unwrap_or_default())) {
+            self.attach(rule, parent, node);
+        } else {
             self.fault(&path.id, "is defined twice at one level; merge the two rules".to_owned());
         }
         for child in &rule.rules {
@@ -123,37 +139,32 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Hangs a node into its parent; false if there is one for that key and value already.
-    fn attach(&mut self, rule: &Rule, parent: u32, node: u32) -> bool {
-        let branches = &mut self.tree.nodes[parent as usize].branches;
-        let index = branches.iter().position(|branch| *branch.key == *rule.key).unwrap_or_else(|| {
-            let key = rule.key.as_str().into();
-            branches.push(Branch { key, exact: HashTable::new(), patterns: Vec::new(), any: None });
-            branches.len() - 1
-        });
-        let branch = &mut branches[index];
+    /// Hangs a node into its parent.
+    fn attach(&mut self, rule: &Rule, parent: u32, node: u32) {
+        let seed = self.seed;
+        let branch = self.tree.nodes[parent as usize].branch_mut(&rule.key, seed);
         match rule.value.as_deref().filter(|value| !value.is_empty()) {
-            None => branch.any.replace(node).is_none(),
-            Some(value) if Pattern::is_pattern(value) => {
-                let fresh = branch.patterns.iter().all(|(pattern, _)| pattern.as_str() != value);
-                branch.patterns.push((Pattern::new(value), node));
-                fresh
-            }
+            None => branch.any = Some(node),
+            Some(value) if Pattern::is_pattern(value) => branch.patterns.push((Pattern::new(value), node)),
             Some(value) => {
-                let hash = self.seed.text(value).mark;
-                let fresh = branch.exact.find(hash, |(known, _)| **known == *value).is_none();
                 let entry: (Box<str>, u32) = (value.into(), node);
-                branch.exact.insert_unique(hash, entry, |(value, _)| self.seed.text(value).mark);
-                fresh
+                branch.exact.insert_unique(seed.text(value).mark, entry, |(value, _)| seed.text(value).mark);
             }
         }
     }
 
     fn entry(&mut self, rule: &Rule, path: &Path) -> RuleEntry {
-        let limits = self.limits(rule, path, |spec| Some(spec.clone()));
-        // A rule without tiers need not look for the tenant.
-        let known_tiers = if rule.tiers.is_empty() { Vec::new() } else { self.tree.tiers.clone() };
-        let tiers = known_tiers.iter().map(|tier| self.tier(rule, path, tier)).collect();
+        let own = rule.limits.iter().flat_map(|limit| &limit.replaces);
+        let replaces: BTreeSet<&str> = rule.replaces.iter().chain(own).map(String::as_str).collect();
+        self.tree.has_replaces |= !replaces.is_empty();
+        let applies = |entry: &LimitEntry| !entry.given_name.as_deref().is_some_and(|name| replaces.contains(name));
+        let limits = self.limits(rule, path);
+        let tiers = rule.tiers.iter().map(|(tier, changes)| {
+            let index = self.tree.tiers.partition_point(|known| **known < **tier) as u16;
+            let limits = self.tier(rule, path, &limits, (tier, changes));
+            (index, limits.into_iter().filter(applies).collect())
+        });
+        let tiers = tiers.collect();
         if rule.enforce_percent > 100 {
             let found = rule.enforce_percent;
             self.fault(&path.id, format!("enforce_percent must be between 0 and 100, got {found}"));
@@ -171,10 +182,11 @@ impl<'a> Compiler<'a> {
             stable_key: STABLE.texts(texts()),
             varies: path.varies.last() == Some(&true),
             path_varies: path.varies.clone().into(),
-            limits,
+            limits: limits.into_iter().flatten().filter(applies).collect(),
             tiers,
             concurrency: self.concurrency(rule, path),
             unlimited: rule.unlimited,
+            replaces: replaces.iter().map(|name| (*name).into()).collect(),
             enforce_percent: rule.enforce_percent,
             shadow_mode: rule.shadow_mode,
             quota_mode: rule.quota_mode,
@@ -185,55 +197,62 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn tier(&mut self, rule: &Rule, path: &Path, tier: &str) -> Option<LimitSet> {
-        let changes = rule.tiers.get(tier)?;
-        for name in changes.keys() {
-            if !rule.limits.iter().any(|spec| spec.effective_name() == *name) {
-                self.fault(
-                    &path.id,
-                    format!("tier {tier:?} changes limit {name:?}, which the rule does not have"),
-                );
+    /// The rule's limits in order; `None` for those that are none.
+    fn limits(&mut self, rule: &Rule, path: &Path) -> Vec<Option<LimitEntry>> {
+        let mut names = HashSet::new();
+        let mut limits = Vec::with_capacity(rule.limits.len());
+        for spec in &rule.limits {
+            let name = spec.effective_name();
+            limits.push(self.limit(path, "", &name, spec));
+            if names.contains(&name) {
+                self.fault(&path.id, format!("two limits are called {name:?}; name them"));
             }
+            names.insert(name);
         }
-        let adapt = |spec: &LimitSpec| match changes.get(&spec.effective_name()) {
-            Some(TierLimit::Unlimited) => None,
-            Some(TierLimit::Change(change)) => Some(spec.changed(change)),
-            None => Some(spec.clone()),
-        };
-        Some(self.limits(rule, path, adapt))
+        limits
     }
 
-    /// The rule's limits, each as `adapt` would have it. A limit goes by its own name in every tier.
-    fn limits(
+    /// What a tier has in place of these limits.
+    fn tier(
         &mut self,
         rule: &Rule,
         path: &Path,
-        adapt: impl Fn(&LimitSpec) -> Option<LimitSpec>,
-    ) -> LimitSet {
-        let mut limits: Vec<LimitEntry> = Vec::with_capacity(rule.limits.len());
-        for written in &rule.limits {
-            let Some(spec) = adapt(written) else { continue };
-            let name: Box<str> = written.effective_name().into();
-            if limits.iter().any(|other| other.name == name) {
-                self.fault(&path.id, format!("two limits are called {name:?}; name them"));
-            }
-            let limit = match spec.build(self.defaults) {
-                Ok(limit) => limit,
-                Err(error) => {
-                    self.fault(&path.id, format!("limit {name:?}: {}", error.reason));
-                    continue;
-                }
-            };
-            self.tree.has_replaces |= !spec.replaces.is_empty();
-            limits.push(LimitEntry {
-                salt: self.salt(&name, &limit),
-                given_name: spec.name.as_deref().map(Into::into),
-                replaces: spec.replaces.iter().map(|name| name.as_str().into()).collect(),
-                name,
-                limit,
+        limits: &[Option<LimitEntry>],
+        (tier, changes): (&str, &BTreeMap<String, TierLimit>),
+    ) -> Vec<LimitEntry> {
+        let names: Vec<String> = rule.limits.iter().map(LimitSpec::effective_name).collect();
+        for name in changes.keys().filter(|name| !names.contains(name)) {
+            let message = format!("tier {tier:?} changes limit {name:?}, which the rule does not have");
+            self.fault(&path.id, message);
+        }
+        let whose = format!("tier {tier:?}, ");
+        let mut adapted = Vec::with_capacity(limits.len());
+        for ((spec, name), limit) in rule.limits.iter().zip(&names).zip(limits) {
+            // What is wrong without the tier has been said.
+            let Some(limit) = limit else { continue };
+            adapted.extend(match changes.get(name) {
+                Some(TierLimit::Unlimited) => None,
+                Some(TierLimit::Change(change)) => self.limit(path, &whose, name, &spec.changed(change)),
+                None => Some(limit.clone()),
             });
         }
-        limits.into()
+        adapted
+    }
+
+    /// A limit under the name it has in every tier.
+    fn limit(&mut self, path: &Path, whose: &str, name: &str, spec: &LimitSpec) -> Option<LimitEntry> {
+        match spec.build(self.defaults) {
+            Ok(limit) => Some(LimitEntry {
+                salt: self.salt(name, &limit),
+                given_name: spec.name.as_deref().map(Into::into),
+                name: name.into(),
+                limit,
+            }),
+            Err(error) => {
+                self.fault(&path.id, format!("{whose}limit {name:?}: {}", error.reason));
+                None
+            }
+        }
     }
 
     fn concurrency(&mut self, rule: &Rule, path: &Path) -> Option<LimitEntry> {
@@ -243,7 +262,7 @@ impl<'a> Compiler<'a> {
             Ok(limit) => {
                 let name: Box<str> = "concurrency".into();
                 let salt = self.salt(&name, &limit);
-                Some(LimitEntry { name, given_name: None, limit, salt, replaces: Box::default() })
+                Some(LimitEntry { name, given_name: None, limit, salt })
             }
             Err(error) => {
                 self.fault(&path.id, format!("concurrency: {error}"));
@@ -258,30 +277,37 @@ impl<'a> Compiler<'a> {
     }
 }
 
-impl Path {
-    /// This path and one rule more. The texts mark what kind each value is, so that the value `*`
-    /// and the pattern `*` are two things.
-    fn with(&self, rule: &Rule) -> Self {
-        let mut path = self.clone();
-        if !path.id.is_empty() {
-            path.id.push('/');
+/// So many branches are looked through as fast as a table finds one of them.
+const FEW_BRANCHES: usize = 8;
+
+impl Node {
+    /// The branch of a key, which is added if there is none yet.
+    fn branch_mut(&mut self, key: &str, seed: KeySeed) -> &mut Branch {
+        if let Some(index) = self.position(key, seed) {
+            return &mut self.branches[index];
         }
-        path.id.push_str(&rule.key);
-        path.texts.push(rule.key.clone());
-        match rule.value.as_deref().filter(|value| !value.is_empty()) {
-            None => {
-                path.texts.push("any".to_owned());
-                path.varies.push(true);
+        let index = self.branches.len();
+        self.branches.push(Branch {
+            key: key.into(),
+            exact: HashTable::new(),
+            patterns: Vec::new(),
+            any: None,
+        });
+        let branches = &self.branches;
+        let hash = |index: &u32| seed.text(&branches[*index as usize].key).mark;
+        match &mut self.by_key {
+            Some(table) => {
+                table.insert_unique(seed.text(key).mark, index as u32, hash);
             }
-            Some(value) => {
-                path.id.push('=');
-                path.id.push_str(value);
-                let pattern = Pattern::is_pattern(value);
-                path.texts.push(if pattern { "pattern" } else { "exact" }.to_owned());
-                path.texts.push(value.to_owned());
-                path.varies.push(pattern && !rule.share_threshold);
+            None if index == FEW_BRANCHES => {
+                let mut table = HashTable::new();
+                for index in 0..=index as u32 {
+                    table.insert_unique(hash(&index), index, hash);
+                }
+                self.by_key = Some(Box::new(table));
             }
+            None => {}
         }
-        path
+        &mut self.branches[index]
     }
 }

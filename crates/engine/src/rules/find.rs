@@ -85,7 +85,7 @@ impl DomainTree {
         let mut values = Key { home: 0, mark: 0 };
         let mut node = 0_u32;
         for (key, value) in entries {
-            let branch = self.nodes[node as usize].branch(key)?;
+            let branch = self.nodes[node as usize].branch(key, seed)?;
             let hash = seed.text(value);
             (node, _) = branch.step(value, hash.mark)?;
             if self.rules[node as usize - 1].varies {

@@ -76,11 +76,13 @@ impl RuleEntry {
         let texts = |limits: &super::tree::LimitSet| {
             limits.iter().map(|entry| format!("{}: {}", entry.name, entry.limit)).collect()
         };
-        let tiers = domain.tiers.iter().zip(&self.tiers);
+        let tier = |(tier, limits): &(u16, super::tree::LimitSet)| {
+            (domain.tiers[usize::from(*tier)].to_string(), texts(limits))
+        };
         RuleListing {
             rule: self.id.to_string(),
             limits: texts(&self.limits),
-            tiers: tiers.filter_map(|(tier, set)| Some((tier.to_string(), texts(set.as_ref()?)))).collect(),
+            tiers: self.tiers.iter().map(tier).collect(),
             concurrency: self.concurrency.as_ref().map(|entry| entry.limit.to_string()),
             unlimited: self.unlimited,
             shadow_mode: self.shadow_mode,

@@ -10,6 +10,7 @@ pub(crate) mod find;
 pub mod limit_spec;
 pub mod listing;
 pub mod model;
+mod path;
 mod pattern;
 pub mod problem;
 pub(crate) mod source;

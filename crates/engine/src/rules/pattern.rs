@@ -16,10 +16,6 @@ impl Pattern {
         Self { text: text.into() }
     }
 
-    pub(crate) fn as_str(&self) -> &str {
-        &self.text
-    }
-
     /// The first part must begin the value and the last must end it; those between are found from
     /// left to right, each as early as possible, which never misses a match.
     pub(crate) fn matches(&self, value: &str) -> bool {

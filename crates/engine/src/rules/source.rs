@@ -11,6 +11,10 @@ use super::problem::Problems;
 use super::tree::RuleSet;
 use super::watch::Watch;
 
+/// Files that change while they are read are read again, so that no rules are a mixture of two
+/// versions; this often, for some may never hold still.
+const READS: usize = 5;
+
 /// Everything a limiter's rules are made of.
 pub(crate) struct Source {
     pub(crate) domains: Vec<Domain>,
@@ -25,7 +29,20 @@ impl Source {
 
     /// Reads and compiles all of it, or says everything that is wrong.
     pub(crate) fn load(&mut self, seed: KeySeed, generation: u64) -> Result<RuleSet, Problems> {
+        let mut read = self.read();
+        for _ in 1..READS {
+            if !self.watch.changed() {
+                break;
+            }
+            read = self.read();
+        }
         let mut domains = self.domains.clone();
+        domains.append(&mut read?);
+        RuleSet::compile(&domains, &self.defaults, seed, generation)
+    }
+
+    fn read(&mut self) -> Result<Vec<Domain>, Problems> {
+        let mut domains = Vec::new();
         let mut problems = Problems::default();
         self.watch.begin_load();
         for path in self.watch.paths() {
@@ -34,9 +51,6 @@ impl Source {
                 Err(mut found) => problems.0.append(&mut found.0),
             }
         }
-        if !problems.0.is_empty() {
-            return Err(problems);
-        }
-        RuleSet::compile(&domains, &self.defaults, seed, generation)
+        if problems.0.is_empty() { Ok(domains) } else { Err(problems) }
     }
 }

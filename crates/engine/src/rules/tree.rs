@@ -30,7 +30,7 @@ pub(crate) struct DomainTree {
     /// Tenants by name, each with the index of its tier.
     pub(crate) tenants: HashTable<(Box<str>, u16)>,
     pub(crate) tiers: Vec<Box<str>>,
-    /// Whether any limit replaces another; if not, nobody looks.
+    /// Whether any rule replaces limits of others; if not, nobody looks.
     pub(crate) has_replaces: bool,
     /// How many distinct limits requests may bring along; none where absent.
     pub(crate) inline_limits: Option<u64>,
@@ -41,7 +41,10 @@ pub(crate) struct DomainTree {
 
 #[derive(Default)]
 pub(crate) struct Node {
-    pub(crate) branches: Vec<Branch>,
+    /// One per key, in file order.
+    pub(super) branches: Vec<Branch>,
+    /// Index into `branches` by key, where there are too many to look through.
+    pub(super) by_key: Option<Box<HashTable<u32>>>,
 }
 
 /// Where an entry with a certain key leads.
@@ -65,10 +68,12 @@ pub(crate) struct RuleEntry {
     /// The same for each entry on the way here.
     pub(crate) path_varies: Box<[bool]>,
     pub(crate) limits: LimitSet,
-    /// What each tier has instead, by the tier's index.
-    pub(crate) tiers: Vec<Option<LimitSet>>,
+    /// What tiers have instead, each with the tier's index, in the order of those.
+    pub(crate) tiers: Vec<(u16, LimitSet)>,
     pub(crate) concurrency: Option<LimitEntry>,
     pub(crate) unlimited: bool,
+    /// Names of limits that do not apply to a request this rule applies to.
+    pub(crate) replaces: Box<[Box<str>]>,
     pub(crate) enforce_percent: u8,
     pub(crate) shadow_mode: bool,
     pub(crate) quota_mode: bool,
@@ -90,7 +95,6 @@ pub(crate) struct LimitEntry {
     pub(crate) limit: Limit,
     /// Tells its counters from those of the rule's other limits.
     pub(crate) salt: u64,
-    pub(crate) replaces: Box<[Box<str>]>,
 }
 
 /// How a node was reached.
@@ -123,8 +127,22 @@ impl DomainTree {
 
 impl Node {
     #[inline]
-    pub(crate) fn branch(&self, key: &str) -> Option<&Branch> {
-        self.branches.iter().find(|branch| same(&branch.key, key))
+    pub(crate) fn branch(&self, key: &str, seed: KeySeed) -> Option<&Branch> {
+        // Most nodes have one.
+        let first = self.branches.first()?;
+        if same(&first.key, key) {
+            return Some(first);
+        }
+        self.position(key, seed).map(|index| &self.branches[index])
+    }
+
+    #[inline(never)]
+    pub(super) fn position(&self, key: &str, seed: KeySeed) -> Option<usize> {
+        let Some(table) = &self.by_key else {
+            return self.branches.iter().position(|branch| same(&branch.key, key));
+        };
+        let found = table.find(seed.text(key).mark, |index| *self.branches[*index as usize].key == *key);
+        found.map(|index| *index as usize)
     }
 }
 
@@ -148,7 +166,10 @@ impl RuleEntry {
     /// The rule's limits for a tier.
     #[inline]
     pub(crate) fn limits_for(&self, tier: Option<u16>) -> &LimitSet {
-        let own = tier.and_then(|tier| self.tiers.get(usize::from(tier))?.as_ref());
-        own.unwrap_or(&self.limits)
+        let Some(tier) = tier else { return &self.limits };
+        match self.tiers.binary_search_by_key(&tier, |(index, _)| *index) {
+            Ok(found) => &self.tiers[found].1,
+            Err(_) => &self.limits,
+        }
     }
 }

@@ -8,6 +8,8 @@ use std::ffi::OsString;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
+use super::file::is_rule_file;
+
 /// What rule files look like from outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Look(Vec<(OsString, Option<FileLook>)>);
@@ -43,6 +45,11 @@ impl Watch {
     pub(crate) fn begin_load(&mut self) {
         self.loaded = self.look();
         self.seen = None;
+    }
+
+    /// Whether anything has changed since [`Watch::begin_load`].
+    pub(crate) fn changed(&self) -> bool {
+        self.look() != self.loaded
     }
 
     /// Whether there is something new that has held still since the last poll, so that a file is
@@ -101,8 +108,4 @@ impl FileLook {
         let modified_ns = since.map_or(0, |since| since.as_nanos() as i128);
         Self { device: 0, inode: 0, bytes: metadata.len(), modified_ns, changed_ns: 0 }
     }
-}
-
-fn is_rule_file(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
 }

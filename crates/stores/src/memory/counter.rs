@@ -3,7 +3,7 @@
 use tidegate_core::algorithm::{
     arrival, concurrency, fixed_window, leaky_bucket, sliding_window, token_bucket,
 };
-use tidegate_core::{Algorithm, Limit, Micros, State, Verdict};
+use tidegate_core::{Algorithm, Clock, Limit, Micros, State, Verdict};
 
 use super::cell::{Cell, CellKey, Kind};
 use super::shard::{Place, Shard};
@@ -15,6 +15,12 @@ trait CellState: Copy + Default {
     fn read(cell: &Cell, limit: &Limit) -> Self;
     fn write(&self, key: CellKey, fill: u8, limit: &Limit) -> Cell;
     fn charge(self, charge: &Charge<'_>, now: Micros) -> (Self, Verdict);
+    /// The charge if it is allowed, and perhaps only if that is quick to tell.
+    #[inline]
+    fn charge_usual(self, charge: &Charge<'_>, now: Micros) -> Option<(Self, Verdict)> {
+        let (next, verdict) = self.charge(charge, now);
+        verdict.allowed().then_some((next, verdict))
+    }
     fn take(&mut self, limit: &Limit, cost: u64, now: Micros);
     fn give_back(&mut self, limit: &Limit, cost: u64, now: Micros);
 }
@@ -36,6 +42,13 @@ impl CellState for arrival::State {
             Algorithm::LeakyBucket { .. } => leaky_bucket::charge(limit, self, cost, now, hold),
             _ => token_bucket::charge(limit, self, cost, now),
         }
+    }
+    #[inline]
+    fn charge_usual(self, charge: &Charge<'_>, now: Micros) -> Option<(Self, Verdict)> {
+        if charge.limit.queues() {
+            return None;
+        }
+        token_bucket::charge_usual(charge.limit, self, charge.cost, now)
     }
     fn take(&mut self, limit: &Limit, cost: u64, now: Micros) {
         arrival::take(limit, self, cost, now);
@@ -99,20 +112,21 @@ fn kind_of(limit: &Limit) -> Kind {
     }
 }
 
-/// Settles a single charge in its place.
+/// Settles a single charge in its place. The clock is read once the cell has been asked for, so that
+/// the one is waited for while the other is worked out.
 #[inline]
 pub(super) fn settle(
     shard: &mut Shard,
     key: CellKey,
     charge: &Charge<'_>,
     take: bool,
-    now: Micros,
+    clock: &dyn Clock,
 ) -> Verdict {
     match kind_of(charge.limit) {
-        Kind::Arrival => settle_cell::<arrival::State>(shard, key, charge, take, now),
-        Kind::SlidingWindow => settle_cell::<sliding_window::State>(shard, key, charge, take, now),
-        Kind::FixedWindow => settle_cell::<fixed_window::State>(shard, key, charge, take, now),
-        Kind::Large => settle_new(shard, key, charge, take, now),
+        Kind::Arrival => settle_cell::<arrival::State>(shard, key, charge, take, clock),
+        Kind::SlidingWindow => settle_cell::<sliding_window::State>(shard, key, charge, take, clock),
+        Kind::FixedWindow => settle_cell::<fixed_window::State>(shard, key, charge, take, clock),
+        Kind::Large => settle_any(shard, key, charge, take, clock.now()),
     }
 }
 
@@ -123,25 +137,25 @@ fn settle_cell<S: CellState>(
     key: CellKey,
     charge: &Charge<'_>,
     take: bool,
-    now: Micros,
+    clock: &dyn Clock,
 ) -> Verdict {
-    if let Some(cell) = shard.cell_mut(key)
-        && cell.kind() == S::KIND
-    {
-        let (next, verdict) = S::read(cell, charge.limit).charge(charge, now);
-        if verdict.allowed() {
+    let cell = shard.cell_mut(key).filter(|cell| cell.kind() == S::KIND);
+    let now = clock.now();
+    if let Some(cell) = cell {
+        let usual = S::read(cell, charge.limit).charge_usual(charge, now);
+        if let Some((next, verdict)) = usual {
             if take {
-                *cell = next.write(key, fill(charge.limit, verdict.remaining), charge.limit);
+                *cell = next.write(key, charge.limit.fill(verdict.remaining), charge.limit);
             }
             return verdict;
         }
     }
-    settle_new(shard, key, charge, take, now)
+    settle_any(shard, key, charge, take, now)
 }
 
 /// Any case.
 #[cold]
-fn settle_new(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, take: bool, now: Micros) -> Verdict {
+fn settle_any(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, take: bool, now: Micros) -> Verdict {
     let assessed = assess(shard, key, charge, now);
     let verdict = assessed.verdict;
     if !take {
@@ -213,7 +227,7 @@ fn assess_cell<S: CellState>(shard: &Shard, key: CellKey, charge: &Charge<'_>, n
         _ => S::default(),
     };
     let (mut next, verdict) = state.charge(charge, now);
-    let mut fill = fill(limit, verdict.remaining);
+    let mut fill = limit.fill(verdict.remaining);
     if !verdict.allowed() && charge.count_denied {
         next.take(limit, charge.cost, now);
         fill = u8::MAX;
@@ -252,7 +266,7 @@ pub(super) fn take(
     match place.slot {
         _ if kind_of(charge.limit) == Kind::Large => {
             let Charge { limit, cost, lease, .. } = *charge;
-            let fill = fill(limit, verdict.remaining);
+            let fill = limit.fill(verdict.remaining);
             change_large(shard, *place, key, limit, fill, now, |state| {
                 take_large(state, limit, lease, cost, now);
             })
@@ -368,13 +382,4 @@ pub(super) fn state(shard: &Shard, key: CellKey, limit: &Limit) -> State {
         Some((Kind::Arrival, cell)) => State::Arrival(cell.arrival()),
         Some((Kind::Large, _)) | None => large(shard, place).cloned().unwrap_or_else(|| limit.fresh()),
     }
-}
-
-/// How full a limit is, as the leading 8 bits of what is used: at least 128 when nothing remains.
-#[inline]
-fn fill(limit: &Limit, remaining: u64) -> u8 {
-    let capacity = limit.burst().max(1);
-    let used = capacity.saturating_sub(remaining);
-    let bits = u64::BITS - capacity.leading_zeros();
-    (if bits > 8 { used >> (bits - 8) } else { used << (8 - bits) }) as u8
 }

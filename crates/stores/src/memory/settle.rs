@@ -27,8 +27,7 @@ impl MemoryStore {
     pub fn settle_one(&self, charge: &Charge<'_>, intent: Intent) -> Verdict {
         let key = CellKey::of(charge.key);
         let mut shard = self.shard(key).lock();
-        let now = self.now();
-        counter::settle(&mut shard, key, charge, intent == Intent::Take && charge.cost > 0, now)
+        counter::settle(&mut shard, key, charge, intent == Intent::Take && charge.cost > 0, &*self.clock)
     }
 
     fn settle_many(&self, charges: &[Charge<'_>], intent: Intent, verdicts: &mut Verdicts) {

@@ -71,9 +71,8 @@ fn forces() -> impl Strategy<Value = Force> {
 
 fn requests(keys: usize) -> impl Strategy<Value = Request> {
     let cost = prop_oneof![1 => Just(0_u64), 8 => 1_u64..4, 1 => any::<u64>()];
-    let beside = (0..keys, cost, forces(), any::<bool>(), prop::bool::weighted(0.2)).prop_map(
-        |(key, cost, force, hold, count_denied)| Beside { key, cost, force, hold, count_denied },
-    );
+    let beside = (0..keys, cost, forces(), any::<bool>(), prop::bool::weighted(0.2))
+        .prop_map(|(key, cost, force, hold, count_denied)| Beside { key, cost, force, hold, count_denied });
     let count = prop_oneof![4 => Just(0_usize), 4 => 1_usize..4, 1 => 4_usize..20];
     let beside = (count, vec(beside, 20)).prop_map(|(count, beside)| beside[..count].to_vec());
     let intent = prop_oneof![5 => Just(Intent::Take), 1 => Just(Intent::Look)];
@@ -113,11 +112,8 @@ async fn agrees<W: World>(mut world: W, life: Life, upheavals: bool) {
         if request.upheaval && upheavals {
             world.upheaval();
         }
-        let charge = Charge {
-            force: request.force,
-            lease: lease as u64,
-            ..Charge::new(keys[lead], &limits[lead], 0)
-        };
+        let charge =
+            Charge { force: request.force, lease: lease as u64, ..Charge::new(keys[lead], &limits[lead], 0) };
         let left = model.settle(&[charge], Intent::Look, now)[0].remaining;
         let charge = match action {
             Action::Charge { amount, hold } => {

@@ -12,6 +12,7 @@ use crate::world::{key, store};
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static HELD_BYTES: Cell<isize> = const { Cell::new(0) };
+    static MOST_HELD_BYTES: Cell<isize> = const { Cell::new(0) };
 }
 
 /// The system's allocator, counting for each thread.
@@ -23,7 +24,10 @@ static COUNTING: Counting = Counting;
 fn count(allocations: u64, bytes: isize) {
     // A thread that is ending allocates too, and is not counted then.
     let _ = ALLOCATIONS.try_with(|all| all.set(all.get() + allocations));
-    let _ = HELD_BYTES.try_with(|all| all.set(all.get() + bytes));
+    let _ = HELD_BYTES.try_with(|all| {
+        all.set(all.get() + bytes);
+        MOST_HELD_BYTES.try_with(|most| most.set(most.get().max(all.get())))
+    });
 }
 
 #[expect(unsafe_code, reason = "an allocator is; this one hands everything on to the system's")]
@@ -47,6 +51,11 @@ unsafe impl GlobalAlloc for Counting {
 /// What this thread has allocated and not freed, or less than nothing if it freed what others had.
 pub(crate) fn held_bytes() -> isize {
     HELD_BYTES.get()
+}
+
+/// The most this thread has ever held.
+pub(crate) fn most_held_bytes() -> isize {
+    MOST_HELD_BYTES.get()
 }
 
 /// How often the heap was used while a request was made again and again.

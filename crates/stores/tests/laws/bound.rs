@@ -105,10 +105,11 @@ fn a_flood_of_new_keys_displaces_its_own_and_no_heavy_key() {
 #[test]
 fn expired_keys_go_first_however_full_they_were() {
     // Shards are not equally full, so the larger store is not filled to the last key.
-    for (max_keys, kept, others) in [(200, 100, 100), (10_000, 4_500, 4_000)] {
+    for (max_keys, kept, others) in [(200, 100, 100), (10_000, 4_000, 3_500)] {
         let clock = VirtualClock::new();
         let store = store(max_keys, &clock);
-        let (brief, lasting) = (fixed_window(1), token_bucket(1_000, 3_000));
+        let (brief, lasting) = (fixed_window(1), Limit::token_bucket(1_000, Window::seconds(86_400)));
+        let lasting = lasting.expect("a limit");
         for number in 0..kept {
             take(&store, Charge::new(key("lasting", number), &lasting, 900));
             take(&store, Charge::new(key("brief", number), &brief, 1));
@@ -120,7 +121,8 @@ fn expired_keys_go_first_however_full_they_were() {
             take(&store, Charge::new(key("new", number), &one, 1));
         }
         assert_eq!(store.stats().evicted, 0, "with {max_keys} keys");
-        let left: Vec<_> = (0..kept).filter(|number| !untouched(&store, key("lasting", *number), &lasting)).collect();
+        let left: Vec<_> =
+            (0..kept).filter(|number| !untouched(&store, key("lasting", *number), &lasting)).collect();
         assert_eq!(left.len(), kept);
     }
 }

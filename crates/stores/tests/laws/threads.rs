@@ -144,8 +144,10 @@ fn no_charge_is_lost_while_the_store_grows_and_is_swept() {
         for step in 0..KEYS {
             // Each thread goes through all keys, in an order of its own.
             let number = step * [7, 11, 13, 17][thread as usize] % KEYS;
-            let request =
-                [Charge::new(key("lasting", number), &lasting, 1), Charge::new(key("brief", step), &brief, 1)];
+            let request = [
+                Charge::new(key("lasting", number), &lasting, 1),
+                Charge::new(key("brief", step), &brief, 1),
+            ];
             settle(&store, &request[..1 + step % 2]);
             if thread == 0 {
                 store.sweep_step();

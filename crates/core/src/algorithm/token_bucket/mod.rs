@@ -16,15 +16,13 @@ pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
 /// is the one to carry on with, at the new rate.
 #[inline]
 pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Verdict) {
-    match charge_small(limit, state, cost, now) {
-        Some(charged) => charged,
-        None => charge_wide(limit, state, cost, now),
-    }
+    charge_usual(limit, state, cost, now).unwrap_or_else(|| charge_wide(limit, state, cost, now))
 }
 
-/// The usual case: the charge fits, and so does every product fit 64 bits.
+/// Takes a charge in the usual case: it fits, and so does every product fit 64 bits. `None` says
+/// nothing but that [`charge`] has to look closer.
 #[inline]
-fn charge_small(limit: &Limit, state: State, cost: u64, now: Micros) -> Option<(State, Verdict)> {
+pub fn charge_usual(limit: &Limit, state: State, cost: u64, now: Micros) -> Option<(State, Verdict)> {
     if limit.small_capacity() == 0 {
         return None;
     }

@@ -83,7 +83,8 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-fn is_rule_file(file: &Path) -> bool {
+/// Whether a file of a folder is one of its rule files, by its name.
+pub(crate) fn is_rule_file(file: &Path) -> bool {
     let hidden = file.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
     let extension = file.extension().and_then(OsStr::to_str);
     !hidden && matches!(extension, Some("yaml" | "yml"))

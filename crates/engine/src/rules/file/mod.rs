@@ -40,6 +40,7 @@ mod value;
 mod window;
 mod words;
 
+pub(crate) use folder::is_rule_file;
 pub use folder::load_path;
 
 use super::limit_spec::Defaults;

@@ -87,7 +87,8 @@ pub(crate) async fn a_request_of_many_charges_is_settled_as_one<W: World>(world:
     let denied: Vec<_> = (0..60).filter(|index| !verdicts[*index].allowed()).collect();
     assert_eq!(denied, [37]);
     assert!(verdicts.iter().zip(0..).all(|(verdict, index)| verdict.remaining == u64::from(index != 37)));
-    let others: Vec<_> = request.iter().zip(0..).filter(|(_, index)| *index != 37).map(|(it, _)| *it).collect();
+    let others: Vec<_> =
+        request.iter().zip(0..).filter(|(_, index)| *index != 37).map(|(it, _)| *it).collect();
     assert!(world.settle(&others).await.iter().all(|verdict| verdict.allowed() && verdict.remaining == 0));
 }
 
@@ -95,7 +96,8 @@ pub(crate) async fn a_repeated_key_counts_each_time<W: World>(world: W) {
     for limit in limits::every() {
         let fits = fits_at_once(&limit);
         let charge = world.charge(&format!("{limit:?}"), &limit, 1);
-        let repeated = |times: u64| -> Vec<_> { (0..times).map(|lease| Charge { lease, ..charge }).collect() };
+        let repeated =
+            |times: u64| -> Vec<_> { (0..times).map(|lease| Charge { lease, ..charge }).collect() };
         for lease in 1..fits {
             assert!(world.take(Charge { lease: 100 + lease, ..charge }).await.allowed());
         }
@@ -109,7 +111,8 @@ pub(crate) async fn a_repeated_key_counts_each_time<W: World>(world: W) {
         assert!(world.take(charge).await.allowed(), "the one that is left of {limit:?}");
 
         let charge = world.charge(&format!("afresh {limit:?}"), &limit, 1);
-        let repeated = |times: u64| -> Vec<_> { (0..times).map(|lease| Charge { lease, ..charge }).collect() };
+        let repeated =
+            |times: u64| -> Vec<_> { (0..times).map(|lease| Charge { lease, ..charge }).collect() };
         let over = world.settle(&repeated(fits + 1)).await;
         let denied = over.iter().filter(|verdict| !verdict.allowed()).count();
         assert_eq!(denied, 1, "the last of {limit:?}");

@@ -51,8 +51,7 @@ pub(crate) async fn a_blocked_request_charges_no_shadow<W: World>(world: W) {
 pub(crate) async fn quota_charges_block_only_if_all_are_denied<W: World>(world: W) {
     let (small, large, enforced) = (fixed_window(1), token_bucket(3, 3), fixed_window(100));
     let quota = |name, limit| Charge { force: Force::Quota, ..world.charge(name, limit, 1) };
-    let request =
-        [quota("small", &small), world.charge("enforced", &enforced, 1), quota("large", &large)];
+    let request = [quota("small", &small), world.charge("enforced", &enforced, 1), quota("large", &large)];
     let outcomes = async || {
         let verdicts = world.settle(&request).await;
         let allowed: Vec<_> = verdicts.iter().map(Verdict::allowed).collect();

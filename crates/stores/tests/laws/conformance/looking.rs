@@ -33,8 +33,10 @@ pub(crate) async fn a_look_changes_nothing_and_answers_what_a_charge_would<W: Wo
         ];
         for request in [&of_one[..], &of_two[..]] {
             for step in 0..8 {
-                let request: Vec<_> =
-                    request.iter().map(|charge| Charge { lease: step, hold: step % 2 > 0, ..*charge }).collect();
+                let request: Vec<_> = request
+                    .iter()
+                    .map(|charge| Charge { lease: step, hold: step % 2 > 0, ..*charge })
+                    .collect();
                 let first = world.store().settle(&request, Intent::Look).await;
                 let second = world.store().settle(&request, Intent::Look).await;
                 assert_eq!(first, second, "{limit:?} in step {step}");

@@ -71,7 +71,8 @@ pub(crate) trait World {
     /// Charges 1 again and again until that is denied; answers how many fitted.
     async fn fill(&self, charge: Charge<'_>) -> u64 {
         for fitted in 0..100 {
-            if !self.take(Charge { cost: 1, lease: charge.lease + (fitted << 32), ..charge }).await.allowed() {
+            if !self.take(Charge { cost: 1, lease: charge.lease + (fitted << 32), ..charge }).await.allowed()
+            {
                 return fitted;
             }
         }

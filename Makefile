@@ -1,0 +1,89 @@
+# The commands of the project. `make test` is what CI runs; every tool it needs it installs.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+TOOLS := $(CURDIR)/.tools
+export PATH := $(TOOLS)/bin:$(PATH)
+
+DENY_VERSION := 0.20.2
+FUZZ_VERSION := 0.13.2
+GUNGRAUN_VERSION := 0.20.0
+# Each target is fuzzed for this long; raise it for a real hunt.
+FUZZ_SECONDS ?= 20
+
+.PHONY: help test run bench bench-quick accuracy format lint laws model-check fuzz deny \
+        test-tools bench-tools components
+
+help: ## Show the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+test: test-tools format lint laws model-check fuzz deny ## Check everything: format, lints, laws, model checks, fuzzers, licences
+	@echo "make test: everything holds"
+
+run: ## Load examples/quickstart and show decisions on a stream of requests
+	@cargo run --quiet --package tidegate --example quickstart
+
+bench: bench-tools ## Measure speed and size beside governor; writes docs/benchmarks.md and docs/plots
+	cargo run --release --quiet --package tidegate-bench -- report
+
+bench-quick: bench-tools ## The same with short runs, and nothing written
+	cargo run --release --quiet --package tidegate-bench -- report --quick
+
+accuracy: ## How often sliding_window and sub_windows decide differently from the exact log
+	cargo run --release --quiet --package tidegate-bench -- accuracy
+
+# The steps of `make test`.
+
+format:
+	@echo "== format"
+	cargo fmt --all --check
+
+lint:
+	@echo "== lints"
+	cargo clippy --workspace --all-targets --locked -- --deny warnings
+
+laws:
+	@echo "== laws: unit, property and documentation tests"
+	cargo test --workspace --locked
+
+model-check:
+	@echo "== model checks of hand-made locking, by shuttle"
+	cargo test --package tidegate-stores --features shuttle --locked
+
+fuzz:
+	@echo "== fuzzers, $(FUZZ_SECONDS) s each"
+	for target in $$(cd fuzz && cargo fuzz list); do \
+	  (cd fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none $$target -- \
+	    -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1); \
+	done
+
+deny:
+	@echo "== licences, bans and sources of dependencies"
+	cargo deny --workspace check licenses bans sources
+
+# Installs, each only if it is missing.
+
+test-tools: components
+	@command -v c++ >/dev/null || { echo "installing g++ (libFuzzer is C++)"; $(call apt,g++); }
+	@$(call cargo_tool,cargo-deny,$(DENY_VERSION),checks licences)
+	@$(call cargo_tool,cargo-fuzz,$(FUZZ_VERSION),runs the fuzzers)
+
+bench-tools:
+	@command -v valgrind >/dev/null || { echo "installing valgrind (counts instructions)"; $(call apt,valgrind); }
+	@$(call cargo_tool,gungraun-runner,$(GUNGRAUN_VERSION),counts instructions)
+
+components:
+	@command -v cargo >/dev/null || { echo "make: Rust is missing: install it with rustup, version 1.95 or later"; exit 1; }
+	@cargo fmt --version >/dev/null 2>&1 || { echo "installing rustfmt"; rustup component add rustfmt; }
+	@cargo clippy --version >/dev/null 2>&1 || { echo "installing clippy"; rustup component add clippy; }
+
+define apt
+{ [ "$$(id -u)" = 0 ] && sudo= || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq $(1); }
+endef
+
+define cargo_tool
+[ -x "$(TOOLS)/bin/$(1)" ] || { echo "installing $(1) $(2), which $(3)"; \
+  cargo install --quiet --locked --root "$(TOOLS)" --version "$(2)" $(1); }
+endef

@@ -1,0 +1,200 @@
+//! Instructions of [`COUNTED`] decisions on as many keys, counted by callgrind.
+//!
+//! Run by `cargo run --release -p tidegate-bench -- instructions`, which divides by the number of
+//! decisions and compares with the counts kept in `instructions.json`. Callgrind collects only within
+//! the benchmark function and only on the thread that entered it, so that neither setting up nor the
+//! limiter's keeper thread is counted; whatever a benchmark is given it hands back, so that dropping
+//! it is not counted either.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use gungraun::prelude::*;
+use tidegate::{Acquired, Domain, LimitSpec, Limiter, Request, Rule, per_day, per_hour, per_minute, per_second};
+use tidegate_bench::stream::{COUNTED, name};
+use tidegate_bench::subject::{self, Governor, ask, ask_governor};
+
+/// A limiter and the texts it is asked with, in the order they arrive.
+type Ready<L> = (L, Vec<String>);
+
+/// Every text once, in random order.
+fn shuffled(text: impl Fn(usize) -> String) -> Vec<String> {
+    let mut texts: Vec<_> = (0..COUNTED).map(text).collect();
+    fastrand::Rng::with_seed(1).shuffle(&mut texts);
+    texts
+}
+
+fn governor_ready(governor: Governor) -> Ready<Governor> {
+    let names = shuffled(name);
+    names.iter().for_each(|name| drop(ask_governor(&governor, name)));
+    (governor, names)
+}
+
+fn limiter(domain: Domain) -> Limiter {
+    Limiter::builder().domain(domain).build().expect("valid limits")
+}
+
+/// One rule for every user, with these limits.
+fn users(limits: impl IntoIterator<Item = LimitSpec>) -> Ready<Limiter> {
+    let rule = limits.into_iter().fold(Rule::by("user"), Rule::limit);
+    let (limiter, names) = (limiter(Domain::new("api").rule(rule)), shuffled(name));
+    names.iter().for_each(|name| drop(ask(&limiter, name)));
+    (limiter, names)
+}
+
+/// The limit of that name in [`subject::every_algorithm`].
+fn limit(name: &str) -> [LimitSpec; 1] {
+    let all = subject::every_algorithm(10_000, Duration::from_secs(1));
+    all.into_iter().filter(|(known, _)| *known == name).map(|(_, limit)| limit).collect::<Vec<_>>().try_into().expect("one of that name")
+}
+
+fn four_buckets() -> [LimitSpec; 4] {
+    [per_second(10_000), per_minute(100_000), per_hour(1_000_000), per_day(10_000_000)].map(LimitSpec::token_bucket)
+}
+
+fn four_algorithms() -> [LimitSpec; 4] {
+    [
+        per_second(10_000).token_bucket(),
+        per_minute(100_000).sliding_window(),
+        per_hour(1_000_000).sub_windows(60),
+        per_day(10_000_000).fixed_window(),
+    ]
+}
+
+/// `count` rules for a path each, made by `value` of their number, and one for all other paths.
+fn paths(count: usize, value: impl Fn(usize) -> String, asked: impl Fn(usize) -> String) -> Ready<Limiter> {
+    let domain = (0..count).fold(Domain::new("api"), |domain, number| {
+        domain.rule(Rule::by("path").value(&value(number)).limit(subject::generous()))
+    });
+    let limiter = limiter(domain.rule(Rule::by("path").limit(subject::generous())));
+    let texts = shuffled(asked);
+    texts.iter().for_each(|path| drop(black_box(limiter.check_now(&Request::new("api", [("path", path.as_str())])))));
+    (limiter, texts)
+}
+
+/// Every request falls under one of `count` rules.
+fn rules(count: usize) -> Ready<Limiter> {
+    let path = |number| format!("/v1/items/{number:06}");
+    paths(count, path, |number| path(number % count))
+}
+
+/// No request falls under any of `count` rules but under the one for all others.
+fn other_rules(count: usize) -> Ready<Limiter> {
+    paths(count, |number| format!("/v1/items/{number:06}"), |number| format!("/v2/items/{number:06}"))
+}
+
+/// Every request falls under one of `count` rules whose values have a `*`.
+fn patterns(count: usize) -> Ready<Limiter> {
+    let asked = |number| format!("/v1/items/{:06}/parts", number % count);
+    paths(count, |number| format!("/v1/items/{number:06}/*"), asked)
+}
+
+fn user_and_address() -> Ready<Limiter> {
+    let rules = ["user", "address"].map(|key| Rule::by(key).limit(subject::generous()));
+    let ready = (limiter(rules.into_iter().fold(Domain::new("api"), Domain::rule)), shuffled(name));
+    two_descriptors(ready)
+}
+
+fn tenant_and_user() -> Ready<Limiter> {
+    let user = Rule::by("user").limit(subject::generous());
+    let tenant = Rule::by("tenant").limit(per_day(100_000_000).token_bucket()).rule(user);
+    two_levels((limiter(Domain::new("api").hierarchical().rule(tenant)), shuffled(name)))
+}
+
+fn slots() -> Ready<Limiter> {
+    let rule = Rule::by("user").concurrency(10, Duration::from_secs(3_600));
+    taking_slots((limiter(Domain::new("api").rule(rule)), shuffled(name)))
+}
+
+#[library_benchmark]
+#[bench::governor(governor_ready(subject::governor()))]
+#[bench::governor_denied(governor_ready(subject::strict_governor()))]
+fn beside(ready: Ready<Governor>) -> Ready<Governor> {
+    for name in &ready.1 {
+        black_box(ask_governor(&ready.0, name));
+    }
+    ready
+}
+
+#[library_benchmark]
+#[bench::token_bucket(users([subject::generous()]))]
+#[bench::fixed_window(users(limit("fixed_window")))]
+#[bench::sliding_window(users(limit("sliding_window")))]
+#[bench::sub_windows_10(users(limit("sub_windows, k=10")))]
+#[bench::sub_windows_60(users(limit("sub_windows, k=60")))]
+#[bench::sliding_log(users(limit("sliding_log")))]
+#[bench::leaky_bucket(users(limit("leaky_bucket, meter")))]
+#[bench::leaky_bucket_queue(users(limit("leaky_bucket, queue")))]
+#[bench::denied(users([per_day(1).token_bucket()]))]
+#[bench::limits_1(users([subject::generous()]))]
+#[bench::limits_4(users(four_buckets()))]
+#[bench::limits_4_of_4_algorithms(users(four_algorithms()))]
+fn user(ready: Ready<Limiter>) -> Ready<Limiter> {
+    for name in &ready.1 {
+        black_box(ask(&ready.0, name));
+    }
+    ready
+}
+
+#[library_benchmark]
+#[bench::rules_10(rules(10))]
+#[bench::rules_10000(rules(10_000))]
+#[bench::other_rules_10(other_rules(10))]
+#[bench::other_rules_10000(other_rules(10_000))]
+#[bench::patterns_10(patterns(10))]
+#[bench::patterns_1000(patterns(1_000))]
+fn path(ready: Ready<Limiter>) -> Ready<Limiter> {
+    for path in &ready.1 {
+        black_box(ready.0.check_now(&Request::new("api", [("path", path.as_str())])).allowed());
+    }
+    ready
+}
+
+#[library_benchmark]
+#[bench::two_descriptors(user_and_address())]
+fn several_descriptors(ready: Ready<Limiter>) -> Ready<Limiter> {
+    two_descriptors(ready)
+}
+
+#[inline(always)]
+fn two_descriptors(ready: Ready<Limiter>) -> Ready<Limiter> {
+    for name in &ready.1 {
+        let request = Request::new("api", [("user", name.as_str())]).and([("address", name.as_str())]);
+        black_box(ready.0.check_now(&request).allowed());
+    }
+    ready
+}
+
+#[library_benchmark]
+#[bench::two_levels(tenant_and_user())]
+fn hierarchy(ready: Ready<Limiter>) -> Ready<Limiter> {
+    two_levels(ready)
+}
+
+fn two_levels(ready: Ready<Limiter>) -> Ready<Limiter> {
+    for name in &ready.1 {
+        let request = Request::new("api", [("tenant", "acme"), ("user", name.as_str())]);
+        black_box(ready.0.check_now(&request).allowed());
+    }
+    ready
+}
+
+#[library_benchmark]
+#[bench::slot_taken_and_returned(slots())]
+fn concurrency(ready: Ready<Limiter>) -> Ready<Limiter> {
+    taking_slots(ready)
+}
+
+fn taking_slots(ready: Ready<Limiter>) -> Ready<Limiter> {
+    for name in &ready.1 {
+        let acquired = ready.0.acquire_now(&Request::new("api", [("user", name.as_str())]));
+        black_box(matches!(acquired, Acquired::Permit(_)));
+    }
+    ready
+}
+
+library_benchmark_group!(
+    name = decisions,
+    benchmarks = [beside, user, path, several_descriptors, hierarchy, concurrency]
+);
+main!(library_benchmark_groups = decisions);

@@ -1,0 +1,36 @@
+//! What can go wrong while measuring.
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use tidegate::BuildError;
+use tidegate_stores::memory::SnapshotError;
+
+/// Why a study gave no result.
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Limiter(#[from] BuildError),
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("{path}: the plot could not be drawn: {reason}")]
+    Plot { path: PathBuf, reason: String },
+    /// The measurement itself is not what it claims to be.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { path: path.to_owned(), source }
+    }
+}
+
+/// Fails the study if what it measures is not what it says it measures.
+pub(crate) fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Error> {
+    if holds { Ok(()) } else { Err(Error::Wrong(otherwise())) }
+}

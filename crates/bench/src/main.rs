@@ -1,0 +1,13 @@
+//! `tidegate-bench`: see the library for what it does.
+
+use std::process::ExitCode;
+
+use tidegate_bench::cli;
+use tidegate_bench::heap::Counting;
+
+#[global_allocator]
+static HEAP: Counting = Counting;
+
+fn main() -> ExitCode {
+    cli::run()
+}

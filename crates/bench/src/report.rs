@@ -1,0 +1,57 @@
+//! All studies, written down as one page.
+
+use std::fmt::Write;
+use std::fs;
+
+use crate::cli::Options;
+use crate::error::Error;
+use crate::finding::{Finding, Target, markdown};
+use crate::machine::Machine;
+use crate::study;
+
+/// Runs every study, tells each finding as it comes, and writes the page.
+pub(crate) fn run(
+    options: &Options,
+    tell: impl Fn(&Finding) -> Result<(), Error>,
+) -> Result<Vec<Finding>, Error> {
+    let machine = Machine::look();
+    let studies = [
+        study::compare::run,
+        |_: &Options| study::instructions::run(false),
+        study::bytes::run,
+        study::pauses::run,
+        study::accuracy::run,
+        study::seam::run,
+    ];
+    let mut findings = Vec::new();
+    for run in studies {
+        let finding = run(options)?;
+        tell(&finding)?;
+        findings.push(finding);
+    }
+    let path = options.docs().join("benchmarks.md");
+    fs::create_dir_all(options.docs()).map_err(Error::io(&options.docs()))?;
+    fs::write(&path, page(options, &machine, &findings)).map_err(Error::io(&path))?;
+    eprintln!("report: written to {}", path.display());
+    Ok(findings)
+}
+
+fn page(options: &Options, machine: &Machine, findings: &[Finding]) -> String {
+    let mut page = String::from("# Benchmarks\n\n");
+    let command = if options.quick { "make bench-quick" } else { "make bench" };
+    let _ = writeln!(
+        page,
+        "Written by `{command}`; do not edit. Each section names the command that makes it anew. Time \
+         is told as a ratio of two things measured in turns in one run, because the machine is shared \
+         and noisy; counts of instructions, bytes and wrong decisions do not depend on the machine's \
+         mood.\n"
+    );
+    page += &markdown(&machine.table());
+    page += "\n## Targets\n\n";
+    page += &markdown(&Target::table(findings.iter().flat_map(|finding| &finding.targets)));
+    for finding in findings {
+        let _ = write!(page, "\n{}", finding.markdown().trim_end());
+        page.push('\n');
+    }
+    page
+}

@@ -1,0 +1,104 @@
+//! Instructions per decision, by gungraun and valgrind, compared with those kept in the repository.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::finding::{Finding, Table, Target};
+use crate::progress::Progress;
+use crate::stream::COUNTED;
+
+/// Instructions per decision, by the benchmark's name.
+type Counts = BTreeMap<String, f64>;
+
+/// What is held against what, and how much more it may take.
+const TARGETS: [(&str, &str, &str, Bound); 3] = [
+    ("instructions beside governor, 10k keys", "token_bucket", "governor", Bound::AtMost(1.0)),
+    ("instructions, 10,000 rules to 10", "rules_10000", "rules_10", Bound::Below(1.3)),
+    ("instructions, 4 limits to 1", "limits_4", "limits_1", Bound::Below(2.5)),
+];
+
+enum Bound {
+    AtMost(f64),
+    Below(f64),
+}
+
+/// Where the counts are kept.
+const KEPT: &str = "crates/bench/instructions.json";
+/// Seeds are random, so counts move a little by themselves.
+const NOISE_PERCENT: f64 = 1.0;
+
+/// Counts, compares with the counts kept and, if told to, keeps the new ones instead.
+pub(crate) fn run(save: bool) -> Result<Finding, Error> {
+    let progress = Progress::new("instructions", 1);
+    progress.step("cargo bench --bench instructions, under valgrind");
+    let path = workspace().join(KEPT);
+    let kept = kept(&path)?;
+    let found = count()?;
+    drop(progress);
+    if save {
+        let text = serde_json::to_string_pretty(&found)?;
+        fs::write(&path, text + "\n").map_err(Error::io(&path))?;
+        eprintln!("instructions: kept in {}", path.display());
+    }
+    Ok(finding(&found, &kept))
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").components().collect()
+}
+
+fn kept(path: &Path) -> Result<Counts, Error> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(serde_json::from_str(&text)?),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Counts::new()),
+        Err(error) => Err(Error::io(path)(error)),
+    }
+}
+
+/// Runs the benchmarks. Each prints a line of JSON.
+fn count() -> Result<Counts, Error> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(&cargo)
+        .current_dir(workspace())
+        .env("PATH", path_with_tools())
+        .args(["bench", "-q", "-p", "tidegate-bench", "--bench", "instructions", "--"])
+        .args(["--output-format=json", "--nosummary"])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(Error::io(Path::new(&cargo)))?;
+    if !output.status.success() {
+        return Err(Error::Wrong(
+            "cargo bench --bench instructions failed. It needs valgrind (apt-get install valgrind) and \
+             cargo install gungraun-runner --version =0.20.0 --locked --root .tools"
+                .to_owned(),
+        ));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines = text.lines().filter(|line| line.starts_with('{'));
+    lines.map(|line| parse(line).ok_or_else(|| Error::Wrong(format!("no count in {line}")))).collect()
+}
+
+/// The runner is installed into the repository's own tools folder.
+fn path_with_tools() -> OsString {
+    let tools = workspace().join(".tools/bin");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let paths = std::iter::once(tools).chain(std::env::split_paths(&path));
+    std::env::join_paths(paths).unwrap_or(path)
+}
+
+/// The name and the count of one benchmark, from gungraun's summary of it.
+fn parse(line: &str) -> Option<(String, f64)> {
+    let summary: Value = serde_json::from_str(line).ok()?;
+    let name = summary.get("id")?.as_str()?.to_owned();
+    None
+}
+
+fn finding(_found: &Counts, _kept: &Counts) -> Finding {
+    todo!()
+}
