@@ -31,8 +31,8 @@ pub struct Limit {
     burst_trace: u16,
     /// `burst x period_us` where that fits 64 bits, as it nearly always does; else 0.
     small_capacity: u64,
-    /// How many bits `burst` has.
-    burst_bits: u8,
+    /// What fills a sixteenth, per unit: `15 x 2^60 / burst`, rounded up.
+    sixteenth: u64,
 }
 
 /// Why numbers do not make a limit. Each message says what is allowed.
@@ -130,9 +130,9 @@ impl Limit {
             }
         };
         let burst_trace = arrival::trace(burst);
-        let burst_bits = (u64::BITS - burst.leading_zeros()) as u8;
+        let sixteenth = (15_u64 << 60).div_ceil(burst.max(1));
         let small_capacity = burst.checked_mul(period_us).unwrap_or(0);
-        Ok(Self { algorithm, requests, window, period_us, burst, burst_trace, small_capacity, burst_bits })
+        Ok(Self { algorithm, requests, window, period_us, burst, burst_trace, small_capacity, sixteenth })
     }
 
     /// A token bucket whose burst is its `requests`.
@@ -193,11 +193,15 @@ impl Limit {
         self.small_capacity
     }
 
-    /// How full the limit is when this much of it is left, in 256 steps: 0 when untouched, at least
-    /// 128 when nothing is left.
+    /// What it would forgive to forget a counter of which this much is left, as one byte to compare:
+    /// first how full the limit is, in sixteenths, then how many units that is, in powers of 16. So
+    /// a flood of keys that are used little, or whose limits are small, weighs less than a busy key.
     #[inline]
-    pub fn fill(&self, remaining: u64) -> u8 {
-        ((self.burst.saturating_sub(remaining) << 8) >> self.burst_bits) as u8
+    pub fn weight(&self, remaining: u64) -> u8 {
+        let used = self.burst.saturating_sub(remaining);
+        let sixteenths = (u128::from(used) * u128::from(self.sixteenth)) >> 60;
+        let magnitude = (u64::BITS - used.leading_zeros()) / 4;
+        (sixteenths as u8) << 4 | magnitude as u8
     }
 
     /// Whether a request may be held in a queue.

@@ -102,11 +102,17 @@ fn main() -> ExitCode {
     };
     match played {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads has seen enough, as `head` has.
+        Err(error) if is_broken_pipe(error.as_ref()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Where the story goes.
@@ -272,7 +278,7 @@ impl<W: Write> Output for Table<W> {
         let by = decided_by(decision).unwrap_or_else(|| "no limit applies".to_owned());
         let (colour, outcome, decided_by) = match (decision.allowed(), shadow_denial(decision)) {
             (false, _) => (RED, "denied", by),
-            (true, Some(shadow)) => (YELLOW, "allowed", format!("{shadow} would deny, but is in shadow")),
+            (true, Some(shadow)) => (YELLOW, "allowed", format!("{shadow} would deny")),
             (true, None) => (GREEN, "allowed", by),
         };
         let what = What {

@@ -53,4 +53,13 @@ pub use rules::limit_spec::{
 pub use rules::listing::{DomainListing, RuleListing};
 pub use rules::model::{Concurrency, Domain, OnStoreError, Rule, StoreErrorStage, TierLimit};
 pub use rules::problem::{Place, Problem, Problems};
-pub use tidegate_core::{Clock, Micros, VirtualClock, Window};
+pub use tidegate_core::{Calendar, CalendarUnit, Clock, Micros, VirtualClock, Window};
+
+/// The programs in the documentation, run as tests.
+#[cfg(doctest)]
+mod documentation {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/library.md")]
+    struct Library;
+}

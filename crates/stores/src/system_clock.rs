@@ -186,7 +186,7 @@ mod tests {
             || {
                 let clock = Arc::new(clock_at(1_000));
                 let writer = Arc::clone(&clock);
-                let writes = shuttle::thread::spawn(move || {
+                let following = shuttle::thread::spawn(move || {
                     for round in 1..4_u64 {
                         writer.follow(round * 10, 1_000_000_000 * round);
                     }
@@ -194,7 +194,7 @@ mod tests {
                 let shown = clock.at(30);
                 let lines = [1_030, 1_000_000_020, 2_000_000_010, 3_000_000_000];
                 assert!(lines.contains(&shown), "{shown} lies on no line");
-                writes.join().expect("the writer finishes");
+                following.join().expect("the writer finishes");
             },
             5_000,
         );

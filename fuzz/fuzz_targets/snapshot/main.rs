@@ -24,8 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn restore(bytes: &[u8], clock: &VirtualClock) -> Result<MemoryStore, &'static str> {
-    let config =
-        MemoryStoreConfig { max_keys: MAX_KEYS, clock: Arc::new(clock.clone()), seed: KeySeed(1) };
+    let config = MemoryStoreConfig { max_keys: MAX_KEYS, clock: Arc::new(clock.clone()), seed: KeySeed(1) };
     let (store, summary) = MemoryStore::restore_bytes(bytes, config)?;
     assert_eq!(summary.keys as usize, store.stats().keys);
     Ok(store)
@@ -54,7 +53,8 @@ fn go_on(store: &MemoryStore, clock: &VirtualClock, cells: &[reseal::Cell]) {
             let key = Key { home: u64::from(cell.home) << 52, mark: cell.mark };
             let kind = usize::from(cell.kind.min(5));
             let own = Charge { hold: true, lease: 1, ..Charge::new(key, &limits[kind], 1) };
-            let other = Charge { limit: &limits[(kind + 1) % 6], force: Force::Shadow, count_denied: true, ..own };
+            let other =
+                Charge { limit: &limits[(kind + 1) % 6], force: Force::Shadow, count_denied: true, ..own };
             [own, other]
         })
         .collect();

@@ -1,59 +1,75 @@
-//! An axis with its ticks chosen by hand, linear or by powers of ten.
+//! An axis with its ticks chosen by hand, linear or logarithmic.
 
-use plotters::coord::combinators::WithKeyPoints;
-use plotters::coord::types::RangedCoordf64;
-use plotters::prelude::BindKeyPoints;
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
 /// One axis of a chart.
+#[derive(Clone)]
 pub(crate) struct Axis {
     pub(crate) name: String,
     from: f64,
     to: f64,
     ticks: Vec<f64>,
-    scale: Scale,
+    logarithmic: bool,
     /// What a value is called.
-    labels: fn(f64) -> String,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Scale {
-    Linear,
-    Log10,
+    label: fn(f64) -> String,
 }
 
 impl Axis {
     /// From one value to another, with a tick every `step`.
     pub(crate) fn linear(name: &str, from: f64, to: f64, step: f64) -> Self {
-        let count = ((to - from) / step).round() as usize;
+        let count = ((to - from) / step).floor() as usize;
         let ticks = (0..=count).map(|number| from + number as f64 * step).collect();
-        Self { name: name.to_owned(), from, to, ticks, scale: Scale::Linear, labels: plain }
+        Self { name: name.to_owned(), from, to, ticks, logarithmic: false, label: plain }
     }
 
-    /// From one value to another, both positive, with a tick at each value given.
-    pub(crate) fn log(name: &str, from: f64, to: f64, ticks: &[f64]) -> Self {
-        let ticks = ticks.iter().map(|tick| tick.log10()).collect();
-        let (from, to) = (from.log10(), to.log10());
-        Self { name: name.to_owned(), from, to, ticks, scale: Scale::Log10, labels: plain }
+    /// From the first tick to the last, all of them positive.
+    pub(crate) fn log(name: &str, ticks: &[f64]) -> Self {
+        let (from, to) = (ticks[0], ticks[ticks.len() - 1]);
+        Self { name: name.to_owned(), from, to, ticks: ticks.to_vec(), logarithmic: true, label: plain }
     }
 
     /// Calls values by another name.
-    pub(crate) fn labelled(self, labels: fn(f64) -> String) -> Self {
-        Self { labels, ..self }
+    pub(crate) fn labelled(self, label: fn(f64) -> String) -> Self {
+        Self { label, ..self }
     }
 
-    pub(crate) fn range(&self) -> WithKeyPoints<RangedCoordf64> {
-        (self.from..self.to).with_key_points(self.ticks.clone())
+    /// Where a value lies between the ends, from 0 to 1. What is off the axis is held at its end.
+    fn place(&self, value: f64) -> f64 {
+        let value = value.clamp(self.from, self.to);
+        if self.logarithmic {
+            (value / self.from).log10() / (self.to / self.from).log10()
+        } else {
+            (value - self.from) / (self.to - self.from)
+        }
+    }
+}
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (start, end): (i32, i32)) -> i32 {
+        start + (self.place(*value) * f64::from(end - start)).round() as i32
     }
 
-    /// Where a value lies, held within the axis.
-    pub(crate) fn place(&self, value: f64) -> f64 {
-        let at = if self.scale == Scale::Log10 { value.log10() } else { value };
-        at.clamp(self.from, self.to)
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() { Vec::new() } else { self.ticks.clone() }
     }
 
-    /// What is written at a place.
-    pub(crate) fn label(&self, at: f64) -> String {
-        (self.labels)(if self.scale == Scale::Log10 { 10_f64.powf(at) } else { at })
+    fn range(&self) -> Range<f64> {
+        self.from..self.to
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format(value: &f64) -> String {
+        plain(*value)
+    }
+
+    fn format_ext(&self, value: &f64) -> String {
+        (self.label)(*value)
     }
 }
 
@@ -66,14 +82,16 @@ fn plain(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plotters::coord::ranged1d::{Ranged, ValueFormatter};
+
     use super::Axis;
 
     #[test]
     fn values_are_placed_and_named() {
-        let axis = Axis::log("x", 1.0, 1_000.0, &[1.0, 10.0, 100.0, 1_000.0]);
-        assert!((axis.place(100.0) - 2.0).abs() < 1e-9);
-        assert!((axis.place(0.0) - 0.0).abs() < 1e-9, "what is off the axis is held at its end");
-        assert_eq!(axis.label(2.0), "100");
-        assert_eq!(Axis::linear("y", 0.0, 1.0, 0.25).label(0.25), "0.25");
+        let axis = Axis::log("x", &[1.0, 10.0, 100.0, 1_000.0, 10_000.0]);
+        assert_eq!(axis.map(&100.0, (0, 200)), 100);
+        assert_eq!(axis.map(&0.0, (0, 200)), 0, "what is off the axis is held at its end");
+        assert_eq!(axis.format_ext(&100.0), "100");
+        assert_eq!(Axis::linear("y", 0.0, 1.0, 0.25).format_ext(&0.25), "0.25");
     }
 }

@@ -40,7 +40,7 @@ impl Line {
 }
 
 /// Draws lines over two axes, with the legend in a row of its own, where it covers nothing.
-pub(crate) fn line_chart(path: &Path, title: &str, x: Axis, y: Axis, lines: &[Line]) -> Result<(), Error> {
+pub(crate) fn line_chart(path: &Path, title: &str, x: &Axis, y: &Axis, lines: &[Line]) -> Result<(), Error> {
     draw(path, SIZE, |root| {
         let body = heading(root, title)?;
         let (legend, body) = body.split_vertically(LEGEND_HEIGHT);
@@ -50,7 +50,7 @@ pub(crate) fn line_chart(path: &Path, title: &str, x: Axis, y: Axis, lines: &[Li
             .margin_bottom(6)
             .x_label_area_size(42)
             .y_label_area_size(66)
-            .build_cartesian_2d(x.range(), y.range())?;
+            .build_cartesian_2d(x.clone(), y.clone())?;
         chart
             .configure_mesh()
             .bold_line_style(palette::GRID)
@@ -58,13 +58,11 @@ pub(crate) fn line_chart(path: &Path, title: &str, x: Axis, y: Axis, lines: &[Li
             .axis_style(palette::REFERENCE)
             .x_desc(&x.name)
             .y_desc(&y.name)
-            .x_label_formatter(&|at| x.label(*at))
-            .y_label_formatter(&|at| y.label(*at))
             .label_style(text(13))
             .axis_desc_style(text(14))
             .draw()?;
         for line in lines {
-            let points = line.points.iter().map(|(px, py)| (x.place(*px), y.place(*py)));
+            let points = line.points.iter().copied();
             let style = line.colour.stroke_width(if line.dashed { 1 } else { 2 });
             if line.dashed {
                 chart.draw_series(DashedLineSeries::new(points, 6, 4, style))?;
@@ -95,10 +93,7 @@ pub(crate) fn draw(
 }
 
 /// Writes the title and answers the area below it.
-pub(crate) fn heading<'a>(
-    area: &Area<'a>,
-    title: &str,
-) -> Result<Area<'a>, Box<dyn std::error::Error>> {
+pub(crate) fn heading<'a>(area: &Area<'a>, title: &str) -> Result<Area<'a>, Box<dyn std::error::Error>> {
     let (head, body) = area.split_vertically(TITLE_HEIGHT);
     head.draw_text(title, &text(18), (16, 10))?;
     Ok(body)

@@ -123,15 +123,17 @@ fn draw(options: &Options, rows: &[Row]) -> Result<(), Error> {
     let line = |subject: &str, colour| {
         let row = rows.iter().find(|row| row.subject == subject && row.keys == most);
         let points = row.iter().flat_map(|row| &row.growth);
-        let points = points.map(|(keys, bytes)| (*keys as f64 / 1e6, *bytes)).filter(|(keys, _)| *keys > 0.02);
+        let points =
+            points.map(|(keys, bytes)| (*keys as f64 / 1e6, *bytes)).filter(|(keys, _)| *keys > 0.02);
         Line::new(subject, colour, points.collect())
     };
     let lines = [line(TOKEN_BUCKET, palette::TOKEN_BUCKET), line("governor", palette::GOVERNOR)];
-    let target = Line::dashed("target", palette::REFERENCE, vec![(0.0, MOST_BYTES), (most as f64 / 1e6, MOST_BYTES)]);
+    let target =
+        Line::dashed("target", palette::REFERENCE, vec![(0.0, MOST_BYTES), (most as f64 / 1e6, MOST_BYTES)]);
     let x = Axis::linear("million keys", 0.0, most as f64 / 1e6, if most > 1_000_000 { 1.0 } else { 0.1 });
     let y = Axis::linear("heap bytes per key", 0.0, 140.0, 20.0);
     let [ours, theirs] = lines;
-    line_chart(&options.plot(PLOT), "Heap bytes per key while keys come", x, y, &[ours, theirs, target])
+    line_chart(&options.plot(PLOT), "Heap bytes per key while keys come", &x, &y, &[ours, theirs, target])
 }
 
 fn finding(rows: &[Row]) -> Finding {

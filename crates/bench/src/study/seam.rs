@@ -75,9 +75,11 @@ fn panel(name: &'static str, colour: RGBColor, limit: &Limit) -> Panel {
         let moments = (0..count).map(|number| Micros(start + number * TENTH_US / count));
         times.extend(moments.filter(|now| limit.charge(&mut state, 1, *now).allowed()));
     }
-    let tenth_of = |time: &Micros| (time.0.cast_signed() - SEAM.0.cast_signed()).div_euclid(TENTH_US.cast_signed());
+    let tenth_of =
+        |time: &Micros| (time.0.cast_signed() - SEAM.0.cast_signed()).div_euclid(TENTH_US.cast_signed());
     let passed = SHOWN.map(|tenth| times.iter().filter(|time| tenth_of(time) == tenth).count() as u64);
-    let within = |from: &Micros| times.iter().filter(|time| **time >= *from && time.since(*from) < WINDOW_US).count();
+    let within =
+        |from: &Micros| times.iter().filter(|time| **time >= *from && time.since(*from) < WINDOW_US).count();
     let most = times.iter().map(within).max().unwrap_or(0);
     Panel { name, colour, passed: passed.collect(), most }
 }
@@ -115,7 +117,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> DrawResult {
         .margin_bottom(8)
         .x_label_area_size(36)
         .y_label_area_size(46)
-        .build_cartesian_2d(x.range(), y.range())?;
+        .build_cartesian_2d(x.clone(), y.clone())?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -123,8 +125,6 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> DrawResult {
         .light_line_style(TRANSPARENT)
         .axis_style(palette::REFERENCE)
         .x_desc(&x.name)
-        .x_label_formatter(&|at| x.label(*at))
-        .y_label_formatter(&|at| y.label(*at))
         .label_style(text(11))
         .axis_desc_style(text(12))
         .draw()?;
@@ -140,7 +140,8 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> DrawResult {
 
 /// 30 requests per second for two seconds, nothing for two, and once more for one.
 fn burst_times() -> impl Iterator<Item = Micros> {
-    let second = |second: u64| (0..30).map(move |number| Micros(second * 1_000_000 + number * 1_000_000 / 30));
+    let second =
+        |second: u64| (0..30).map(move |number| Micros(second * 1_000_000 + number * 1_000_000 / 30));
     [0, 1, 4].into_iter().flat_map(second).map(|time| Micros(SEAM.0 + time.0))
 }
 
@@ -189,7 +190,7 @@ fn draw_burst(options: &Options, lines: [Line; 4]) -> Result<(), Error> {
     let x = Axis::linear("seconds", 0.0, 7.0, 1.0);
     let y = Axis::linear("requests that have passed", 0.0, 90.0, 10.0);
     let title = "10 per second, and a client that sends 30 per second: 2 s, a pause, 1 s";
-    line_chart(&options.plot(BURST_PLOT), title, x, y, &lines)
+    line_chart(&options.plot(BURST_PLOT), title, &x, &y, &lines)
 }
 
 fn finding(panels: &[Panel]) -> Finding {

@@ -1,3 +1,15 @@
 //! Laws of the library, each stated by the name of its test.
 
+mod acquire;
+mod composed;
+mod decision;
+mod documents;
+mod explain;
+mod listing;
+mod matching;
+mod mistakes;
+mod reload;
 mod rule_files;
+mod snapshots;
+mod support;
+mod until_ready;

@@ -145,7 +145,7 @@ fn settle_cell<S: CellState>(
         let usual = S::read(cell, charge.limit).charge_usual(charge, now);
         if let Some((next, verdict)) = usual {
             if take {
-                *cell = next.write(key, charge.limit.fill(verdict.remaining), charge.limit);
+                *cell = next.write(key, charge.limit.weight(verdict.remaining), charge.limit);
             }
             return verdict;
         }
@@ -227,7 +227,7 @@ fn assess_cell<S: CellState>(shard: &Shard, key: CellKey, charge: &Charge<'_>, n
         _ => S::default(),
     };
     let (mut next, verdict) = state.charge(charge, now);
-    let mut fill = limit.fill(verdict.remaining);
+    let mut fill = limit.weight(verdict.remaining);
     if !verdict.allowed() && charge.count_denied {
         next.take(limit, charge.cost, now);
         fill = u8::MAX;
@@ -266,7 +266,7 @@ pub(super) fn take(
     match place.slot {
         _ if kind_of(charge.limit) == Kind::Large => {
             let Charge { limit, cost, lease, .. } = *charge;
-            let fill = limit.fill(verdict.remaining);
+            let fill = limit.weight(verdict.remaining);
             change_large(shard, *place, key, limit, fill, now, |state| {
                 take_large(state, limit, lease, cost, now);
             })

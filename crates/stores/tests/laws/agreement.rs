@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tidegate_core::{Key, Limit, Micros};
+use tidegate_core::{Key, Limit, Micros, Verdict};
 use tidegate_stores::{Charge, Force, Intent, Store};
 use tidegate_testkit::schedule::{self, Action, Mix, Schedule, Step, limits};
 
@@ -17,7 +17,7 @@ struct Life {
     /// One per key; the first half of the keys share a home.
     limits: Vec<Limit>,
     schedule: Schedule,
-    /// For each step of the schedule: whose it is, and what is beside it in the same request.
+    /// For each step of the schedule: which key leads, and what is beside it in the same request.
     requests: Vec<Request>,
 }
 
@@ -26,11 +26,12 @@ struct Request {
     lead: usize,
     force: Force,
     intent: Intent,
-    /// Before the lead if `Some(true)`; the lead comes twice if `None`.
     beside: Vec<Beside>,
+    /// Whether the step's own charge comes last or first. A refund is followed by a renewal or a
+    /// release instead.
     lead_last: bool,
     upheaval: bool,
-    /// Which of the last leases to renew or release.
+    /// Which of the last leases is renewed or released.
     slot: u64,
 }
 
@@ -135,8 +136,8 @@ async fn agrees<W: World>(mut world: W, life: Life, upheavals: bool) {
                 }
                 continue;
             }
-            Action::Relimit(change) => {
-                limits[lead] = change.apply(&limits[lead]).unwrap_or_else(|| limits[lead].clone());
+            Action::Relimit(numbers) => {
+                limits[lead] = numbers.apply(&limits[lead]).unwrap_or_else(|| limits[lead].clone());
                 continue;
             }
         };
@@ -145,7 +146,7 @@ async fn agrees<W: World>(mut world: W, life: Life, upheavals: bool) {
         let verdicts = world.store().settle(&charges, request.intent).await;
         let expected = model.settle(&charges, request.intent, now);
         assert_eq!(verdicts, expected, "step {lease} at {now:?}: {:?} of {charges:?}", request.intent);
-        let retry = verdicts.iter().find_map(|verdict| verdict.retry_after_us());
+        let retry = verdicts.iter().find_map(Verdict::retry_after_us);
         retry_at = now.plus(retry.unwrap_or(0));
     }
 }

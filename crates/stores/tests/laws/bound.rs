@@ -103,6 +103,27 @@ fn a_flood_of_new_keys_displaces_its_own_and_no_heavy_key() {
 }
 
 #[test]
+fn a_flood_that_exhausts_tiny_limits_displaces_no_heavy_key() {
+    let store = store(2_000, &VirtualClock::new());
+    let busy: Vec<(Key, Limit)> = [64, 100, 128, 1_000]
+        .into_iter()
+        .map(|requests| (key("busy", requests), fixed_window(requests as u64)))
+        .collect();
+    for (key, limit) in &busy {
+        fill(&store, Charge::new(*key, limit, 1));
+    }
+    for requests in [1, 2, 3, 7] {
+        let tiny = fixed_window(requests);
+        for number in 0..20_000 {
+            fill(&store, Charge::new(key(&format!("tiny {requests}"), number), &tiny, 1));
+        }
+    }
+    for (key, limit) in &busy {
+        assert!(!take(&store, Charge::new(*key, limit, 1)), "{limit} was forgotten");
+    }
+}
+
+#[test]
 fn expired_keys_go_first_however_full_they_were() {
     // Shards are not equally full, so the larger store is not filled to the last key.
     for (max_keys, kept, others) in [(200, 100, 100), (10_000, 4_000, 3_500)] {

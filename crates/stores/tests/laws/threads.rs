@@ -88,7 +88,7 @@ fn requests_in_opposite_orders_never_wait_for_each_other() {
             assert!(settle(&store, &mine).iter().all(tidegate_core::Verdict::allowed));
         }
     });
-    let all = (0..5_000).map(|round| 2 + round as u64 % 7).sum::<u64>() * THREADS;
+    let all = (0..5_000).map(|round: u64| 2 + round % 7).sum::<u64>() * THREADS;
     let mut left = Verdicts::new();
     let peeks: Vec<_> = charges.iter().map(|charge| Charge { cost: 0, ..*charge }).collect();
     store.settle_now(&peeks, Intent::Look, &mut left);
@@ -148,7 +148,7 @@ fn no_charge_is_lost_while_the_store_grows_and_is_swept() {
                 Charge::new(key("lasting", number), &lasting, 1),
                 Charge::new(key("brief", step), &brief, 1),
             ];
-            settle(&store, &request[..1 + step % 2]);
+            settle(&store, &request[..=step % 2]);
             if thread == 0 {
                 store.sweep_step();
             }

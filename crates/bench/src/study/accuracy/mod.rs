@@ -133,13 +133,8 @@ impl Judged {
 }
 
 fn draw(options: &Options, rows: &[Row]) -> Result<(), Error> {
-    const LEAST: f64 = 0.0001;
-    let colours = [
-        palette::FIXED_WINDOW,
-        palette::SLIDING_WINDOW,
-        palette::SUB_WINDOWS_FEW,
-        palette::SUB_WINDOWS,
-    ];
+    let colours =
+        [palette::FIXED_WINDOW, palette::SLIDING_WINDOW, palette::SUB_WINDOWS_FEW, palette::SUB_WINDOWS];
     let lines = ALGORITHMS.iter().zip(colours).map(|((name, _), colour)| {
         let rows = rows.iter().filter(|row| row.traffic == ORDINARY.name && row.algorithm == *name);
         Line::new(*name, colour, rows.map(|row| (row.burstiness, row.tally.wrong_percent())).collect())
@@ -148,10 +143,10 @@ fn draw(options: &Options, rows: &[Row]) -> Result<(), Error> {
     let reference = vec![(1.0, CLOUDFLARE_PERCENT), (most, CLOUDFLARE_PERCENT)];
     let reference = Line::dashed("Cloudflare, in production", palette::REFERENCE, reference);
     let lines: Vec<_> = lines.chain(std::iter::once(reference)).collect();
-    let x = Axis::log("burstiness: rate in a burst to rate on average", 1.0, most, &BURSTINESS);
-    let y = Axis::log("wrong decisions, % of requests", LEAST, 10.0, &[LEAST, 0.001, 0.01, 0.1, 1.0, 10.0]);
+    let x = Axis::log("burstiness: rate in a burst to rate on average", &BURSTINESS);
+    let y = Axis::log("wrong decisions, % of requests", &[0.0001, 0.001, 0.01, 0.1, 1.0, 10.0]);
     let title = "Wrong decisions against the exact log, ordinary clients";
-    line_chart(&options.plot(PLOT), title, x, y, &lines)
+    line_chart(&options.plot(PLOT), title, &x, &y, &lines)
 }
 
 /// The burstiness of the rows that are printed; the plot and the JSON have all.

@@ -72,10 +72,12 @@ fn measure(keys: usize, path: &Path) -> Result<Found, Error> {
     let names = arrivals(keys, BESIDE, 1);
     progress.step("deciding with nothing beside it");
     let mut steady = Watch::new();
-    (0..30).for_each(|_| names.iter().for_each(|name| drop(steady.time(|| ask(&limiter, name)))));
+    for name in std::iter::repeat_n(&names, 30).flatten() {
+        steady.time(|| ask(&limiter, name));
+    }
     progress.step("deciding beside a snapshot");
     let (written, beside_snapshot) =
-        beside(|| (limiter.snapshot(), Instant::now()), &names, |name| drop(ask(&limiter, name)));
+        beside(|| (limiter.snapshot(), Instant::now()), &names, |name| ask(&limiter, name));
     let ((summary, snapshot_end), snapshot_start) = written;
     summary?;
     let limiter_stats = limiter.stats();
@@ -133,7 +135,7 @@ fn bring(keys: usize, progress: &Progress, decide: impl Fn(&str) -> bool) -> (Wa
 fn beside<T: Send>(
     work: impl FnOnce() -> T + Send,
     names: &[String],
-    decide: impl Fn(&str),
+    decide: impl Fn(&str) -> bool,
 ) -> ((T, Instant), Watch) {
     let done = AtomicBool::new(false);
     let mut watch = Watch::new();
@@ -170,9 +172,8 @@ fn expire(store: &MemoryStore, names: &[String]) -> Result<(Watch, Watch), Error
         while steps.time(|| store.sweep_step()) {}
         steps
     };
-    let decide = |name: &str| {
-        store.settle_one(&Charge::new(seed.text(name), &limit, 1), Intent::Take);
-    };
+    let charge = |name: &str| Charge::new(seed.text(name), &limit, 1);
+    let decide = |name: &str| store.settle_one(&charge(name), Intent::Take).allowed();
     let ((steps, _), watch) = beside(sweep, names, decide);
     let left = store.stats().keys;
     ensure(left <= names.len(), || format!("{left} keys are left after the sweep"))?;
@@ -182,8 +183,8 @@ fn expire(store: &MemoryStore, names: &[String]) -> Result<(Watch, Watch), Error
 fn draw(options: &Options, found: &Found) -> Result<(), Error> {
     const DECADES: [f64; 8] = [1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6, 1e7];
     const TIMES_US: [f64; 7] = [0.01, 0.1, 1.0, 10.0, 100.0, 1_000.0, 10_000.0];
-    let x = Axis::log("once in this many decisions", 1.0, 1e7, &DECADES).labelled(|n| round(n.round() as usize));
-    let y = Axis::log("pause of at least", 0.01, 10_000.0, &TIMES_US).labelled(time);
+    let x = Axis::log("once in this many decisions", &DECADES).labelled(|n| round(n.round() as usize));
+    let y = Axis::log("pause of at least", &TIMES_US).labelled(time);
     let lines = [
         Line::new("new keys", palette::TOKEN_BUCKET, found.growing.curve.clone()),
         Line::new("known keys", palette::SLIDING_WINDOW, found.steady.curve.clone()),
@@ -192,7 +193,7 @@ fn draw(options: &Options, found: &Found) -> Result<(), Error> {
         Line::dashed("the machine alone", palette::SLIDING_LOG, found.machine.curve.clone()),
     ];
     let title = format!("How long a decision takes, {} keys", round(found.keys));
-    line_chart(&options.plot(CURVE_PLOT), &title, x, y, &lines)?;
+    line_chart(&options.plot(CURVE_PLOT), &title, &x, &y, &lines)?;
 
     let stretch = found.keys as f64 / STRETCHES as f64 / 1e6;
     let points = |longest: fn(&Pause) -> u64| {
@@ -205,10 +206,9 @@ fn draw(options: &Options, found: &Found) -> Result<(), Error> {
     ];
     let millions = found.keys as f64 / 1e6;
     let x = Axis::linear("million keys", 0.0, millions, millions / 10.0);
-    let y = Axis::log("longest decision of each stretch", 1.0, 100_000.0, &[1.0, 10.0, 100.0, 1e3, 1e4, 1e5])
-        .labelled(time);
+    let y = Axis::log("longest decision of each stretch", &[1.0, 10.0, 100.0, 1e3, 1e4, 1e5]).labelled(time);
     let title = "The longest decision while keys come";
-    line_chart(&options.plot(GROWTH_PLOT), title, x, y, &lines)
+    line_chart(&options.plot(GROWTH_PLOT), title, &x, &y, &lines)
 }
 
 /// Microseconds as people say them.

@@ -68,11 +68,3 @@ fn small(clock: &VirtualClock) -> MemoryStore {
     let counters: Vec<_> = every_kind().into_iter().take(11).collect();
     lived(1_000, clock, &counters)
 }
-#[test]
-fn zz_seed() {
-    let clock = VirtualClock::new();
-    std::fs::write("/work/main/fuzz/seeds/snapshot/every_kind", crate::world::snapshot_of(&small(&clock))).unwrap();
-    let counters: Vec<_> = every_kind().into_iter().take(3).collect();
-    std::fs::write("/work/main/fuzz/seeds/snapshot/three_windows", crate::world::snapshot_of(&lived(100, &clock, &counters))).unwrap();
-    std::fs::write("/work/main/fuzz/seeds/snapshot/empty", crate::world::snapshot_of(&lived(100, &clock, &[]))).unwrap();
-}

@@ -1,0 +1,6 @@
+//! What a decision says.
+
+mod answers;
+mod kinds;
+mod retry_after;
+mod texts;
