@@ -6,19 +6,17 @@
 //! limiter's keeper thread is counted; whatever a benchmark is given it hands back, so that dropping
 //! it is not counted either.
 
-#![expect(missing_docs, reason = "gungraun's macros make public items")]
+#![expect(missing_docs, unused_qualifications, reason = "so are the items that gungraun's macros make")]
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use gungraun::prelude::*;
-use tidegate::{
-    Acquired, Domain, LimitSpec, Limiter, Request, Rule, per_day, per_hour, per_minute, per_second,
-};
+use tidegate::{Acquired, Domain, LimitSpec, Limiter, Request, Rule, per};
 use tidegate_bench::stream::{COUNTED, name};
 use tidegate_bench::subject::{self, DAY, Governor, ask, ask_governor};
 
-const HOUR: Duration = Duration::from_secs(3_600);
+const HOUR: Duration = Duration::from_hours(1);
 
 /// A limiter and the texts it is asked with, in the order they arrive.
 type Ready<L> = (L, Vec<String>);

@@ -57,7 +57,7 @@ impl Table {
 
     fn text(&self) -> String {
         let mut table = comfy_table::Table::new();
-        table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
         table.set_header(&self.columns);
         for row in &self.rows {
             table.add_row(row);

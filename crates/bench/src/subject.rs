@@ -11,7 +11,7 @@ use tidegate::{BuildError, Domain, LimitSpec, Limiter, Request, Rule, per};
 pub type Governor = RateLimiter<String, DashMapStateStore<String>, clock::DefaultClock>;
 
 /// Counters of limits this long stay for as long as a benchmark takes.
-pub const DAY: Duration = Duration::from_secs(86_400);
+pub const DAY: Duration = Duration::from_hours(24);
 
 /// Requests per day: so many that no benchmark is ever denied one, and so few that a key which was
 /// charged once counts for 8.6 s. A bucket that refills at once would be swept between two requests,
@@ -63,7 +63,6 @@ pub fn limiter(limit: LimitSpec, keys: usize) -> Result<Limiter, BuildError> {
 }
 
 /// Asks governor.
-#[expect(clippy::ptr_arg, reason = "governor takes a reference to its key type")]
 #[inline]
 pub fn ask_governor(limiter: &Governor, name: &String) -> bool {
     limiter.check_key(name).is_ok()

@@ -166,16 +166,19 @@ fn descriptor<'a>(
     for (key, value) in entries {
         let matched = match node {
             None => "not looked up: the entry before it matched nothing".to_owned(),
-            Some(at) => match at.branch(key, rules.seed).map(|branch| branch.step(value, rules.seed.text(value).mark)) {
-                None => format!("nothing: no rule for key {key:?} here"),
-                Some(None) => format!("nothing: no rule for this value of {key:?}"),
-                Some(Some((next, step))) => {
-                    last_rule = domain.rules.get(next as usize - 1);
-                    node = Some(&domain.nodes[next as usize]);
-                    told.push(explained((key, value), format!("rule {} {}", id(last_rule), how(step))));
-                    continue;
+            Some(at) => {
+                match at.branch(key, rules.seed).map(|branch| branch.step(value, rules.seed.text(value).mark))
+                {
+                    None => format!("nothing: no rule for key {key:?} here"),
+                    Some(None) => format!("nothing: no rule for this value of {key:?}"),
+                    Some(Some((next, step))) => {
+                        last_rule = domain.rules.get(next as usize - 1);
+                        node = Some(&domain.nodes[next as usize]);
+                        told.push(explained((key, value), format!("rule {} {}", id(last_rule), how(step))));
+                        continue;
+                    }
                 }
-            },
+            }
         };
         node = None;
         told.push(explained((key, value), matched));
@@ -213,7 +216,9 @@ fn why_leaf(domain: &DomainTree, rule: &RuleEntry, tier: Option<u16>, entries: u
             format!("rule {id} has no limits for tier {}", domain.tiers[usize::from(tier)])
         }
         _ if domain.hierarchical && entries > 1 => {
-            format!("rule {id} is the last entry's, and the domain is hierarchical: rules on the way apply too")
+            format!(
+                "rule {id} is the last entry's, and the domain is hierarchical: rules on the way apply too"
+            )
         }
         _ => format!("rule {id} is the last entry's"),
     }

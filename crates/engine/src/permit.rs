@@ -46,11 +46,8 @@ struct Slot {
 
 impl Permit {
     pub(crate) fn new(limiter: &Arc<Inner>, charges: &[Charge<'_>]) -> Self {
-        let slot = |charge: &Charge<'_>| Slot {
-            key: charge.key,
-            limit: charge.limit.clone(),
-            lease: charge.lease,
-        };
+        let slot =
+            |charge: &Charge<'_>| Slot { key: charge.key, limit: charge.limit.clone(), lease: charge.lease };
         Self { limiter: Arc::clone(limiter), slots: charges.iter().map(slot).collect() }
     }
 

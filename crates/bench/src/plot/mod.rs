@@ -46,6 +46,7 @@ pub(crate) fn line_chart(path: &Path, title: &str, x: &Axis, y: &Axis, lines: &[
         let (legend, body) = body.split_vertically(LEGEND_HEIGHT);
         draw_legend(&legend, lines)?;
         let mut chart = ChartBuilder::on(&body)
+            .margin_left(8)
             .margin_right(24)
             .margin_bottom(6)
             .x_label_area_size(42)
@@ -115,8 +116,8 @@ fn draw_legend(area: &Area<'_>, lines: &[Line]) -> DrawResult {
         let swatch = [(x, y), (x + 26, y)];
         let style = line.colour.stroke_width(if line.dashed { 1 } else { 3 });
         if line.dashed {
-            let dashes = (0..3).map(|dash| [(x + 10 * dash, y), (x + 10 * dash + 6, y)]);
-            dashes.map(|dash| area.draw(&PathElement::new(dash, style))).collect::<Result<(), _>>()?;
+            let mut dashes = (0..3).map(|dash| [(x + 10 * dash, y), (x + 10 * dash + 6, y)]);
+            dashes.try_for_each(|dash| area.draw(&PathElement::new(dash, style)))?;
         } else {
             area.draw(&PathElement::new(swatch, style))?;
         }
@@ -128,5 +129,5 @@ fn draw_legend(area: &Area<'_>, lines: &[Line]) -> DrawResult {
 
 /// Wide enough for any common sans-serif: no font is at hand to measure with.
 fn text_width(text: &str, size: i32) -> i32 {
-    text.chars().count() as i32 * size * 58 / 100
+    i32::try_from(text.chars().count()).unwrap_or(0) * size * 54 / 100
 }

@@ -81,7 +81,8 @@ impl Pair {
         let of_governor = || pass(streams, |name| ask_governor(&self.governor, name));
         let of_tidegate = || pass(streams, |name| ask(&self.tidegate, name));
         // The first of each warms up.
-        (of_governor()?, of_tidegate()?);
+        of_governor()?;
+        of_tidegate()?;
         let (mut governor_ns, mut tidegate_ns) = (Vec::new(), Vec::new());
         for number in 0..plan.passes {
             if number.is_multiple_of(2) {

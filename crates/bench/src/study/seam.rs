@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<Finding, Error> {
     });
     let panels = panels.into_iter().collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     draw_seam(options, &panels)?;
-    draw_burst(options, bursts().map_err(wrong)?)?;
+    draw_burst(options, &bursts().map_err(wrong)?)?;
     Ok(finding(&panels))
 }
 
@@ -100,21 +100,22 @@ fn draw_legend(area: &Area<'_>) -> DrawResult {
     area.draw(&Rectangle::new([(16, 5), (30, 17)], palette::OFFERED.filled()))?;
     area.draw_text("sent in each tenth of a minute", &text(13), (36, 4))?;
     area.draw(&Rectangle::new([(246, 5), (260, 17)], palette::SLIDING_WINDOW.filled()))?;
-    area.draw_text("of that, allowed", &text(13), (266, 4))?;
-    area.draw(&PathElement::new([(390, 2), (390, 20)], palette::TEXT.stroke_width(1)))?;
-    area.draw_text("the seam: a new window begins", &text(13), (398, 4))?;
+    area.draw_text("of that, allowed (in colour)", &text(13), (266, 4))?;
+    area.draw(&PathElement::new([(470, 2), (470, 20)], palette::TEXT.stroke_width(1)))?;
+    area.draw_text("the seam: a new window begins", &text(13), (478, 4))?;
     Ok(())
 }
 
 fn draw_panel(area: &Area<'_>, panel: &Panel) -> DrawResult {
     let (head, body) = area.split_vertically(26);
-    let title = format!("{}: at most {} within a minute", panel.name, panel.most);
+    let title = format!("{}: up to {} in one minute", panel.name, panel.most);
     head.draw_text(&title, &text(15), (48, 8))?;
     let x = Axis::linear("tenths of a minute from the seam", SHOWN.start as f64, SHOWN.end as f64, 1.0);
     let y = Axis::linear("requests", 0.0, 110.0, 20.0);
     let mut chart = ChartBuilder::on(&body)
         .margin_right(16)
         .margin_bottom(8)
+        .margin_left(6)
         .x_label_area_size(36)
         .y_label_area_size(46)
         .build_cartesian_2d(x.clone(), y.clone())?;
@@ -186,11 +187,11 @@ fn staircase(times: impl Iterator<Item = Micros>) -> Vec<(f64, f64)> {
     points
 }
 
-fn draw_burst(options: &Options, lines: [Line; 4]) -> Result<(), Error> {
+fn draw_burst(options: &Options, lines: &[Line]) -> Result<(), Error> {
     let x = Axis::linear("seconds", 0.0, 7.0, 1.0);
     let y = Axis::linear("requests that have passed", 0.0, 90.0, 10.0);
     let title = "10 per second, and a client that sends 30 per second: 2 s, a pause, 1 s";
-    line_chart(&options.plot(BURST_PLOT), title, &x, &y, &lines)
+    line_chart(&options.plot(BURST_PLOT), title, &x, &y, lines)
 }
 
 fn finding(panels: &[Panel]) -> Finding {

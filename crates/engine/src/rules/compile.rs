@@ -157,7 +157,8 @@ impl<'a> Compiler<'a> {
         let own = rule.limits.iter().flat_map(|limit| &limit.replaces);
         let replaces: BTreeSet<&str> = rule.replaces.iter().chain(own).map(String::as_str).collect();
         self.tree.has_replaces |= !replaces.is_empty();
-        let applies = |entry: &LimitEntry| !entry.given_name.as_deref().is_some_and(|name| replaces.contains(name));
+        let applies =
+            |entry: &LimitEntry| !entry.given_name.as_deref().is_some_and(|name| replaces.contains(name));
         let limits = self.limits(rule, path);
         let tiers = rule.tiers.iter().map(|(tier, changes)| {
             let index = self.tree.tiers.partition_point(|known| **known < **tier) as u16;

@@ -201,7 +201,8 @@ fn a_permit_may_outlive_every_handle_of_its_limiter() {
 fn a_slot_held_through_a_reload_returns() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rules.yaml");
-    let write = |rule: &str| std::fs::write(&file, format!("domain: d\ndescriptors: [{{key: k{rule}}}]")).unwrap();
+    let write =
+        |rule: &str| std::fs::write(&file, format!("domain: d\ndescriptors: [{{key: k{rule}}}]")).unwrap();
     write(", concurrency: {max: 1, timeout: 60s}");
     let clock = VirtualClock::new();
     let limiter = Limiter::builder().rules(&file).watch(false).clock(clock).build().expect("good rules");

@@ -13,7 +13,8 @@
 use tidegate_core::algorithm::{arrival, fixed_window, sliding_window};
 use tidegate_core::{Key, Micros};
 
-/// See the module's table.
+/// See the module's table. Aligned, so that none lies across two cache lines.
+#[repr(align(32))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cell(pub(super) [u64; 4]);
 

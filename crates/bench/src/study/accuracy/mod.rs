@@ -104,7 +104,9 @@ fn judge(traffic: Traffic, clients: u64) -> Result<[Row; 4], LimitError> {
         let mut exact = log.fresh();
         for now in traffic.client(client) {
             let exact_allows = log.charge(&mut exact, 1, now).allowed();
-            judged.iter_mut().for_each(|judged| judged.decide(&log, exact_allows, now));
+            for judged in &mut judged {
+                judged.decide(&log, exact_allows, now);
+            }
         }
         judged.iter().zip(&mut tallies).for_each(|(judged, tally)| *tally = judged.tally);
     }

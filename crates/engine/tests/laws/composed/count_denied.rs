@@ -33,7 +33,8 @@ fn a_denied_request_takes_nothing_unless_told_to() {
 
 #[test]
 fn every_limit_of_a_denied_request_counts() {
-    let domain = Domain::new("d").rule(Rule::by("a").limit(per_minute(1))).rule(Rule::by("b").limit(per_minute(9)));
+    let domain =
+        Domain::new("d").rule(Rule::by("a").limit(per_minute(1))).rule(Rule::by("b").limit(per_minute(9)));
     let (limiter, _) = build(domain, Defaults::envoy_ratelimit());
     let both = Request::new("d", [("a", "v")]).and([("b", "v")]);
     assert!(limiter.check_now(&both).allowed());

@@ -19,7 +19,8 @@ fn a_shadow_rule_never_denies() {
 
 #[test]
 fn a_shadow_rule_counts_and_says_what_it_would_have_done() {
-    let (limiter, clock) = limiter_of(Domain::new("d").rule(Rule::by("k").limit(per_minute(2).token_bucket()).shadow()));
+    let (limiter, clock) =
+        limiter_of(Domain::new("d").rule(Rule::by("k").limit(per_minute(2).token_bucket()).shadow()));
     let mut seen = Vec::new();
     for _ in 0..4 {
         let decision = limiter.check_now(&by("v"));

@@ -57,9 +57,10 @@ fn a_tenant_has_the_numbers_of_its_tier() {
 fn a_limit_that_a_tier_does_not_have_is_neither_held_nor_counted() {
     let (limiter, _) = rules();
     assert_eq!(limits_of(&limiter, &key("big")), ["api_key (steady)"]);
-    assert_eq!(limits_of(&limiter, &Request::new("d", [("ip", "::1")]).and([("api_key", "big")])), [
-        "api_key (steady)"
-    ]);
+    assert_eq!(
+        limits_of(&limiter, &Request::new("d", [("ip", "::1")]).and([("api_key", "big")])),
+        ["api_key (steady)"]
+    );
 }
 
 #[test]
@@ -79,7 +80,10 @@ fn the_tenant_may_be_named_in_another_descriptor() {
     assert_eq!(limits_of(&limiter, &ip().and([("api_key", "acme")])).len(), 3);
     // Whether before or after, and whether that one matches a rule or not.
     assert_eq!(limits_of(&limiter, &ip().and([("x", ""), ("api_key", "big")])), [""; 0]);
-    assert_eq!(limits_of(&limiter, &Request::new("d", [("x", ""), ("api_key", "big")]).and([("ip", "::1")])), [""; 0]);
+    assert_eq!(
+        limits_of(&limiter, &Request::new("d", [("x", ""), ("api_key", "big")]).and([("ip", "::1")])),
+        [""; 0]
+    );
 }
 
 #[test]
@@ -112,14 +116,16 @@ fn a_tier_may_have_another_window_and_algorithm() {
         .limit(per_hour(9))
         .tier("gold", "main", TierLimit::Change(change))
         .tier("gold", "hour", TierLimit::Unlimited);
-    let (limiter, _) =
-        limiter_of(Domain::new("d").tenant_key("k").tenant("acme", "gold").rule(rule));
+    let (limiter, _) = limiter_of(Domain::new("d").tenant_key("k").tenant("acme", "gold").rule(rule));
     let texts = |tenant| {
         let decision = limiter.peek_now(&Request::new("d", [("k", tenant)]));
         decision.limits().map(|limit| format!("{}: {}", limit.name, limit.limit)).collect::<Vec<_>>()
     };
     assert_eq!(texts("acme"), ["main: sliding_log, 8 per 10s"]);
-    assert_eq!(texts("other"), ["main: token_bucket, 2 per minute, burst 1", "hour: sliding_window, 9 per hour"]);
+    assert_eq!(
+        texts("other"),
+        ["main: token_bucket, 2 per minute, burst 1", "hour: sliding_window, 9 per hour"]
+    );
 }
 
 #[test]

@@ -30,7 +30,8 @@ descriptors:
 
 #[test]
 fn zero_requests_are_a_ban_and_not_no_limit() {
-    let algorithms = ["fixed_window", "sliding_window", "sub_windows", "sliding_log", "token_bucket", "leaky_bucket"];
+    let algorithms =
+        ["fixed_window", "sliding_window", "sub_windows", "sliding_log", "token_bucket", "leaky_bucket"];
     for algorithm in algorithms {
         let (limiter, clock) = limiter(&format!(
             "domain: d\ndescriptors: [{{key: k, rate_limit: {{unit: second, requests_per_unit: 0, algorithm: {algorithm}}}}}]"

@@ -40,21 +40,22 @@ fn everything_to_await_can_be_awaited_on_another_thread() {
 
 #[test]
 fn a_decision_outlives_the_rules_it_was_made_under() {
-    let (limiter, _) =
-        crate::support::limiter_of(Domain::new("d").rule(Rule::by("k").limit(per_minute(3))));
+    let (limiter, _) = crate::support::limiter_of(Domain::new("d").rule(Rule::by("k").limit(per_minute(3))));
     let decision = limiter.check_now(&crate::support::by("v"));
     let copy = decision.clone();
     limiter.reload().expect("rules in code are good again");
     drop(limiter);
     assert_eq!(decision.to_string(), "allowed by k (minute): 2 of 3 left");
     drop(decision);
-    assert_eq!(std::thread::spawn(move || copy.to_string()).join().unwrap(), "allowed by k (minute): 2 of 3 left");
+    assert_eq!(
+        std::thread::spawn(move || copy.to_string()).join().unwrap(),
+        "allowed by k (minute): 2 of 3 left"
+    );
 }
 
 #[test]
 fn decisions_may_be_kept_by_the_thousand() {
-    let (limiter, _) =
-        crate::support::limiter_of(Domain::new("d").rule(Rule::by("k").limit(per_minute(3))));
+    let (limiter, _) = crate::support::limiter_of(Domain::new("d").rule(Rule::by("k").limit(per_minute(3))));
     let kept: Vec<Decision> = (0..5_000)
         .map(|number| {
             if number % 1_000 == 0 {
@@ -69,8 +70,7 @@ fn decisions_may_be_kept_by_the_thousand() {
 
 #[test]
 fn clones_are_the_same_limiter() {
-    let (limiter, _) =
-        crate::support::limiter_of(Domain::new("d").rule(Rule::by("k").limit(per_minute(1))));
+    let (limiter, _) = crate::support::limiter_of(Domain::new("d").rule(Rule::by("k").limit(per_minute(1))));
     let clone = limiter.clone();
     drop(limiter.check_now(&crate::support::by("v")));
     drop(limiter);

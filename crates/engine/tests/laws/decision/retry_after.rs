@@ -9,7 +9,8 @@ use crate::support::{by, every_algorithm, limited_by, limiter, limiter_of};
 
 /// Denied until just before its `retry_after`, then allowed; if it is denied at all.
 fn expect_exact(limiter: &Limiter, clock: &VirtualClock, request: &Request<'_>, what: &str) {
-    let Some(retry_after) = limiter.peek_now(request).retry_after().filter(|retry| *retry != Duration::MAX) else {
+    let Some(retry_after) = limiter.peek_now(request).retry_after().filter(|retry| *retry != Duration::MAX)
+    else {
         return;
     };
     assert_eq!(limiter.check_now(request).retry_after(), Some(retry_after), "{what}");

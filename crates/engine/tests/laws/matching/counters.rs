@@ -23,7 +23,9 @@ descriptors:
 #[test]
 fn values_of_a_wildcard_share_a_counter_only_if_the_rule_says_so() {
     let rules = |more: &str| {
-        format!("domain: d\ndescriptors: [{{key: k, value: a*, rate_limit: {{unit: minute, requests_per_unit: 2}}{more}}}]")
+        format!(
+            "domain: d\ndescriptors: [{{key: k, value: a*, rate_limit: {{unit: minute, requests_per_unit: 2}}{more}}}]"
+        )
     };
     let requests: [&[(&str, &str)]; 3] = [&[("k", "a1")], &[("k", "a2")], &[("k", "a1")]];
     assert_eq!(passed(&rules(""), &requests), [2, 2, 0]);

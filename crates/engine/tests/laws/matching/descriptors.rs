@@ -52,10 +52,10 @@ fn the_same_descriptor_twice_is_charged_twice_or_not_at_all() {
     assert_eq!(decision.limits().map(|limit| limit.remaining).collect::<Vec<_>>(), [2, 1]);
     let denied = limiter.check_now(&twice);
     assert!(!denied.allowed());
-    assert_eq!(denied.limits().map(|limit| (limit.allowed, limit.remaining)).collect::<Vec<_>>(), [
-        (true, 1),
-        (false, 1)
-    ]);
+    assert_eq!(
+        denied.limits().map(|limit| (limit.allowed, limit.remaining)).collect::<Vec<_>>(),
+        [(true, 1), (false, 1)]
+    );
     assert_eq!(left(&limiter, &once), [1]);
     assert!(limiter.check_now(&once).allowed());
 }
@@ -64,7 +64,8 @@ fn the_same_descriptor_twice_is_charged_twice_or_not_at_all() {
 fn many_descriptors_are_charged_all_or_nothing() {
     let (limiter, _) = limiter(TWO);
     let users: Vec<String> = (0..100).map(|number| format!("user {number}")).collect();
-    let all = users.iter().fold(Request::new("d", [("ip", "::1")]), |request, user| request.and([("user", user)]));
+    let all =
+        users.iter().fold(Request::new("d", [("ip", "::1")]), |request, user| request.and([("user", user)]));
     for left_after in [2, 1, 0] {
         let decision = limiter.check_now(&all);
         assert!(decision.allowed());
