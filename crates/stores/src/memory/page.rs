@@ -13,16 +13,16 @@ pub(super) const PAGE_SLOTS: usize = 256;
 /// Slots are added in steps this small so that pages stay well filled.
 const SLOT_STEP: usize = 16;
 
-/// At most 3 of 4 slots are taken, so that probes stay short and always end.
+/// At most 13 of 16 slots are taken, so that probes stay short and always end.
 const fn capacity(slots: usize) -> usize {
-    slots * 3 / 4
+    slots * 13 / 16
 }
 
 /// The most cells a page has.
 pub(super) const PAGE_CELLS: usize = capacity(PAGE_SLOTS);
 
 fn slots_for(cells: usize) -> usize {
-    let slots = (cells * 4).div_ceil(3);
+    let slots = (cells * 16).div_ceil(13);
     slots.next_multiple_of(if slots < SLOT_STEP { 4 } else { SLOT_STEP })
 }
 

@@ -65,7 +65,7 @@ fn many_descriptors_are_charged_all_or_nothing() {
     let (limiter, _) = limiter(TWO);
     let users: Vec<String> = (0..100).map(|number| format!("user {number}")).collect();
     let all =
-        users.iter().fold(Request::new("d", [("ip", "::1")]), |request, user| request.and([("user", user)]));
+        users.iter().fold(Request::new("d", [("ip", "::1")]), |request, user| request.and([("user", user.as_str())]));
     for left_after in [2, 1, 0] {
         let decision = limiter.check_now(&all);
         assert!(decision.allowed());
