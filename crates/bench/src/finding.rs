@@ -79,14 +79,14 @@ impl Table {
 impl Target {
     /// `found` is to be no more than `most`.
     pub(crate) fn at_most(what: impl Into<String>, found: f64, most: f64, unit: &str) -> Self {
-        let (wanted, found_text) = (format!("at most {most}{unit}"), format!("{found:.2}{unit}"));
-        Self { what: what.into(), wanted, found: found_text, met: found <= most }
+        let wanted = format!("at most {most}{unit}");
+        Self { what: what.into(), wanted, found: format!("{}{unit}", short(found)), met: found <= most }
     }
 
     /// `found` is to be less than `bound`.
     pub(crate) fn below(what: impl Into<String>, found: f64, bound: f64, unit: &str) -> Self {
-        let (wanted, found_text) = (format!("below {bound}{unit}"), format!("{found:.2}{unit}"));
-        Self { what: what.into(), wanted, found: found_text, met: found < bound }
+        let wanted = format!("below {bound}{unit}");
+        Self { what: what.into(), wanted, found: format!("{}{unit}", short(found)), met: found < bound }
     }
 
     fn word(&self) -> &'static str {
@@ -150,6 +150,16 @@ impl Finding {
 /// A table as Markdown, for the head of the report.
 pub(crate) fn markdown(table: &Table) -> String {
     table.markdown()
+}
+
+/// Two digits after the point, or none if there is nothing after it.
+fn short(number: f64) -> String {
+    if number.fract() == 0.0 { number.to_string() } else { format!("{number:.2}") }
+}
+
+/// `1 thread`, `2 threads`.
+pub(crate) fn threads(count: usize) -> String {
+    if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
 }
 
 /// `10k`, `1M`: a round number as people say it.

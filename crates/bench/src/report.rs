@@ -16,8 +16,9 @@ pub(crate) fn run(
 ) -> Result<Vec<Finding>, Error> {
     let machine = Machine::look();
     let studies = [
-        study::compare::run,
+        // First, because it is the one that needs tools, and says so if they are missing.
         |_: &Options| study::instructions::run(false),
+        study::compare::run,
         study::bytes::run,
         study::pauses::run,
         study::accuracy::run,

@@ -115,3 +115,45 @@ fn line_key(limiter: &Inner, request: &Request<'_>) -> Key {
     let charges = charges(&rules, request, Scope::Rates { hold: true });
     charges.iter().fold(Key { home: 0, mark: 0 }, |line, charge| line.then(charge.key))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::task::yield_now;
+
+    use crate::{Domain, Limiter, Request, Rule, VirtualClock, per_hour};
+
+    /// Nobody outside can see the lines, and each that is left behind would be a leak.
+    #[tokio::test(start_paused = true)]
+    async fn a_line_is_gone_when_nobody_is_in_it() {
+        let domain = Domain::new("d").rule(Rule::by("k").limit(per_hour(1)));
+        let limiter =
+            Limiter::builder().domain(domain).clock(VirtualClock::new()).build().expect("good rules");
+        let lines = || limiter.inner.lines.0.lock().len();
+        let wait = |value: &'static str, patience| {
+            let limiter = limiter.clone();
+            tokio::spawn(
+                async move { limiter.until_ready(&Request::new("d", [("k", value)]), patience).await },
+            )
+        };
+        assert!(wait("a", Duration::ZERO).await.is_ok_and(|decision| decision.allowed()));
+        assert!(wait("a", Duration::ZERO).await.is_ok_and(|decision| !decision.allowed()));
+        assert_eq!(lines(), 0);
+
+        limiter.check_now(&Request::new("d", [("k", "b")]));
+        let (first, second, third) =
+            (wait("a", Duration::MAX), wait("a", Duration::MAX), wait("b", Duration::MAX));
+        let impatient = wait("a", Duration::from_millis(5));
+        yield_now().await;
+        assert_eq!(lines(), 2);
+        assert!(impatient.await.is_ok_and(|decision| !decision.allowed()));
+        assert_eq!(lines(), 2);
+        // Whether first in line or behind.
+        for (task, left) in [(second, 2), (third, 1), (first, 0)] {
+            task.abort();
+            assert!(task.await.is_err());
+            assert_eq!(lines(), left);
+        }
+    }
+}

@@ -122,12 +122,12 @@ fn draw_legend(area: &Area<'_>, lines: &[Line]) -> DrawResult {
             area.draw(&PathElement::new(swatch, style))?;
         }
         area.draw_text(&line.name, &beside(13), (x + 32, y))?;
-        x += 32 + 22 + text_width(&line.name, 13);
+        x += 32 + 16 + text_width(&line.name, 13);
     }
     Ok(())
 }
 
 /// Wide enough for any common sans-serif: no font is at hand to measure with.
 fn text_width(text: &str, size: i32) -> i32 {
-    i32::try_from(text.chars().count()).unwrap_or(0) * size * 54 / 100
+    i32::try_from(text.chars().count()).unwrap_or(0) * size * 53 / 100
 }

@@ -131,7 +131,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<(), Error> {
     let target =
         Line::dashed("target", palette::REFERENCE, vec![(0.0, MOST_BYTES), (most as f64 / 1e6, MOST_BYTES)]);
     let x = Axis::linear("million keys", 0.0, most as f64 / 1e6, if most > 1_000_000 { 1.0 } else { 0.1 });
-    let y = Axis::linear("heap bytes per key", 0.0, 140.0, 20.0);
+    let y = Axis::linear("heap bytes per key", 0.0, 100.0, 20.0);
     let [ours, theirs] = lines;
     line_chart(&options.plot(PLOT), "Heap bytes per key while keys come", &x, &y, &[ours, theirs, target])
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::Options;
 use crate::error::{Error, ensure};
-use crate::finding::{Finding, Table, Target, round};
+use crate::finding::{Finding, Table, Target, round, threads as spelled};
 use crate::progress::Progress;
 use crate::spread::Spread;
 use crate::stream::{arrivals, name};
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<Finding, Error> {
     for keys in KEYS {
         let pair = Pair::new(keys, &plan, &progress)?;
         for threads in THREADS {
-            progress.step(format!("{} keys, {threads} threads", round(keys)));
+            progress.step(format!("{} keys, {}", round(keys), spelled(threads)));
             rows.push(pair.race(threads, &plan, &progress)?);
         }
     }
@@ -140,7 +140,7 @@ fn finding(rows: &[Row], plan: &Plan) -> Finding {
     }
     let targets = TARGETS.iter().filter_map(|(keys, threads, most)| {
         let row = rows.iter().find(|row| row.keys == *keys && row.threads == *threads)?;
-        let what = format!("time beside governor, {} keys, {threads} threads", round(*keys));
+        let what = format!("time beside governor, {} keys, {}", round(*keys), spelled(*threads));
         Some(Target::at_most(what, row.ratio.median, *most, "x"))
     });
     let notes = vec![

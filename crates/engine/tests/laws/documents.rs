@@ -57,7 +57,8 @@ fn load(text: &str) -> Result<Domain, Problems> {
 }
 
 fn indented(text: &str, by: usize) -> String {
-    text.lines().map(|line| format!("{:by$}{line}\n", "")).collect()
+    let indent = " ".repeat(by);
+    text.lines().flat_map(|line| [&indent, line, "\n"]).collect()
 }
 
 /// What is wrong with a fragment wherever it is put; nothing if it fits somewhere.

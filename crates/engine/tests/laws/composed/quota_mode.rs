@@ -80,7 +80,7 @@ fn when_all_quotas_are_over_the_first_to_free_decides() {
     assert!(limiter.check_now(&both).allowed());
     let denied = limiter.check_now(&both);
     assert_eq!(denied.decided_by().map(|limit| limit.rule), Some("a"));
-    assert_eq!(denied.retry_after(), Some(Duration::from_secs(60)));
+    assert_eq!(denied.retry_after(), Some(Duration::from_mins(1)));
     clock.advance_us(59_999_999);
     assert!(!limiter.peek_now(&both).allowed());
     clock.advance_us(1);

@@ -39,7 +39,7 @@ fn a_limit_stands_in_for_those_it_names() {
         // Not at second hand.
         (&["general", "best"], &["general (general)", "best (best)"]),
         // All of one name.
-        (&["one", "two"], &["one (shared)", "two (shared)"]),
+        (&["one", "two"], &["shared (shared)", "shared (shared)"]),
         (&["one", "two", "free"], &[]),
         // A window's name is not a name.
         (&["unnamed", "best"], &["unnamed (minute)", "best (best)"]),

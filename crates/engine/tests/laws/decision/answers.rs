@@ -47,11 +47,11 @@ fn the_limit_that_takes_longest_to_free_decides_what_does_not() {
     let denied = limiter.check_now(&by("v"));
     let decided = denied.decided_by().expect("it has limits");
     assert_eq!((decided.name, decided.allowed, decided.shadow), ("minute", false, false));
-    assert_eq!(decided.retry_after, Some(Duration::from_secs(60)));
-    assert_eq!(denied.retry_after(), Some(Duration::from_secs(60)));
+    assert_eq!(decided.retry_after, Some(Duration::from_mins(1)));
+    assert_eq!(denied.retry_after(), Some(Duration::from_mins(1)));
     assert_eq!(denied.remaining(), Some(0));
     let each: Vec<_> = denied.limits().map(|limit| limit.retry_after).collect();
-    assert_eq!(each, [Some(Duration::from_secs(1)), Some(Duration::from_secs(60)), None]);
+    assert_eq!(each, [Some(Duration::from_secs(1)), Some(Duration::from_mins(1)), None]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn key(key: &str) -> Request<'_> {
     Request::new("api", [("api_key", key)])
 }
 
-fn path<'a>(path: &'a str) -> Request<'a> {
+fn path(path: &str) -> Request<'_> {
     Request::new("api", [("api_key", "ann"), ("path", path)])
 }
 
@@ -125,7 +125,7 @@ fn a_pattern_in_shadow_mode() {
           api_key=ann  ->  rule api_key for any value
           path=/v1  ->  rule api_key/path=/v* by a pattern
           tenant ann, tier none
-          - api_key/path=/v* (hour): sliding_window, 9 per hour; denies cost 1, 0 left before, 0 after, retry after 3194.4s, not enforced: shadow_mode
+          - api_key/path=/v* (hour): sliding_window, 9 per hour; denies cost 1, 0 left before, 0 after, retry after 3200.0s, not enforced: shadow_mode
         ",
     );
 }

@@ -64,8 +64,9 @@ fn the_same_descriptor_twice_is_charged_twice_or_not_at_all() {
 fn many_descriptors_are_charged_all_or_nothing() {
     let (limiter, _) = limiter(TWO);
     let users: Vec<String> = (0..100).map(|number| format!("user {number}")).collect();
-    let all =
-        users.iter().fold(Request::new("d", [("ip", "::1")]), |request, user| request.and([("user", user.as_str())]));
+    let all = users
+        .iter()
+        .fold(Request::new("d", [("ip", "::1")]), |request, user| request.and([("user", user.as_str())]));
     for left_after in [2, 1, 0] {
         let decision = limiter.check_now(&all);
         assert!(decision.allowed());

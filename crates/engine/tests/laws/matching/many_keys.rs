@@ -61,9 +61,12 @@ fn build_us(domain: &Domain) -> u64 {
     times.min().unwrap_or(0)
 }
 
+/// The rule of a number.
+type Kind = fn(usize) -> Rule;
+
 #[test]
 fn the_time_to_load_rules_grows_with_their_number_and_not_with_its_square() {
-    let kinds: [(&str, fn(usize) -> Rule); 3] = [
+    let kinds: [(&str, Kind); 3] = [
         ("keys", |number| Rule::by(&format!("key {number}"))),
         ("patterns", |number| Rule::by("k").value(&format!("value {number}*"))),
         ("values", |number| Rule::by("k").value(&format!("value {number}"))),

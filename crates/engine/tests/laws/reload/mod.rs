@@ -22,7 +22,7 @@ struct Rules {
 
 impl Rules {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), clock: VirtualClock::new() }
+        Self { folder: tempfile::tempdir().expect("the disk is well"), clock: VirtualClock::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -30,7 +30,7 @@ impl Rules {
     }
 
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
+        fs::write(self.path(name), text).expect("the disk is well");
     }
 
     /// A limiter that looks for changes by itself.

@@ -19,7 +19,7 @@ fn the_last_good_rules_stay_and_the_reason_is_told_until_it_is_repaired() {
     wait_until("the bad file is refused", || limiter.refused_rules().is_some());
     let told = limiter.refused_rules().expect("it was refused").to_string();
     let place =
-        format!("{}:2:45: descriptors[0].rate_limit.unit: must be one of", rules.path("r.yaml").display());
+        format!("{}:2:43: descriptors[0].rate_limit.unit: must be one of", rules.path("r.yaml").display());
     assert!(told.starts_with(&place), "{told}");
     assert!(told.contains("fortnight"), "{told}");
     assert_eq!((in_force(&limiter), limiter.generation()), (Some(3), 1));
@@ -81,8 +81,10 @@ fn an_explicit_reload_says_what_is_wrong() {
     assert_eq!(refusal(""), "r.yaml: the file is empty; begin with `domain: NAME`");
     assert_eq!(
         refusal("domain: d\ndomian: e\ndescriptors: [{key: k, limits: [{requests: 1}]}]"),
-        "r.yaml:2:1: domian: unknown field, did you mean domain? Allowed: domain, descriptors, tenant, \
-         hierarchical, tenants, inline_limits"
+        "r.yaml:2:1: domian: unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, \
+         inline_limits; did you mean domain?\n\
+         r.yaml:3:33: descriptors[0].limits[0].per: missing; give one of second, minute, hour, day, week, \
+         month, year, or a duration such as 250ms, 90s or 1h30m"
     );
     fs::remove_file(rules.path("r.yaml")).unwrap();
     let problems = limiter.reload().unwrap_err().to_string();

@@ -29,11 +29,11 @@ fn an_editor_that_writes_another_file_and_renames_it() {
     let limiter = rules.watched(rules.path("r.yaml"));
     for requests in [2, 3] {
         rules.write(".r.yaml.swp", &limit(requests));
-        fs::rename(rules.path(".r.yaml.swp"), rules.path("r.yaml")).unwrap();
+        fs::rename(rules.path(".r.yaml.swp"), rules.path("r.yaml")).expect("the disk is well");
         expect_soon(&limiter, "rename over", requests);
     }
     // And one that moves the old file away first.
-    fs::rename(rules.path("r.yaml"), rules.path("r.yaml~")).unwrap();
+    fs::rename(rules.path("r.yaml"), rules.path("r.yaml~")).expect("the disk is well");
     rules.write("r.yaml", &limit(4));
     expect_soon(&limiter, "move away and write", 4);
 }
@@ -43,7 +43,7 @@ fn a_file_that_is_gone_for_a_while() {
     let rules = Rules::new();
     rules.write("r.yaml", &limit(1));
     let limiter = rules.watched(rules.path("r.yaml"));
-    fs::remove_file(rules.path("r.yaml")).unwrap();
+    fs::remove_file(rules.path("r.yaml")).expect("the disk is well");
     crate::support::wait_until("the file is missed", || limiter.refused_rules().is_some());
     assert_eq!(in_force(&limiter), Some(1));
     rules.write("r.yaml", &limit(2));
@@ -59,10 +59,10 @@ fn a_file_that_is_truncated_and_written_slowly() {
     rules.write("r.yaml", &text(1));
     let limiter = rules.watched(rules.path("r.yaml"));
     for requests in [2, 3] {
-        let mut file = File::create(rules.path("r.yaml")).unwrap();
+        let mut file = File::create(rules.path("r.yaml")).expect("the disk is well");
         for part in text(requests).as_bytes().chunks(4) {
-            file.write_all(part).unwrap();
-            file.flush().unwrap();
+            file.write_all(part).expect("the disk is well");
+            file.flush().expect("the disk is well");
             thread::sleep(Duration::from_millis(15));
             // Until it is whole, the rules are the old ones; never none.
             let number = in_force(&limiter).expect("there are rules");
@@ -93,11 +93,11 @@ struct ConfigMap {
 
 impl ConfigMap {
     fn new(folder: PathBuf, files: &[(&str, String)]) -> Self {
-        fs::create_dir(&folder).unwrap();
+        fs::create_dir(&folder).expect("the disk is well");
         let mut map = Self { folder, version: 0 };
         map.swap(files);
         for (name, _) in files {
-            symlink(format!("..data/{name}"), map.folder.join(name)).unwrap();
+            symlink(format!("..data/{name}"), map.folder.join(name)).expect("the disk is well");
         }
         map
     }
@@ -106,14 +106,14 @@ impl ConfigMap {
         let old = self.folder.join(format!("..2026_07_01.{}", self.version));
         self.version += 1;
         let name = format!("..2026_07_01.{}", self.version);
-        fs::create_dir(self.folder.join(&name)).unwrap();
+        fs::create_dir(self.folder.join(&name)).expect("the disk is well");
         for (file, text) in files {
-            fs::write(self.folder.join(&name).join(file), text).unwrap();
+            fs::write(self.folder.join(&name).join(file), text).expect("the disk is well");
         }
-        symlink(&name, self.folder.join("..data_tmp")).unwrap();
-        fs::rename(self.folder.join("..data_tmp"), self.folder.join("..data")).unwrap();
+        symlink(&name, self.folder.join("..data_tmp")).expect("the disk is well");
+        fs::rename(self.folder.join("..data_tmp"), self.folder.join("..data")).expect("the disk is well");
         if old.exists() {
-            fs::remove_dir_all(old).unwrap();
+            fs::remove_dir_all(old).expect("the disk is well");
         }
     }
 }

@@ -27,7 +27,7 @@ async fn a_place_amid_a_queue_is_given_back_and_the_rate_is_kept() {
     let log = Log::new();
     let mut tasks = Vec::new();
     for who in 0..10 {
-        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_secs(60)).await);
+        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_mins(1)).await);
     }
     tokio::time::sleep(ms(50)).await;
     for index in [7, 4, 3] {
@@ -35,7 +35,7 @@ async fn a_place_amid_a_queue_is_given_back_and_the_rate_is_kept() {
     }
     tokio::task::yield_now().await;
     for who in 10..20 {
-        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_secs(60)).await);
+        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_mins(1)).await);
     }
     for task in tasks {
         task.await.unwrap();
@@ -57,7 +57,7 @@ async fn the_next_in_line_moves_up() {
     let log = Log::new();
     let mut tasks = Vec::new();
     for who in 0..6 {
-        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_secs(60)).await);
+        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_mins(1)).await);
     }
     tokio::time::sleep(ms(50)).await;
     // The first in line, who waits for the limit, and one who waits for the line.

@@ -13,7 +13,7 @@ async fn those_who_wait_pass_in_the_order_they_came() {
     let log = Log::new();
     let mut tasks = Vec::new();
     for who in 0..20 {
-        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_secs(60)).await);
+        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_mins(1)).await);
     }
     for task in tasks {
         task.await.unwrap();
@@ -28,7 +28,7 @@ async fn the_order_holds_when_several_pass_at_once() {
     let log = Log::new();
     let mut tasks = Vec::new();
     for who in 0..15 {
-        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_secs(60)).await);
+        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_mins(1)).await);
     }
     for task in tasks {
         task.await.unwrap();
@@ -43,10 +43,10 @@ async fn whoever_comes_later_waits_behind() {
     let log = Log::new();
     let mut tasks = Vec::new();
     for who in 0..3 {
-        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_secs(60)).await);
+        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_mins(1)).await);
     }
     tokio::time::sleep(ms(150)).await;
-    tasks.push(wait_in_line(&limiter, &log, 3, Duration::from_secs(60)).await);
+    tasks.push(wait_in_line(&limiter, &log, 3, Duration::from_mins(1)).await);
     for task in tasks {
         task.await.unwrap();
     }
@@ -74,7 +74,7 @@ async fn those_who_wait_for_other_limits_are_not_in_the_way() {
     let limiter = limited_by(per_minute(1).token_bucket());
     assert!(limiter.check_now(&by("v")).allowed());
     let log = Log::new();
-    let task = wait_in_line(&limiter, &log, 0, Duration::from_secs(60)).await;
+    let task = wait_in_line(&limiter, &log, 0, Duration::from_mins(1)).await;
     for value in ["w", "x", ""] {
         let decision = limiter.until_ready(&by(value), ms(0)).await;
         assert!(decision.allowed());

@@ -16,7 +16,7 @@ async fn all_at_once(depth: u64, count: usize, patience: Duration) -> Vec<(u64, 
         tasks.push(wait_in_line(&limiter, &log, who, patience).await);
     }
     for task in tasks {
-        task.await.unwrap();
+        task.await.expect("nobody panics");
     }
     log.lines()
 }
@@ -24,13 +24,13 @@ async fn all_at_once(depth: u64, count: usize, patience: Duration) -> Vec<(u64, 
 #[tokio::test(start_paused = true)]
 async fn a_burst_comes_out_evenly_spaced_and_in_order() {
     let expected: Vec<_> = (0..10).map(|who| (100 * who as u64, who, true)).collect();
-    assert_eq!(all_at_once(10, 10, Duration::from_secs(60)).await, expected);
+    assert_eq!(all_at_once(10, 10, Duration::from_mins(1)).await, expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn those_who_do_not_fit_into_the_queue_wait_for_a_place_in_it() {
     let expected: Vec<_> = (0..30).map(|who| (100 * who as u64, who, true)).collect();
-    assert_eq!(all_at_once(3, 30, Duration::from_secs(60)).await, expected);
+    assert_eq!(all_at_once(3, 30, Duration::from_mins(1)).await, expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,7 +48,7 @@ async fn whoever_is_told_no_learns_how_long_the_queue_is() {
     let log = Log::new();
     let mut tasks = Vec::new();
     for who in 0..5 {
-        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_secs(60)).await);
+        tasks.push(wait_in_line(&limiter, &log, who, Duration::from_mins(1)).await);
     }
     let denied = limiter.until_ready(&by("v"), ms(499)).await;
     assert_eq!(denied.retry_after(), Some(ms(500)));
@@ -56,7 +56,7 @@ async fn whoever_is_told_no_learns_how_long_the_queue_is() {
     assert!(limiter.until_ready(&by("v"), ms(500)).await.allowed());
     assert_eq!(start.elapsed(), ms(500));
     for task in tasks {
-        task.await.unwrap();
+        task.await.expect("nobody panics");
     }
 }
 
