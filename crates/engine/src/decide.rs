@@ -31,12 +31,35 @@ pub(crate) fn decide(
     scope: Scope,
     intent: Intent,
 ) -> Decision {
-    if let Some((domain, item, allowed)) = decide_one(&rules, store, request, scope, intent) {
-        let mut items = Items::new();
+    // Most requests have one descriptor, and that one rule.
+    let Some((number, hit)) = find_one(&rules, request) else {
+        return decide_any(rules, store, request, scope, intent);
+    };
+    let mut items = Items::new();
+    let allowed = if let ([entry], Scope::Rates { hold }) = (&**hit.limits(), scope) {
+        let charge = Charge { hold, count_denied: rules.count_denied, ..charge(&hit, entry) };
+        let mut item = Item::new(&hit, 0, charge.force);
+        item.verdict = store.settle_one(&charge, intent);
         items.push(item);
-        return Decision::new(rules, domain, items, allowed);
+        item.verdict.allowed() || charge.force == Force::Shadow
+    } else {
+        let mut charges = Charges::new();
+        add(&rules, &hit, scope, &mut charges, &mut items);
+        settle(store, &charges, &mut items, intent)
+    };
+    Decision::new(rules, number, items, allowed)
+}
+
+/// The rule of a request that has but one, unless others of its domain may take part.
+#[inline]
+fn find_one<'r>(rules: &'r RuleSet, request: &Request<'_>) -> Option<(u32, Hit<'r>)> {
+    let (entries, cost) = request.only_descriptor()?;
+    let (number, domain) = rules.domain(request.domain())?;
+    if domain.hierarchical || domain.has_replaces {
+        return None;
     }
-    decide_any(rules, store, request, scope, intent)
+    let hit = rules.find_leaf(domain, request, Aspect { index: 0, entries, cost })?;
+    Some((number, hit))
 }
 
 #[inline(never)]
@@ -55,31 +78,6 @@ fn decide_any(
     Decision::new(rules, domain, items, allowed)
 }
 
-/// The most common request has one descriptor with one limit, and needs no lists.
-#[inline]
-fn decide_one(
-    rules: &RuleSet,
-    store: &MemoryStore,
-    request: &Request<'_>,
-    scope: Scope,
-    intent: Intent,
-) -> Option<(u32, Item, bool)> {
-    let Scope::Rates { hold } = scope else { return None };
-    let (entries, cost) = request.only_descriptor()?;
-    let (number, domain) = rules.domain(request.domain())?;
-    if domain.hierarchical {
-        return None;
-    }
-    let hit = rules.find_leaf(domain, request, Aspect { index: 0, entries, cost })?;
-    let [entry] = &**hit.limits() else { return None };
-    let charge = Charge { hold, count_denied: rules.count_denied, ..charge(&hit, entry) };
-    let verdict = store.settle_one(&charge, intent);
-    let allowed = verdict.allowed() || charge.force == Force::Shadow;
-    let mut item = Item::new(&hit, 0, charge.force);
-    item.verdict = verdict;
-    Some((number, item, allowed))
-}
-
 /// Adds the charges of the limits a request falls under, and an item for each that says which
 /// limit it came from. Answers the number of the domain.
 pub(crate) fn plan<'r>(
@@ -90,26 +88,32 @@ pub(crate) fn plan<'r>(
     items: &mut Items,
 ) -> u32 {
     let Some((number, domain)) = rules.domain(request.domain()) else { return 0 };
-    rules.find(domain, request, |hit| match scope {
+    rules.find(domain, request, |hit| add(rules, &hit, scope, charges, items));
+    if domain.has_replaces {
+        replace(rules, domain, request, charges, items);
+    }
+    number
+}
+
+/// Adds the charges of one rule's limits.
+#[inline]
+fn add<'r>(rules: &RuleSet, hit: &Hit<'r>, scope: Scope, charges: &mut Charges<'r>, items: &mut Items) {
+    match scope {
         Scope::Rates { hold } => {
             for (index, entry) in hit.limits().iter().enumerate() {
-                let charge = Charge { hold, count_denied: rules.count_denied, ..charge(&hit, entry) };
-                items.push(Item::new(&hit, index as u16, charge.force));
+                let charge = Charge { hold, count_denied: rules.count_denied, ..charge(hit, entry) };
+                items.push(Item::new(hit, index as u16, charge.force));
                 charges.push(charge);
             }
         }
         Scope::Holders { lease } => {
             if let Some(entry) = &hit.rule.concurrency {
-                items.push(Item::new(&hit, Item::CONCURRENCY, Force::Enforced));
+                items.push(Item::new(hit, Item::CONCURRENCY, Force::Enforced));
                 let lease = lease.wrapping_add(charges.len() as u64);
-                charges.push(Charge { lease, ..charge(&hit, entry) });
+                charges.push(Charge { lease, ..charge(hit, entry) });
             }
         }
-    });
-    if domain.has_replaces {
-        replace(rules, domain, request, charges, items);
     }
-    number
 }
 
 /// The charges of a request alone.

@@ -1,5 +1,7 @@
 //! Heap bytes per key, by an allocator that counts.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use tidegate::{Domain, LimitSpec, Limiter, Permit, Request, Rule, per_day};
 
@@ -60,6 +62,8 @@ fn of_limiter(name: &str, keys: usize, limit: LimitSpec, progress: &Progress) ->
     });
     let stats = limiter.stats();
     ensure(stats.keys == keys, || format!("{name} holds {} of {keys} keys", stats.keys))?;
+    drop(limiter);
+    wait_until_freed(before)?;
     Ok(row)
 }
 
@@ -84,6 +88,19 @@ fn of_concurrency(keys: usize, progress: &Progress) -> Result<Row, Error> {
     });
     ensure(permits.len() == keys, || format!("{} of {keys} slots were taken", permits.len()))?;
     Ok(row)
+}
+
+/// A limiter's keeper thread may be at work when it is dropped, and then frees it a little later.
+fn wait_until_freed(before: usize) -> Result<(), Error> {
+    const SLACK_BYTES: usize = 1 << 16;
+    let freed = || held_bytes() < before + SLACK_BYTES;
+    for _ in 0..1_000 {
+        if freed() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    ensure(freed(), || format!("{} bytes were not freed", held_bytes() - before))
 }
 
 /// Brings one key after the other.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::error::{Error, ensure};
 use crate::finding::{Finding, Table, Target};
 use crate::progress::Progress;
 use crate::stream::COUNTED;
@@ -27,6 +27,32 @@ enum Bound {
     AtMost(f64),
     Below(f64),
 }
+
+/// What each benchmark of `benches/instructions.rs` counts, in the order it is told.
+const CASES: [(&str, &str); 22] = [
+    ("governor", "governor, allowed"),
+    ("governor_denied", "governor, denied"),
+    ("token_bucket", "token_bucket"),
+    ("denied", "token_bucket, denied"),
+    ("leaky_bucket", "leaky_bucket, meter"),
+    ("fixed_window", "fixed_window"),
+    ("sliding_window", "sliding_window"),
+    ("sub_windows_10", "sub_windows, k=10"),
+    ("sub_windows_60", "sub_windows, k=60"),
+    ("sliding_log", "sliding_log"),
+    ("slot_taken_and_returned", "concurrency: a slot taken and returned"),
+    ("limits_1", "1 limit: a token bucket"),
+    ("limits_4", "4 limits: token buckets"),
+    ("limits_4_of_4_algorithms", "4 limits: four algorithms"),
+    ("two_descriptors", "2 descriptors, a rule for each"),
+    ("two_levels", "2 levels of a hierarchical domain"),
+    ("rules_10", "10 rules, one for the request"),
+    ("rules_10000", "10,000 rules, one for the request"),
+    ("other_rules_10", "10 rules for others, and a general one"),
+    ("other_rules_10000", "10,000 rules for others, and a general one"),
+    ("patterns_10", "10 rules with a `*`, one for the request"),
+    ("patterns_100", "100 rules with a `*`, one for the request"),
+];
 
 /// Where the counts are kept.
 const KEPT: &str = "crates/bench/instructions.json";
@@ -50,7 +76,8 @@ pub(crate) fn run(save: bool) -> Result<Finding, Error> {
 }
 
 fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").components().collect()
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
 fn kept(path: &Path) -> Result<Counts, Error> {
@@ -81,7 +108,11 @@ fn count() -> Result<Counts, Error> {
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let lines = text.lines().filter(|line| line.starts_with('{'));
-    lines.map(|line| parse(line).ok_or_else(|| Error::Wrong(format!("no count in {line}")))).collect()
+    let parsed = lines.map(|line| parse(line).ok_or_else(|| Error::Wrong(format!("no count in {line}"))));
+    let counts = parsed.collect::<Result<Counts, Error>>()?;
+    let unknown = counts.keys().find(|name| !CASES.iter().any(|(known, _)| known == name));
+    ensure(unknown.is_none(), || format!("benchmark {unknown:?} is missing in CASES"))?;
+    Ok(counts)
 }
 
 /// The runner is installed into the repository's own tools folder.
@@ -103,7 +134,8 @@ fn parse(line: &str) -> Option<(String, f64)> {
 
 fn finding(found: &Counts, kept: &Counts) -> Finding {
     let mut table = Table::new("Instructions per decision", ["", "found", "kept", "difference"]);
-    for (name, count) in found {
+    let counted = CASES.iter().filter_map(|(name, what)| Some((*name, *what, found.get(*name)?)));
+    for (name, what, count) in counted {
         let before = kept.get(name);
         let percent = before.map(|before| (count / before - 1.0) * 100.0);
         let difference = match percent {
@@ -112,7 +144,7 @@ fn finding(found: &Counts, kept: &Counts) -> Finding {
             Some(percent) => format!("{percent:+.1} %"),
         };
         let before = before.map_or_else(String::new, |before| format!("{before:.0}"));
-        table.row([name, &format!("{count:.0}"), &before, &difference]);
+        table.row([what, &format!("{count:.0}"), &before, &difference]);
     }
     let targets = TARGETS.iter().filter_map(|(what, one, other, bound)| {
         let ratio = found.get(*one)? / found.get(*other)?;

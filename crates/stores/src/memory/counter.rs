@@ -190,6 +190,36 @@ pub(super) fn as_it_stands(
     Verdict { outcome: verdict.outcome, ..stands }
 }
 
+/// A charge of a key that has a cell, and that fits.
+pub(super) struct Usual {
+    pub(super) verdict: Verdict,
+    pub(super) place: (u32, usize),
+    pub(super) taken: Cell,
+}
+
+/// Looks at a charge, and answers if it is as usual: the key has a cell, and the charge fits.
+#[inline]
+pub(super) fn assess_usual(shard: &Shard, key: CellKey, charge: &Charge<'_>, now: Micros) -> Option<Usual> {
+    match kind_of(charge.limit) {
+        Kind::Arrival => usual_cell::<arrival::State>(shard, key, charge, now),
+        Kind::SlidingWindow => usual_cell::<sliding_window::State>(shard, key, charge, now),
+        Kind::FixedWindow => usual_cell::<fixed_window::State>(shard, key, charge, now),
+        Kind::Large => None,
+    }
+}
+
+#[inline]
+fn usual_cell<S: CellState>(shard: &Shard, key: CellKey, charge: &Charge<'_>, now: Micros) -> Option<Usual> {
+    let Place { page, slot } = shard.find(key);
+    let cell = shard.page(page).cell(slot?);
+    if cell.kind() != S::KIND {
+        return None;
+    }
+    let (next, verdict) = S::read(cell, charge.limit).charge_usual(charge, now)?;
+    let taken = next.write(key, charge.limit.weight(verdict.remaining), charge.limit);
+    Some(Usual { verdict, place: (page, slot?), taken })
+}
+
 /// A charge that has been looked at under the lock, and not been taken yet.
 pub(super) struct Assessed {
     pub(super) verdict: Verdict,

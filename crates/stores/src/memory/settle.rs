@@ -6,7 +6,7 @@ use tidegate_core::{Micros, State, Verdict};
 
 use super::MemoryStore;
 use super::cell::CellKey;
-use super::counter::{self, Assessed};
+use super::counter::{self, Assessed, Usual};
 use super::shard::Shard;
 use crate::charge::{Charge, Intent, Verdicts, blocked};
 use crate::sync::MutexGuard;
@@ -34,6 +34,9 @@ impl MemoryStore {
         let mut locked = Locked::new(self, charges);
         let now = self.now();
         let repeats = has_repeats(charges);
+        if !repeats && settle_usual(self, &mut locked, charges, intent, now, verdicts) {
+            return;
+        }
         let mut all: SmallVec<[Assessed; 4]> = SmallVec::with_capacity(charges.len());
         for (index, charge) in charges.iter().enumerate() {
             let key = CellKey::of(charge.key);
@@ -107,6 +110,34 @@ impl MemoryStore {
         };
         counter::change_leases(&mut shard, key, slot, now, release)
     }
+}
+
+/// The common case: every key has a cell, and every charge fits. Answers false, having changed
+/// nothing, if it is not that.
+#[inline]
+fn settle_usual(
+    store: &MemoryStore,
+    locked: &mut Locked<'_>,
+    charges: &[Charge<'_>],
+    intent: Intent,
+    now: Micros,
+    verdicts: &mut Verdicts,
+) -> bool {
+    let mut usual: SmallVec<[Usual; 4]> = SmallVec::new();
+    for charge in charges {
+        let key = CellKey::of(charge.key);
+        match counter::assess_usual(locked.shard(store, key), key, charge, now) {
+            Some(assessed) => usual.push(assessed),
+            None => return false,
+        }
+    }
+    for (charge, assessed) in charges.iter().zip(&usual) {
+        verdicts.push(assessed.verdict);
+        if intent == Intent::Take && charge.cost > 0 {
+            locked.shard(store, CellKey::of(charge.key)).set(assessed.place, assessed.taken);
+        }
+    }
+    true
 }
 
 /// The shards of several charges, locked in ascending order, so that two requests can never wait

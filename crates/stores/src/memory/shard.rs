@@ -81,6 +81,12 @@ impl Shard {
         self.pages[page as usize].cell_mut(key)
     }
 
+    /// Overwrites a cell with a newer one of the same key.
+    #[inline]
+    pub(super) fn set(&mut self, (page, slot): (u32, usize), cell: Cell) {
+        self.page_mut(page).set(slot, cell);
+    }
+
     #[inline]
     pub(super) fn page(&self, page: u32) -> &Page {
         &self.pages[page as usize]

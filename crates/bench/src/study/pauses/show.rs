@@ -14,7 +14,7 @@ const GROWTH_PLOT: &str = "pauses-while-growing.svg";
 
 pub(super) fn draw(options: &Options, found: &Found) -> Result<(), Error> {
     const DECADES: [f64; 8] = [1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6, 1e7];
-    const TIMES_US: [f64; 7] = [0.01, 0.1, 1.0, 10.0, 100.0, 1_000.0, 10_000.0];
+    const TIMES_US: [f64; 8] = [0.01, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5];
     let x = Axis::log("once in this many decisions", &DECADES).labelled(|n| round(n.round() as usize));
     let y = Axis::log("pause of at least", &TIMES_US).labelled(time);
     let lines = [
