@@ -28,7 +28,7 @@ run: ## Load examples/quickstart and show decisions on a stream of requests
 bench: bench-tools ## Measure speed and size beside governor; writes docs/benchmarks.md and docs/plots
 	cargo run --release --quiet --package tidegate-bench -- report
 
-bench-quick: bench-tools ## The same with short runs, and nothing written
+bench-quick: bench-tools ## The same with short runs, written to target/bench-quick
 	cargo run --release --quiet --package tidegate-bench -- report --quick
 
 accuracy: ## How often sliding_window and sub_windows decide differently from the exact log

@@ -35,19 +35,32 @@ pub(crate) fn decide(
     let Some((number, hit)) = find_one(&rules, request) else {
         return decide_any(rules, store, request, scope, intent);
     };
-    let mut items = Items::new();
-    let allowed = if let ([entry], Scope::Rates { hold }) = (&**hit.limits(), scope) {
-        let charge = Charge { hold, count_denied: rules.count_denied, ..charge(&hit, entry) };
-        let mut item = Item::new(&hit, 0, charge.force);
-        item.verdict = store.settle_one(&charge, intent);
-        items.push(item);
-        item.verdict.allowed() || charge.force == Force::Shadow
-    } else {
-        let mut charges = Charges::new();
-        add(&rules, &hit, scope, &mut charges, &mut items);
-        settle(store, &charges, &mut items, intent)
+    let ([entry], Scope::Rates { hold }) = (&**hit.limits(), scope) else {
+        let (items, allowed) = settle_rule(&rules, store, &hit, scope, intent);
+        return Decision::new(rules, number, items, allowed);
     };
+    let charge = Charge { hold, count_denied: rules.count_denied, ..charge(&hit, entry) };
+    let mut item = Item::new(&hit, 0, charge.force);
+    item.verdict = store.settle_one(&charge, intent);
+    let allowed = item.verdict.allowed() || charge.force == Force::Shadow;
+    let mut items = Items::new();
+    items.push(item);
     Decision::new(rules, number, items, allowed)
+}
+
+/// Settles the limits of a single rule.
+#[inline(never)]
+fn settle_rule(
+    rules: &RuleSet,
+    store: &MemoryStore,
+    hit: &Hit<'_>,
+    scope: Scope,
+    intent: Intent,
+) -> (Items, bool) {
+    let (mut charges, mut items) = (Charges::new(), Items::new());
+    add(rules, hit, scope, &mut charges, &mut items);
+    let allowed = settle(store, &charges, &mut items, intent);
+    (items, allowed)
 }
 
 /// The rule of a request that has but one, unless others of its domain may take part.
