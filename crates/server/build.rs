@@ -1,0 +1,19 @@
+//! Compiles the protocols in `proto/`, without `protoc`.
+
+use std::error::Error;
+use std::path::Path;
+use std::{env, fs};
+
+use prost::Message as _;
+
+const FILES: [&str; 2] = ["envoy/service/ratelimit/v3/rls.proto", "tidegate/v1/permits.proto"];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=../../proto");
+    let files = protox::compile(FILES, ["../../proto"])?;
+    // Reflection and protojson read the descriptors at run time.
+    let out = env::var("OUT_DIR")?;
+    fs::write(Path::new(&out).join("protocols.bin"), files.encode_to_vec())?;
+    tonic_prost_build::configure().build_client(false).compile_fds(files)?;
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! What a client may send at most. One request over a bound is refused, and the message names it.
+
+use thiserror::Error;
+
+/// The bounds in force; each is a setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Descriptors of one request.
+    pub descriptors: usize,
+    /// Entries of one descriptor.
+    pub entries: usize,
+    /// Bytes of a domain or of an entry's key.
+    pub key_bytes: usize,
+    /// Bytes of an entry's value.
+    pub value_bytes: usize,
+    /// Requests of one batch.
+    pub batch: usize,
+    /// Bytes of one request message or body.
+    pub message_bytes: usize,
+}
+
+/// Why a request is refused before it is decided.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// There is more of something than allowed.
+    #[error("{what} must be at most {most} ({setting}), got {found}")]
+    TooMany {
+        /// What is counted.
+        what: &'static str,
+        /// The setting that says how much is allowed.
+        setting: &'static str,
+        /// What is allowed.
+        most: usize,
+        /// What was sent.
+        found: usize,
+    },
+    /// A text holds what no name or address does.
+    #[error("{what} must not contain control characters, found U+{found:04X} at byte {at}")]
+    Control {
+        /// Which text.
+        what: &'static str,
+        /// The character.
+        found: u32,
+        /// Where it is.
+        at: usize,
+    },
+    /// Something that must be there is not.
+    #[error("{what} must not be empty")]
+    Empty {
+        /// What is missing.
+        what: &'static str,
+    },
+    /// The cost is beyond what is counted exactly.
+    #[error("cost must be at most 9007199254740992 (2^53), got {found}")]
+    Cost {
+        /// The cost.
+        found: u64,
+    },
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            descriptors: 100,
+            entries: 32,
+            key_bytes: 256,
+            value_bytes: 4096,
+            batch: 1000,
+            message_bytes: 256 << 10,
+        }
+    }
+}
+
+impl Bounds {
+    /// Checks how many descriptors a request has.
+    ///
+    /// # Errors
+    /// If there are too many.
+    #[inline]
+    pub fn descriptors(&self, found: usize) -> Result<(), Refusal> {
+        most("descriptors", "bounds.descriptors", self.descriptors, found)
+    }
+
+    /// Checks how many entries a descriptor has.
+    ///
+    /// # Errors
+    /// If there are none, or too many.
+    #[inline]
+    pub fn entries(&self, found: usize) -> Result<(), Refusal> {
+        if found == 0 {
+            return Err(Refusal::Empty { what: "the entries of a descriptor" });
+        }
+        most("entries of a descriptor", "bounds.entries", self.entries, found)
+    }
+
+    /// Checks how many requests a batch has.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn batch(&self, found: usize) -> Result<(), Refusal> {
+        most("requests of a batch", "bounds.batch", self.batch, found)
+    }
+
+    /// Checks the length of a message.
+    ///
+    /// # Errors
+    /// If it is too long.
+    pub fn message(&self, found: usize) -> Result<(), Refusal> {
+        most("the bytes of a request", "bounds.message_bytes", self.message_bytes, found)
+    }
+
+    /// Checks a domain's name; whether it may be empty is up to the protocol.
+    ///
+    /// # Errors
+    /// If it is too long or holds control characters.
+    #[inline]
+    pub fn domain(&self, text: &str) -> Result<(), Refusal> {
+        most("the bytes of the domain", "bounds.key_bytes", self.key_bytes, text.len())?;
+        plain("the domain", text)
+    }
+
+    /// Checks one entry of a descriptor. An empty value is a value.
+    ///
+    /// # Errors
+    /// If the key is empty, or a text is too long or holds control characters.
+    #[inline]
+    pub fn entry(&self, key: &str, value: &str) -> Result<(), Refusal> {
+        if key.is_empty() {
+            return Err(Refusal::Empty { what: "the key of an entry" });
+        }
+        most("the bytes of an entry's key", "bounds.key_bytes", self.key_bytes, key.len())?;
+        most("the bytes of an entry's value", "bounds.value_bytes", self.value_bytes, value.len())?;
+        plain("the key of an entry", key)?;
+        plain("the value of an entry", value)
+    }
+
+    /// Checks a cost.
+    ///
+    /// # Errors
+    /// If it is beyond 2^53.
+    #[inline]
+    pub fn cost(&self, cost: u64) -> Result<(), Refusal> {
+        if cost > tidegate::MAX_COUNT { Err(Refusal::Cost { found: cost }) } else { Ok(()) }
+    }
+}
+
+#[inline]
+fn most(what: &'static str, setting: &'static str, most: usize, found: usize) -> Result<(), Refusal> {
+    if found > most { Err(Refusal::TooMany { what, setting, most, found }) } else { Ok(()) }
+}
+
+/// A tab may stand in a header's value; other control characters are not text.
+#[inline]
+fn plain(what: &'static str, text: &str) -> Result<(), Refusal> {
+    let control = |byte: &u8| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f;
+    match text.as_bytes().iter().position(|byte| control(byte)) {
+        None => Ok(()),
+        Some(at) => Err(Refusal::Control { what, found: u32::from(text.as_bytes()[at]), at }),
+    }
+}
