@@ -1,6 +1,6 @@
 //! Setting up a limiter.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::RandomState;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -13,6 +13,7 @@ use tidegate_core::Clock;
 use tidegate_stores::memory::SnapshotError;
 use tidegate_stores::{MemoryStore, MemoryStoreConfig, SystemClock};
 
+use crate::inline::InlineRegistry;
 use crate::keeper;
 use crate::limiter::{Inner, LastWord, Limiter};
 use crate::line::Lines;
@@ -148,8 +149,10 @@ impl Builder {
             source: Mutex::new(source),
             refused: ArcSwapOption::empty(),
             lines: Lines::default(),
-            // Random, so that permits of this process never meet leases restored from another.
-            leases: AtomicU64::new(RandomState::new().hash_one("leases")),
+            leases: AtomicU64::new(0),
+            lease_secret: RandomState::new(),
+            inline: InlineRegistry::default(),
+            defaults: self.defaults,
             snapshot: self.snapshot.map(|(path, _)| path),
             closed: AtomicBool::new(false),
             system_clock,

@@ -88,14 +88,14 @@ fn decide_any(
     let allowed = settle(store, &charges, &mut items, intent);
     // The charges borrow the rules, which the decision takes along.
     drop(charges);
-    Decision::new(rules, domain, items, allowed)
+    Decision::new(rules, domain, items, allowed).with(request)
 }
 
 /// Adds the charges of the limits a request falls under, and an item for each that says which
 /// limit it came from. Answers the number of the domain.
 pub(crate) fn plan<'r>(
     rules: &'r RuleSet,
-    request: &Request<'_>,
+    request: &'r Request<'_>,
     scope: Scope,
     charges: &mut Charges<'r>,
     items: &mut Items,
@@ -130,7 +130,7 @@ fn add<'r>(rules: &RuleSet, hit: &Hit<'r>, scope: Scope, charges: &mut Charges<'
 }
 
 /// The charges of a request alone.
-pub(crate) fn charges<'r>(rules: &'r RuleSet, request: &Request<'_>, scope: Scope) -> Charges<'r> {
+pub(crate) fn charges<'r>(rules: &'r RuleSet, request: &'r Request<'_>, scope: Scope) -> Charges<'r> {
     let mut charges = Charges::new();
     plan(rules, request, scope, &mut charges, &mut Items::new());
     charges
@@ -158,7 +158,9 @@ fn replace(
 ) {
     let replacements = replacements(rules, domain, request);
     for index in (0..items.len()).rev() {
-        let entry = items[index].entry(domain);
+        // A limit that a request brings along has its own place, whatever its name.
+        let rule = domain.rules.get(items[index].rule as usize);
+        let entry = rule.and_then(|rule| items[index].entry(rule));
         if entry.is_some_and(|entry| entry.replaced_by(&replacements).is_some()) {
             items.remove(index);
             charges.remove(index);
@@ -171,7 +173,7 @@ fn replace(
 pub(crate) fn replacements<'r>(
     rules: &'r RuleSet,
     domain: &'r DomainTree,
-    request: &Request<'_>,
+    request: &'r Request<'_>,
 ) -> Vec<(&'r str, &'r str)> {
     let mut found = Vec::new();
     rules.find(domain, request, |hit| {

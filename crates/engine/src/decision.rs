@@ -9,6 +9,8 @@ use smallvec::SmallVec;
 use tidegate_core::{Limit, NEVER_US, Outcome, Verdict};
 use tidegate_stores::Force;
 
+use crate::inline::InlineLimits;
+use crate::request::Request;
 use crate::rules::find::Hit;
 use crate::rules::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
 
@@ -36,15 +38,20 @@ pub struct Decision {
     domain: u32,
     allowed: bool,
     items: Items,
+    /// The limits the request brought along.
+    brought: Brought,
 }
+
+/// Limits that are not in the rules; an item finds its own by position, counted down from the top.
+pub(crate) type Brought = Option<Box<[InlineLimits]>>;
 
 pub(crate) type Items = SmallVec<[Item; 4]>;
 
 /// One limit's verdict, with where to find its names.
 #[derive(Clone, Copy)]
 pub(crate) struct Item {
-    rule: u32,
-    descriptor: u16,
+    pub(crate) rule: u32,
+    pub(crate) descriptor: u16,
     /// Index of the limit in the rule's set for the tier.
     limit: u16,
     tier: Option<u16>,
@@ -62,9 +69,18 @@ impl Item {
         Self { rule: hit.number, descriptor: hit.descriptor, limit, tier: hit.tier, force, verdict }
     }
 
-    /// The limit this is about.
-    pub(crate) fn entry<'r>(&self, domain: &'r DomainTree) -> Option<&'r LimitEntry> {
-        let rule = &domain.rules[self.rule as usize];
+    /// Whether it is evaluated and counted only.
+    pub(crate) fn is_shadow(&self) -> bool {
+        self.force == Force::Shadow
+    }
+
+    /// The number of a rule that a request brought along.
+    pub(crate) fn brought(index: usize) -> u32 {
+        u32::MAX - index as u32
+    }
+
+    /// The limit this is about, of the rule it belongs to.
+    pub(crate) fn entry<'r>(&self, rule: &'r RuleEntry) -> Option<&'r LimitEntry> {
         match self.limit {
             Self::CONCURRENCY => rule.concurrency.as_ref(),
             index => rule.limits_for(self.tier).get(usize::from(index)),
@@ -98,7 +114,16 @@ pub struct LimitStatus<'a> {
 impl Decision {
     #[inline]
     pub(crate) fn new(rules: Rules, domain: u32, items: Items, allowed: bool) -> Self {
-        Self { rules, domain, allowed, items }
+        Self { rules, domain, allowed, items, brought: None }
+    }
+
+    /// The same for a request that brought limits along.
+    pub(crate) fn with(mut self, request: &Request<'_>) -> Self {
+        let brought = request.all_limits();
+        if !brought.is_empty() {
+            self.brought = Some(brought.iter().map(|(_, limits)| limits.clone()).collect());
+        }
+        self
     }
 
     /// Whether the request may pass.
@@ -174,14 +199,25 @@ impl Decision {
         &self.rules.domains[self.domain as usize]
     }
 
-    fn rule(&self, item: &Item) -> &RuleEntry {
-        &self.tree().rules[item.rule as usize]
+    pub(crate) fn rule(&self, item: &Item) -> &RuleEntry {
+        let brought = self.brought.as_deref().unwrap_or_default();
+        match brought.get((u32::MAX - item.rule) as usize) {
+            Some(limits) => &limits.0,
+            None => &self.tree().rules[item.rule as usize],
+        }
+    }
+
+    /// Whether a descriptor of the request, counted from 0, ends at a rule that is unlimited.
+    pub fn unlimited(&self, request: &Request<'_>, descriptor: usize) -> bool {
+        let Some((_, domain)) = self.rules.domain(request.domain()) else { return false };
+        let Some((entries, _)) = request.descriptors().nth(descriptor) else { return false };
+        request.limits_of(descriptor).is_none()
+            && domain.rule_of(self.rules.seed, entries).is_some_and(|rule| rule.unlimited)
     }
 
     fn status(&self, item: &Item) -> LimitStatus<'_> {
         let rule = self.rule(item);
-        let entry =
-            item.entry(self.tree()).expect("an item's limit is in the rules the decision was made under");
+        let entry = item.entry(rule).expect("an item's limit is in the rules the decision was made under");
         LimitStatus {
             descriptor: usize::from(item.descriptor),
             rule: &rule.id,
@@ -203,7 +239,13 @@ fn duration(us: u64) -> Duration {
 impl Clone for Decision {
     fn clone(&self) -> Self {
         let rules = Guard::from_inner(Arc::clone(&self.rules));
-        Self { rules, domain: self.domain, allowed: self.allowed, items: self.items.clone() }
+        Self {
+            rules,
+            domain: self.domain,
+            allowed: self.allowed,
+            items: self.items.clone(),
+            brought: self.brought.clone(),
+        }
     }
 }
 

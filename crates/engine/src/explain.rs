@@ -106,7 +106,7 @@ impl Limiter {
         let mut explanation = story(&rules, request);
         // They borrow the rules, which the decision takes along.
         drop(charges);
-        let decision = Decision::new(rules, number, items, allowed);
+        let decision = Decision::new(rules, number, items, allowed).with(request);
         explanation.tell(&decision, &limits);
         explanation
     }
@@ -126,7 +126,18 @@ impl Limiter {
 /// The explanation up to the limits: what each entry matched.
 fn story(rules: &RuleSet, request: &Request<'_>) -> Explanation {
     let domain = rules.domain(request.domain()).map(|(_, domain)| domain);
-    let descriptors = request.descriptors().map(|(entries, _)| match domain {
+    let descriptors = request.descriptors().enumerate().map(|(index, (entries, _))| match domain {
+        Some(_) if request.limits_of(index).is_some() => ExplainedDescriptor {
+            entries: entries
+                .iter()
+                .map(|entry| explained(*entry, "not looked up: the request brings its limits".to_owned()))
+                .collect(),
+            why: "the request brings limits of its own".to_owned(),
+            tenant: None,
+            tier: None,
+            limits: Vec::new(),
+            replaced: Vec::new(),
+        },
         Some(domain) => descriptor(rules, domain, entries, request),
         None => ExplainedDescriptor {
             entries: entries.iter().map(|entry| explained(*entry, "nothing".to_owned())).collect(),

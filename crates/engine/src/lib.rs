@@ -25,15 +25,18 @@
 //! - [`limiter`]: what an application holds and asks; [`builder`] sets it up
 //! - [`request`], [`decision`]: what goes in and what comes out
 //! - [`permit`]: slots of concurrency limits; `line`: waiting one's turn
-//! - [`explain`]: why a request is decided as it is
+//! - [`inline`]: limits that requests bring along
+//! - [`explain`]: why a request is decided as it is; [`counts`]: how often rules said what
 //! - [`rules`]: which requests get which limits
 //! - `decide`: from matched rules to a decision
 //! - `keeper`: the threads that look after a limiter
 
 pub mod builder;
+pub mod counts;
 mod decide;
 pub mod decision;
 pub mod explain;
+pub mod inline;
 mod keeper;
 pub mod limiter;
 mod line;
@@ -42,10 +45,12 @@ pub mod request;
 pub mod rules;
 
 pub use builder::{BuildError, Builder};
+pub use counts::{Counts, RuleCount};
 pub use decision::{Decision, LimitStatus};
 pub use explain::Explanation;
+pub use inline::{InlineError, InlineLimits};
 pub use limiter::Limiter;
-pub use permit::{Acquired, Permit};
+pub use permit::{Acquired, Lease, Permit};
 pub use request::Request;
 pub use rules::limit_spec::{
     AlgorithmName, Defaults, LimitChange, LimitSpec, per, per_day, per_hour, per_minute, per_second,
@@ -53,7 +58,7 @@ pub use rules::limit_spec::{
 pub use rules::listing::{DomainListing, RuleListing};
 pub use rules::model::{Concurrency, Domain, OnStoreError, Rule, StoreErrorStage, TierLimit};
 pub use rules::problem::{Place, Problem, Problems};
-pub use tidegate_core::{Calendar, CalendarUnit, Clock, Micros, VirtualClock, Window};
+pub use tidegate_core::{Calendar, CalendarUnit, Clock, Limit, MAX_COUNT, Micros, VirtualClock, Window};
 
 /// The programs in the documentation, run as tests.
 #[cfg(doctest)]

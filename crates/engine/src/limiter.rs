@@ -1,5 +1,6 @@
 //! The limiter: what an application holds and asks.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,15 +8,18 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
+use tidegate_core::Micros;
 use tidegate_stores::memory::{MemoryStats, SnapshotError, SnapshotSummary};
 use tidegate_stores::{MemoryStore, SystemClock};
 
 use crate::builder::Builder;
 use crate::decide::{Charges, Intent, Scope, charges, decide, plan, settle};
 use crate::decision::{Decision, Items};
+use crate::inline::InlineRegistry;
 use crate::line::Lines;
-use crate::permit::{Acquired, Permit};
+use crate::permit::{Acquired, Lease, Permit};
 use crate::request::Request;
+use crate::rules::limit_spec::Defaults;
 use crate::rules::problem::Problems;
 use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
@@ -54,6 +58,11 @@ pub(crate) struct Inner {
     pub(crate) refused: ArcSwapOption<Problems>,
     pub(crate) lines: Lines,
     pub(crate) leases: AtomicU64,
+    /// Makes leases of the numbers above that nobody can guess from one they hold, and that never
+    /// meet those restored from another process.
+    pub(crate) lease_secret: RandomState,
+    pub(crate) inline: InlineRegistry,
+    pub(crate) defaults: Defaults,
     /// Where snapshots go.
     pub(crate) snapshot: Option<PathBuf>,
     /// Whether the last clone of the limiter is gone, and its snapshot the last word.
@@ -122,16 +131,43 @@ impl Limiter {
 
     /// As [`Limiter::acquire`], without an await.
     pub fn acquire_now(&self, request: &Request<'_>) -> Acquired {
-        let lease = self.inner.leases.fetch_add(LEASES_PER_PERMIT, Ordering::Relaxed);
+        let number = self.inner.leases.fetch_add(1, Ordering::Relaxed);
+        let lease = self.inner.lease_secret.hash_one(number) & !(LEASES_PER_PERMIT - 1);
         let rules = self.inner.rules.load();
         let (mut charges, mut items) = (Charges::new(), Items::new());
         let domain = plan(&rules, request, Scope::Holders { lease }, &mut charges, &mut items);
         if settle(&self.inner.store, &charges, &mut items, Intent::Take) {
-            return Acquired::Permit(Permit::new(&self.inner, &charges));
+            return Acquired::Permit(Permit::new(&self.inner, Lease(lease), &charges));
         }
         // The charges borrow the rules, which the decision takes along.
         drop(charges);
         Acquired::Denied(Decision::new(rules, domain, items, false))
+    }
+
+    /// Starts the time-out of a detached permit's slots anew. The request is the one they were
+    /// acquired for. False if a slot has returned already, or the rules limit no holders any more.
+    pub async fn renew(&self, request: &Request<'_>, lease: Lease) -> bool {
+        self.renew_now(request, lease)
+    }
+
+    /// As [`Limiter::renew`], without an await.
+    pub fn renew_now(&self, request: &Request<'_>, lease: Lease) -> bool {
+        let rules = self.inner.rules.load();
+        let slots = charges(&rules, request, Scope::Holders { lease: lease.0 });
+        !slots.is_empty() && slots.iter().all(|slot| self.inner.store.renew_now(slot))
+    }
+
+    /// Returns the slots of a detached permit. The request is the one they were acquired for. False
+    /// if they have returned already.
+    pub async fn release(&self, request: &Request<'_>, lease: Lease) -> bool {
+        self.release_now(request, lease)
+    }
+
+    /// As [`Limiter::release`], without an await.
+    pub fn release_now(&self, request: &Request<'_>, lease: Lease) -> bool {
+        let rules = self.inner.rules.load();
+        let slots = charges(&rules, request, Scope::Holders { lease: lease.0 });
+        slots.iter().fold(false, |any, slot| self.inner.store.release_now(slot) || any)
     }
 
     /// Waits until the request passes, for at most `patience`, and answers a denial if it cannot
@@ -184,6 +220,11 @@ impl Limiter {
         self.inner.snapshot.as_deref().map(|path| self.inner.store.snapshot(path)).transpose()
     }
 
+    /// The time by the limiter's clock.
+    pub fn now(&self) -> Micros {
+        self.inner.store.now()
+    }
+
     /// What the store holds and has done.
     pub fn stats(&self) -> MemoryStats {
         self.inner.store.stats()
@@ -205,7 +246,8 @@ impl Inner {
         let mut source = self.source.lock();
         let generation = self.rules.load().generation + 1;
         match source.load(self.store.seed(), generation) {
-            Ok(rules) => {
+            Ok(mut rules) => {
+                rules.go_on_counting(&self.rules.load());
                 self.rules.store(Arc::new(rules));
                 self.refused.store(None);
                 tracing::info!(generation, "rules reloaded");

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use smallvec::SmallVec;
 use tidegate_core::{Key, Limit};
 use tidegate_stores::Charge;
@@ -34,8 +36,13 @@ impl Acquired {
 #[must_use = "dropping a permit returns its slots"]
 pub struct Permit {
     limiter: Arc<Inner>,
+    lease: Lease,
     slots: SmallVec<[Slot; 2]>,
 }
+
+/// Who holds the slots of a permit that no guard looks after: see [`Permit::detach`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease(pub u64);
 
 /// The limit is kept by value: rules may change while the slot is held.
 struct Slot {
@@ -45,10 +52,23 @@ struct Slot {
 }
 
 impl Permit {
-    pub(crate) fn new(limiter: &Arc<Inner>, charges: &[Charge<'_>]) -> Self {
+    pub(crate) fn new(limiter: &Arc<Inner>, lease: Lease, charges: &[Charge<'_>]) -> Self {
         let slot =
             |charge: &Charge<'_>| Slot { key: charge.key, limit: charge.limit.clone(), lease: charge.lease };
-        Self { limiter: Arc::clone(limiter), slots: charges.iter().map(slot).collect() }
+        Self { limiter: Arc::clone(limiter), lease, slots: charges.iter().map(slot).collect() }
+    }
+
+    /// How long the slots are held without renewal; `None` if no concurrency limit applied.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.slots.iter().map(|slot| slot.limit.period_us()).min().map(Duration::from_micros)
+    }
+
+    /// Lets go of the guard without returning the slots, for a holder elsewhere. They return when
+    /// [`Limiter::release`](crate::Limiter::release) is called with this lease, or after the time-out.
+    #[must_use = "without its lease a detached permit returns only after the time-out"]
+    pub fn detach(mut self) -> Lease {
+        self.slots.clear();
+        self.lease
     }
 
     /// Starts the time-out anew, for work that takes longer than it. False if a slot has returned

@@ -2,6 +2,8 @@
 
 use smallvec::SmallVec;
 
+use crate::inline::InlineLimits;
+
 /// A request to be decided.
 ///
 /// A descriptor is a list of `key=value` entries that describes one aspect of the request; the
@@ -22,6 +24,8 @@ pub struct Request<'a> {
     first: Tail,
     /// The descriptors after the first.
     more: SmallVec<[Tail; 2]>,
+    /// Limits the request brings along, each with the index of its descriptor, in order.
+    brought: Option<Box<Vec<(usize, InlineLimits)>>>,
 }
 
 /// One `key=value` of a descriptor.
@@ -40,7 +44,7 @@ impl<'a> Request<'a> {
     pub fn new(domain: &'a str, entries: impl AsRef<[Entry<'a>]>) -> Self {
         let entries = SmallVec::from_slice(entries.as_ref());
         let first = Tail { end: entries.len(), cost: None };
-        Self { domain, cost: 1, entries, first, more: SmallVec::new() }
+        Self { domain, cost: 1, entries, first, more: SmallVec::new(), brought: None }
     }
 
     /// Adds another descriptor; every descriptor must be within its limits.
@@ -66,6 +70,16 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Holds the last descriptor against these limits instead of those in the rules.
+    #[must_use]
+    pub fn limits(mut self, limits: &InlineLimits) -> Self {
+        let descriptor = self.more.len();
+        let brought = self.brought.get_or_insert_default();
+        brought.retain(|(of, _)| *of != descriptor);
+        brought.push((descriptor, limits.clone()));
+        self
+    }
+
     /// The domain whose rules apply.
     #[inline]
     pub fn domain(&self) -> &'a str {
@@ -82,10 +96,22 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// The only descriptor and its cost, if there is but one.
+    /// The limits brought along for a descriptor.
+    pub(crate) fn limits_of(&self, descriptor: usize) -> Option<&InlineLimits> {
+        let brought = self.brought.as_deref()?;
+        brought.iter().find(|(of, _)| *of == descriptor).map(|(_, limits)| limits)
+    }
+
+    /// All limits brought along, in the order of descriptors.
+    pub(crate) fn all_limits(&self) -> &[(usize, InlineLimits)] {
+        self.brought.as_deref().map_or(&[], Vec::as_slice)
+    }
+
+    /// The only descriptor and its cost, if there is but one and it brings no limits.
     #[inline]
     pub(crate) fn only_descriptor(&self) -> Option<(&[Entry<'a>], u64)> {
-        self.more.is_empty().then(|| (self.entries.as_slice(), self.first.cost.unwrap_or(self.cost)))
+        (self.more.is_empty() && self.brought.is_none())
+            .then(|| (self.entries.as_slice(), self.first.cost.unwrap_or(self.cost)))
     }
 
     /// The value of the first entry with that key, in any descriptor.

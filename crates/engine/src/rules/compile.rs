@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use std::sync::Arc;
+
 use hashbrown::HashTable;
 use tidegate_core::{Key, KeySeed, Limit, Window};
 
-use super::limit_spec::{Defaults, LimitSpec};
+use super::limit_spec::{Defaults, LimitSpec, SpecError};
 use super::model::{Domain, Rule, TierLimit};
 use super::path::Path;
 use super::pattern::Pattern;
@@ -42,7 +44,14 @@ impl RuleSet {
         if !problems.0.is_empty() {
             return Err(problems);
         }
-        Ok(Self { seed, domains: trees, by_name, generation, count_denied: defaults.count_denied })
+        Ok(Self {
+            seed,
+            domains: trees,
+            by_name,
+            generation,
+            count_denied: defaults.count_denied,
+            values_counted: Arc::default(),
+        })
     }
 }
 
@@ -179,6 +188,8 @@ impl<'a> Compiler<'a> {
         let texts = || path.texts.iter().map(String::as_str);
         RuleEntry {
             id: rule.name.as_deref().unwrap_or(&path.id).into(),
+            path: path.dotted.as_str().into(),
+            counts: Arc::default(),
             key: self.seed.texts(texts()),
             stable_key: STABLE.texts(texts()),
             varies: path.varies.last() == Some(&true),
@@ -242,13 +253,8 @@ impl<'a> Compiler<'a> {
 
     /// A limit under the name it has in every tier.
     fn limit(&mut self, path: &Path, whose: &str, name: &str, spec: &LimitSpec) -> Option<LimitEntry> {
-        match spec.build(self.defaults) {
-            Ok(limit) => Some(LimitEntry {
-                salt: self.salt(name, &limit),
-                given_name: spec.name.as_deref().map(Into::into),
-                name: name.into(),
-                limit,
-            }),
+        match spec.entry_named(name, self.defaults, self.seed) {
+            Ok(entry) => Some(entry),
             Err(error) => {
                 self.fault(&path.id, format!("{whose}limit {name:?}: {}", error.reason));
                 None
@@ -262,7 +268,7 @@ impl<'a> Compiler<'a> {
         match Limit::concurrency(wanted.max, Window::Period { us }) {
             Ok(limit) => {
                 let name: Box<str> = "concurrency".into();
-                let salt = self.salt(&name, &limit);
+                let salt = salt(self.seed, &name, &limit);
                 Some(LimitEntry { name, given_name: None, limit, salt })
             }
             Err(error) => {
@@ -271,10 +277,23 @@ impl<'a> Compiler<'a> {
             }
         }
     }
+}
 
-    fn salt(&self, name: &str, limit: &Limit) -> u64 {
-        let Key { mark, .. } = self.seed.texts([name, &limit.family()]);
-        mark
+fn salt(seed: KeySeed, name: &str, limit: &Limit) -> u64 {
+    let Key { mark, .. } = seed.texts([name, &limit.family()]);
+    mark
+}
+
+impl LimitSpec {
+    /// The limit under its own name.
+    pub(crate) fn entry(&self, defaults: &Defaults, seed: KeySeed) -> Result<LimitEntry, SpecError> {
+        self.entry_named(&self.effective_name(), defaults, seed)
+    }
+
+    fn entry_named(&self, name: &str, defaults: &Defaults, seed: KeySeed) -> Result<LimitEntry, SpecError> {
+        let limit = self.build(defaults)?;
+        let salt = salt(seed, name, &limit);
+        Ok(LimitEntry { name: name.into(), given_name: self.name.as_deref().map(Into::into), limit, salt })
     }
 }
 

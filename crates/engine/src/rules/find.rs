@@ -3,6 +3,7 @@
 use tidegate_core::{Key, KeySeed};
 
 use super::tree::{DomainTree, LimitSet, RuleEntry, RuleSet};
+use crate::decision::Item;
 use crate::request::{Entry, Request};
 
 /// A rule that applies to a descriptor of the request.
@@ -33,10 +34,24 @@ impl RuleSet {
     pub(crate) fn find<'r>(
         &'r self,
         domain: &'r DomainTree,
-        request: &Request<'_>,
+        request: &'r Request<'_>,
         mut hit: impl FnMut(Hit<'r>),
     ) {
+        let mut brought = 0;
         for (index, (entries, cost)) in request.descriptors().enumerate() {
+            if let Some(limits) = request.limits_of(index) {
+                hit(Hit {
+                    rule: &limits.0,
+                    number: Item::brought(brought),
+                    descriptor: index as u16,
+                    tier: None,
+                    key: limits.0.key.then(RuleEntry::inline_values(self.seed, entries)),
+                    cost,
+                    enforced: true,
+                });
+                brought += 1;
+                continue;
+            }
             let shortest = if domain.hierarchical { 1 } else { entries.len() };
             for depth in shortest..=entries.len() {
                 let aspect = Aspect { index: index as u16, entries: &entries[..depth], cost };
@@ -93,6 +108,11 @@ impl DomainTree {
             }
         }
         Some((node.checked_sub(1)?, values))
+    }
+
+    /// The rule of the last of these entries.
+    pub(crate) fn rule_of(&self, seed: KeySeed, entries: &[Entry<'_>]) -> Option<&RuleEntry> {
+        self.walk(seed, entries).map(|(number, _)| &self.rules[number as usize])
     }
 
     /// The tier of the descriptor's tenant, or else of the request's.

@@ -145,6 +145,13 @@ impl Domain {
         self
     }
 
+    /// Lets requests bring limits of their own, at most so many different ones.
+    #[must_use]
+    pub fn inline_limits(mut self, max: u64) -> Self {
+        self.inline_limits = Some(max);
+        self
+    }
+
     /// Puts a tenant on a tier.
     #[must_use]
     pub fn tenant(mut self, tenant: &str, tier: &str) -> Self {

@@ -8,6 +8,8 @@ use super::pattern::Pattern;
 pub(super) struct Path {
     /// As people read it: `key=value/key`.
     pub(super) id: String,
+    /// As envoyproxy/ratelimit writes it: `key_value.key`.
+    pub(super) dotted: String,
     /// What makes the keys of the rule's counters.
     pub(super) texts: Vec<String>,
     /// Whether the value of each entry on the way tells one counter from another.
@@ -17,7 +19,7 @@ pub(super) struct Path {
 impl Path {
     /// The path of a domain itself.
     pub(super) fn root(domain: &str) -> Self {
-        Self { id: String::new(), texts: vec![domain.to_owned()], varies: Vec::new() }
+        Self { id: String::new(), dotted: String::new(), texts: vec![domain.to_owned()], varies: Vec::new() }
     }
 
     /// This path and one rule more. The texts mark what kind each value is, so that the value `*`
@@ -26,8 +28,10 @@ impl Path {
         let mut path = self.clone();
         if !path.id.is_empty() {
             path.id.push('/');
+            path.dotted.push('.');
         }
         path.id.push_str(&rule.key);
+        path.dotted.push_str(&rule.key);
         path.texts.push(rule.key.clone());
         match rule.value.as_deref().filter(|value| !value.is_empty()) {
             None => {
@@ -37,6 +41,8 @@ impl Path {
             Some(value) => {
                 path.id.push('=');
                 path.id.push_str(value);
+                path.dotted.push('_');
+                path.dotted.push_str(value);
                 let pattern = Pattern::is_pattern(value);
                 path.texts.push(if pattern { "pattern" } else { "exact" }.to_owned());
                 path.texts.push(value.to_owned());

@@ -4,12 +4,16 @@
 //! node by the entry's value: the exact value in a hash table, then the patterns in file order, then
 //! the node for any value. The same hash of a value finds the node and makes the counter's key.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
 use hashbrown::HashTable;
 use tidegate_core::{Key, KeySeed, Limit};
 
 use super::model::OnStoreError;
 use super::pattern::Pattern;
 use super::text::same;
+use crate::counts::RuleCounts;
 
 /// Every domain's rules, ready to be matched.
 pub(crate) struct RuleSet {
@@ -20,6 +24,8 @@ pub(crate) struct RuleSet {
     /// Counts reloads: a decision tells by it which rules it was made under.
     pub(crate) generation: u64,
     pub(crate) count_denied: bool,
+    /// How many values of keys are counted apart, in all rules.
+    pub(crate) values_counted: Arc<AtomicUsize>,
 }
 
 /// One domain's rules.
@@ -59,6 +65,9 @@ pub(crate) struct Branch {
 #[expect(clippy::struct_excessive_bools, reason = "these are the flags of a rule file")]
 pub(crate) struct RuleEntry {
     pub(crate) id: Box<str>,
+    /// The way here as envoyproxy/ratelimit writes it: `key_value.key`.
+    pub(crate) path: Box<str>,
+    pub(crate) counts: Arc<RuleCounts>,
     /// The path without values of the request: what all counters of the rule have in common.
     pub(crate) key: Key,
     /// The same from a fixed seed, so that every node picks the same keys for a staged roll-out.
@@ -163,6 +172,31 @@ impl Branch {
 }
 
 impl RuleEntry {
+    /// A rule without limits.
+    pub(crate) fn bare(id: &str, key: Key) -> Self {
+        Self {
+            id: id.into(),
+            path: id.into(),
+            counts: Arc::default(),
+            key,
+            stable_key: key,
+            varies: true,
+            path_varies: Box::default(),
+            limits: Box::default(),
+            tiers: Vec::new(),
+            concurrency: None,
+            unlimited: false,
+            replaces: Box::default(),
+            enforce_percent: 100,
+            shadow_mode: false,
+            quota_mode: false,
+            detailed_metric: false,
+            value_to_metric: false,
+            on_store_error: OnStoreError::default(),
+            metadata: serde_json::Map::new(),
+        }
+    }
+
     /// The rule's limits for a tier.
     #[inline]
     pub(crate) fn limits_for(&self, tier: Option<u16>) -> &LimitSet {

@@ -3,9 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use tidegate::{Acquired, Decision, Domain, Limiter, Permit, Request, Rule, VirtualClock, per_minute};
+use tidegate::{Acquired, Decision, Domain, Lease, Limiter, Permit, Request, Rule, VirtualClock, per_minute};
 
-use crate::support::{by, limiter_of};
+use crate::support::{by, limited_by, limiter_of};
 
 const TIMEOUT_US: u64 = 60_000_000;
 
@@ -251,4 +251,31 @@ fn threads_never_hold_more_than_the_limit_together() {
     });
     assert!(most.load(Ordering::SeqCst) <= 3);
     let _all: Vec<Permit> = (0..3).map(|_| permit(&limiter, &by("v"))).collect();
+}
+
+#[test]
+fn a_detached_permit_is_renewed_and_released_by_its_lease_alone() {
+    let (limiter, clock) = at_most(1);
+    let permit = limiter.acquire_now(&by("ann")).permit().expect("the first one fits");
+    assert_eq!(permit.timeout(), Some(Duration::from_micros(TIMEOUT_US)));
+    let lease = permit.detach();
+    assert!(limiter.acquire_now(&by("ann")).permit().is_none(), "the slot is still held");
+    let guess = Lease(lease.0.wrapping_add(1 << 20));
+    assert!(!limiter.renew_now(&by("ann"), guess) && !limiter.release_now(&by("ann"), guess));
+
+    clock.advance_us(50_000_000);
+    assert!(limiter.renew_now(&by("ann"), lease));
+    clock.advance_us(50_000_000);
+    assert!(limiter.acquire_now(&by("ann")).permit().is_none(), "the renewal holds");
+    assert!(limiter.release_now(&by("ann"), lease));
+    assert!(!limiter.release_now(&by("ann"), lease), "once is enough");
+    assert!(!limiter.renew_now(&by("ann"), lease));
+    assert!(limiter.acquire_now(&by("ann")).permit().is_some());
+}
+
+#[test]
+fn a_permit_of_a_request_without_limits_on_holders_has_no_time_out() {
+    let (limiter, _) = limited_by(per_minute(1));
+    let permit = limiter.acquire_now(&by("ann")).permit().expect("nothing denies it");
+    assert_eq!(permit.timeout(), None);
 }

@@ -2,9 +2,11 @@
 
 mod acquire;
 mod composed;
+mod counts;
 mod decision;
 mod documents;
 mod explain;
+mod inline;
 mod listing;
 mod matching;
 mod mistakes;

@@ -1,0 +1,219 @@
+//! How often each rule allowed and denied, for metrics.
+//!
+//! The counters of a rule are made when rules load and live on over reloads. A front end counts a
+//! decision once, with [`Decision::count`]; the library alone counts nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::RwLock;
+use serde::Serialize;
+
+use crate::decision::{Decision, Item};
+use crate::limiter::Limiter;
+use crate::request::{Entry, Request};
+use crate::rules::tree::{RuleEntry, RuleSet};
+
+/// So many values of keys are told apart in all rules together; the rest is counted as `other`.
+pub const MAX_VALUES: usize = 1_000;
+
+/// What one rule has done since the process started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RuleCount {
+    /// The domain.
+    pub domain: String,
+    /// The rule's name, or its path.
+    pub rule: String,
+    /// The rule's path as envoyproxy/ratelimit writes it: `key_value.key`.
+    pub path: String,
+    /// The values counted apart, where the rule asks for it; `other` past the bound.
+    pub value: Option<String>,
+    /// The counts.
+    pub counts: Counts,
+}
+
+/// Decisions and hits. A hit is a unit of cost, as envoyproxy/ratelimit counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Decisions in which the rule let the request pass.
+    pub allowed: u64,
+    /// Decisions in which it denied it.
+    pub denied: u64,
+    /// Decisions in which it would have denied it, were it not in shadow.
+    pub shadow_denied: u64,
+    /// Hits of all decisions.
+    pub total_hits: u64,
+    /// Hits that were over the limit.
+    pub over_limit: u64,
+    /// Hits within the limit, but above 80 % of it.
+    pub near_limit: u64,
+    /// Hits within the limit.
+    pub within_limit: u64,
+    /// Hits over the limit that were let through by shadow mode.
+    pub shadow_mode: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct RuleCounts {
+    all: Atomics,
+    values: RwLock<HashMap<Box<str>, Arc<Atomics>>>,
+}
+
+/// The same as [`Counts`], being counted.
+#[derive(Default)]
+struct Atomics {
+    allowed: AtomicU64,
+    denied: AtomicU64,
+    shadow_denied: AtomicU64,
+    allowed_hits: AtomicU64,
+    over_limit: AtomicU64,
+    near_limit: AtomicU64,
+    shadow_mode: AtomicU64,
+}
+
+/// What a rule said in one decision.
+#[derive(Clone, Copy)]
+struct Said {
+    denied: bool,
+    shadow_denied: bool,
+    cost: u64,
+    near: u64,
+}
+
+impl Decision {
+    /// Counts this decision for [`Limiter::counts`]. `request` is the one it answers.
+    pub fn count(&self, request: &Request<'_>) {
+        let same_rule = |a: &Item, b: &Item| (a.rule, a.descriptor) == (b.rule, b.descriptor);
+        for items in self.items().chunk_by(same_rule) {
+            let rule = self.rule(&items[0]);
+            let descriptor = request.descriptors().nth(usize::from(items[0].descriptor));
+            let Some((entries, cost)) = descriptor else { continue };
+            let said = Self::said(rule, items, cost);
+            rule.counts.all.add(said);
+            if rule.detailed_metric || rule.value_to_metric {
+                rule.counts.value(rule, entries, &self.rules().values_counted).add(said);
+            }
+        }
+    }
+
+    fn said(rule: &RuleEntry, items: &[Item], cost: u64) -> Said {
+        let mut said = Said { denied: false, shadow_denied: false, cost, near: 0 };
+        for item in items {
+            match (item.verdict.allowed(), item.is_shadow()) {
+                (false, false) => said.denied = true,
+                (false, true) => said.shadow_denied = true,
+                (true, _) => {
+                    let of = item.entry(rule).map_or(0, |entry| entry.limit.burst());
+                    let used = of.saturating_sub(item.verdict.remaining);
+                    said.near = said.near.max(used.saturating_sub(of / 10 * 8 + of % 10 * 8 / 10).min(cost));
+                }
+            }
+        }
+        said
+    }
+}
+
+impl RuleCounts {
+    /// The counters of the values a rule asks to be told apart.
+    fn value(&self, rule: &RuleEntry, entries: &[Entry<'_>], told_apart: &AtomicUsize) -> Arc<Atomics> {
+        let text = rule.metric_value(entries);
+        if let Some(found) = self.values.read().get(&*text) {
+            return Arc::clone(found);
+        }
+        let mut values = self.values.write();
+        let full = told_apart.load(Relaxed) >= MAX_VALUES;
+        let text: Box<str> = if full { "other".into() } else { text.into() };
+        let counters = values.entry(text).or_insert_with(|| {
+            told_apart.fetch_add(1, Relaxed);
+            Arc::default()
+        });
+        Arc::clone(counters)
+    }
+}
+
+impl RuleEntry {
+    /// `key=value/key=value` of the whole way, or the last entry's value alone.
+    fn metric_value(&self, entries: &[Entry<'_>]) -> String {
+        let way = &entries[..entries.len().min(self.path_varies.len())];
+        if !self.detailed_metric {
+            return way.last().map_or(String::new(), |(_, value)| (*value).to_owned());
+        }
+        way.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("/")
+    }
+}
+
+impl Atomics {
+    #[inline]
+    fn add(&self, said: Said) {
+        let Said { denied, shadow_denied, cost, near } = said;
+        if denied {
+            self.denied.fetch_add(1, Relaxed);
+            self.over_limit.fetch_add(cost, Relaxed);
+        } else if shadow_denied {
+            self.shadow_denied.fetch_add(1, Relaxed);
+            self.over_limit.fetch_add(cost, Relaxed);
+            self.shadow_mode.fetch_add(cost, Relaxed);
+        } else {
+            self.allowed.fetch_add(1, Relaxed);
+            self.allowed_hits.fetch_add(cost, Relaxed);
+            if near > 0 {
+                self.near_limit.fetch_add(near, Relaxed);
+            }
+        }
+    }
+
+    fn read(&self) -> Counts {
+        let (within_limit, over_limit) = (self.allowed_hits.load(Relaxed), self.over_limit.load(Relaxed));
+        Counts {
+            allowed: self.allowed.load(Relaxed),
+            denied: self.denied.load(Relaxed),
+            shadow_denied: self.shadow_denied.load(Relaxed),
+            total_hits: within_limit.saturating_add(over_limit),
+            over_limit,
+            near_limit: self.near_limit.load(Relaxed),
+            within_limit,
+            shadow_mode: self.shadow_mode.load(Relaxed),
+        }
+    }
+}
+
+impl Limiter {
+    /// What each rule in force has done, in the order of the rules.
+    pub fn counts(&self) -> Vec<RuleCount> {
+        let rules = self.inner.rules.load();
+        let mut counts = Vec::new();
+        for domain in &rules.domains {
+            for rule in &domain.rules {
+                let one = |value: Option<String>, counters: &Atomics| RuleCount {
+                    domain: domain.name.to_string(),
+                    rule: rule.id.to_string(),
+                    path: rule.path.to_string(),
+                    value,
+                    counts: counters.read(),
+                };
+                counts.push(one(None, &rule.counts.all));
+                let values = rule.counts.values.read();
+                counts.extend(values.iter().map(|(value, counters)| one(Some(value.to_string()), counters)));
+            }
+        }
+        counts
+    }
+}
+
+impl RuleSet {
+    /// Goes on counting where the rules before these left off.
+    pub(crate) fn go_on_counting(&mut self, before: &Self) {
+        self.values_counted = Arc::clone(&before.values_counted);
+        for domain in &mut self.domains {
+            let Some((_, old)) = before.domain(&domain.name) else { continue };
+            let known: HashMap<(&str, &str), _> =
+                old.rules.iter().map(|rule| ((&*rule.id, &*rule.path), &rule.counts)).collect();
+            for rule in &mut domain.rules {
+                if let Some(counts) = known.get(&(&*rule.id, &*rule.path)) {
+                    rule.counts = Arc::clone(counts);
+                }
+            }
+        }
+    }
+}
