@@ -5,6 +5,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use prost::Message as _;
+use prost_types::FileDescriptorSet;
 
 const FILES: [&str; 2] = ["envoy/service/ratelimit/v3/rls.proto", "tidegate/v1/permits.proto"];
 
@@ -14,6 +15,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Reflection and protojson read the descriptors at run time.
     let out = env::var("OUT_DIR")?;
     fs::write(Path::new(&out).join("protocols.bin"), files.encode_to_vec())?;
-    tonic_prost_build::configure().build_client(false).compile_fds(files)?;
+    let ours = files.file.into_iter().filter(|file| !file.name().starts_with("envoy/"));
+    let ours = FileDescriptorSet { file: ours.collect() };
+    tonic_prost_build::configure().build_client(false).compile_fds(ours)?;
     Ok(())
 }

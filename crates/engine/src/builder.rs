@@ -148,6 +148,7 @@ impl Builder {
             rules: ArcSwap::from_pointee(rules),
             source: Mutex::new(source),
             refused: ArcSwapOption::empty(),
+            refusals: AtomicU64::new(0),
             lines: Lines::default(),
             leases: AtomicU64::new(0),
             lease_secret: RandomState::new(),

@@ -97,6 +97,8 @@ pub struct LimitStatus<'a> {
     pub rule: &'a str,
     /// The limit's name, or its window.
     pub name: &'a str,
+    /// The name the rules give it, if they do.
+    pub given_name: Option<&'a str>,
     /// The numbers.
     pub limit: &'a Limit,
     /// Whether this limit alone lets the request pass.
@@ -222,6 +224,7 @@ impl Decision {
             descriptor: usize::from(item.descriptor),
             rule: &rule.id,
             name: &entry.name,
+            given_name: entry.given_name.as_deref(),
             limit: &entry.limit,
             allowed: item.verdict.allowed(),
             shadow: item.force == Force::Shadow,

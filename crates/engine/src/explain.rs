@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tidegate_core::{NEVER_US, Outcome, Verdict};
 use tidegate_stores::{Charge, Force, Verdicts};
 
@@ -14,7 +14,7 @@ use crate::request::{Entry, Request};
 use crate::rules::tree::{DomainTree, RuleEntry, RuleSet, Step};
 
 /// The whole story of one request. It reads well as text, and serializes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Explanation {
     /// The domain asked for.
     pub domain: String,
@@ -29,7 +29,7 @@ pub struct Explanation {
 }
 
 /// One descriptor's way through the rules.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ExplainedDescriptor {
     /// Its entries, and what each matched.
     pub entries: Vec<ExplainedEntry>,
@@ -46,7 +46,7 @@ pub struct ExplainedDescriptor {
 }
 
 /// What one entry matched.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ExplainedEntry {
     /// The entry's key.
     pub key: String,
@@ -57,7 +57,7 @@ pub struct ExplainedEntry {
 }
 
 /// What one limit says.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ExplainedLimit {
     /// The rule it belongs to.
     pub rule: String,

@@ -55,7 +55,8 @@ pub use request::Request;
 pub use rules::limit_spec::{
     AlgorithmName, Defaults, LimitChange, LimitSpec, per, per_day, per_hour, per_minute, per_second,
 };
-pub use rules::listing::{DomainListing, RuleListing};
+pub use rules::lint::{Finding, FindingKind, Severity, lint};
+pub use rules::listing::{DomainListing, RateListing, RuleListing};
 pub use rules::model::{Concurrency, Domain, OnStoreError, Rule, StoreErrorStage, TierLimit};
 pub use rules::problem::{Place, Problem, Problems};
 pub use tidegate_core::{Calendar, CalendarUnit, Clock, Limit, MAX_COUNT, Micros, VirtualClock, Window};

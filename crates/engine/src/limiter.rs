@@ -56,6 +56,8 @@ pub(crate) struct Inner {
     pub(crate) source: Mutex<Source>,
     /// Why the last load was refused, if it was.
     pub(crate) refused: ArcSwapOption<Problems>,
+    /// How often a load was refused.
+    pub(crate) refusals: AtomicU64,
     pub(crate) lines: Lines,
     pub(crate) leases: AtomicU64,
     /// Makes leases of the numbers above that nobody can guess from one they hold, and that never
@@ -202,9 +204,24 @@ impl Limiter {
         self.inner.reload()
     }
 
+    /// The names of the domains that have rules.
+    pub fn domain_names(&self) -> Vec<String> {
+        self.inner.rules.load().domains.iter().map(|domain| domain.name.to_string()).collect()
+    }
+
+    /// Whether there are any rules at all; without, every request passes.
+    pub fn has_rules(&self) -> bool {
+        !self.inner.rules.load().domains.is_empty()
+    }
+
     /// Why the rules on disk are not the ones in force, if they are not.
     pub fn refused_rules(&self) -> Option<Arc<Problems>> {
         self.inner.refused.load_full()
+    }
+
+    /// How many times a reload was refused.
+    pub fn refusals(&self) -> u64 {
+        self.inner.refusals.load(Ordering::Relaxed)
     }
 
     /// How many times rules were loaded; grows with each reload that took effect.
@@ -255,6 +272,7 @@ impl Inner {
             }
             Err(problems) => {
                 tracing::warn!(%problems, "rules refused, the last good ones stay in force");
+                self.refusals.fetch_add(1, Ordering::Relaxed);
                 self.refused.store(Some(Arc::new(problems.clone())));
                 Err(problems)
             }

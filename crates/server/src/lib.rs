@@ -1,1 +1,29 @@
-//! x
+//! The service: Envoy's rate limit protocol, an HTTP API, and the tools around them.
+//!
+//! # Layout
+//!
+//! - [`cli`]: commands; [`config`]: settings
+//! - [`run`]: from start to end; [`banner`]: what is seen first; [`logs`], [`trace`]
+//! - [`listen`]: sockets, TLS, workers and connections
+//! - [`grpc`], [`http`], [`admin`]: who answers
+//! - [`bounds`]: what a client may send; [`permit_token`]: what it holds
+//! - [`health`], [`metrics`]: what the service says about itself
+//! - [`data_folder`]: what outlives a restart
+//! - [`protocols`]: compiled from `proto/`
+
+pub mod admin;
+pub mod banner;
+pub mod bounds;
+pub mod cli;
+pub mod config;
+pub mod data_folder;
+pub mod grpc;
+pub mod health;
+pub mod http;
+pub mod listen;
+pub mod logs;
+pub mod metrics;
+pub mod permit_token;
+pub mod protocols;
+pub mod run;
+pub mod trace;

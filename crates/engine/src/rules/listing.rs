@@ -27,6 +27,12 @@ pub struct DomainListing {
 pub struct RuleListing {
     /// Its name, or its path.
     pub rule: String,
+    /// Its path as envoyproxy/ratelimit writes it: `key_value.key`.
+    #[serde(skip)]
+    pub path: String,
+    /// Its limits as numbers.
+    #[serde(skip)]
+    pub rates: Vec<RateListing>,
     /// Its limits as text.
     pub limits: Vec<String>,
     /// What each tier has instead.
@@ -51,6 +57,19 @@ pub struct RuleListing {
     pub metadata: serde_json::Map<String, serde_json::Value>,
 }
 
+/// The numbers of a limit in force.
+#[derive(Clone, Debug)]
+pub struct RateListing {
+    /// Its name, or its window.
+    pub name: String,
+    /// The window as text: `minute`, `90s`.
+    pub window: String,
+    /// Requests per window.
+    pub requests: u64,
+    /// The algorithm's name.
+    pub algorithm: &'static str,
+}
+
 impl Limiter {
     /// The rules in force.
     pub fn listing(&self) -> Vec<DomainListing> {
@@ -71,6 +90,15 @@ impl RuleSet {
     }
 }
 
+fn rate(entry: &super::tree::LimitEntry) -> RateListing {
+    RateListing {
+        name: entry.name.to_string(),
+        window: entry.limit.window().to_string(),
+        requests: entry.limit.requests(),
+        algorithm: entry.limit.algorithm().name(),
+    }
+}
+
 impl RuleEntry {
     fn listing(&self, domain: &DomainTree) -> RuleListing {
         let texts = |limits: &super::tree::LimitSet| {
@@ -81,6 +109,8 @@ impl RuleEntry {
         };
         RuleListing {
             rule: self.id.to_string(),
+            path: self.path.to_string(),
+            rates: self.limits.iter().map(rate).collect(),
             limits: texts(&self.limits),
             tiers: self.tiers.iter().map(tier).collect(),
             concurrency: self.concurrency.as_ref().map(|entry| entry.limit.to_string()),

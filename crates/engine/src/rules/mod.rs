@@ -8,6 +8,7 @@ mod compile;
 pub mod file;
 pub(crate) mod find;
 pub mod limit_spec;
+pub mod lint;
 pub mod listing;
 pub mod model;
 mod path;
@@ -17,4 +18,5 @@ pub(crate) mod source;
 mod text;
 pub(crate) mod tree;
 pub(crate) mod watch;
-mod yaml;
+#[doc(hidden)]
+pub mod yaml;

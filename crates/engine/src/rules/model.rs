@@ -17,6 +17,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::limit_spec::{LimitChange, LimitSpec};
+use super::problem::Place;
 
 /// A namespace of rules.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,6 +50,8 @@ pub struct Rule {
     pub(crate) limits: Vec<LimitSpec>,
     /// The rule matches, and nothing is counted.
     pub(crate) unlimited: bool,
+    /// Where it begins in its file; absent where it was built in code.
+    pub(crate) place: Option<Place>,
     /// Limits of these names do not apply to a request that matches this rule; each of `limits` has
     /// a list of its own besides. An unlimited rule has only this one.
     pub(crate) replaces: Vec<String>,
@@ -169,6 +172,7 @@ impl Rule {
             name: None,
             limits: Vec::new(),
             unlimited: false,
+            place: None,
             replaces: Vec::new(),
             tiers: BTreeMap::new(),
             concurrency: None,

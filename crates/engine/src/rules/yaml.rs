@@ -28,20 +28,24 @@ const MAX_TEXT_BYTES: usize = 16 << 20;
 
 /// A value.
 #[derive(Clone, Debug)]
-pub(super) struct Node<'t> {
+pub struct Node<'t> {
     /// Where it begins; for an alias, where the alias is.
-    pub(super) place: Place,
-    pub(super) content: Content<'t>,
+    pub place: Place,
+    /// What it is.
+    pub content: Content<'t>,
 }
 
 /// What a value is.
 #[derive(Clone, Debug)]
-pub(super) enum Content<'t> {
+pub enum Content<'t> {
     /// `plain` text may be a number, a flag or nothing, if the field is one; quoted text never is.
     Scalar {
+        /// As it is written, without the quotes.
         text: Cow<'t, str>,
+        /// Whether it had none.
         plain: bool,
     },
+    /// Items in the order of the file.
     List(Rc<[Node<'t>]>),
     /// Entries in the order of the file, keys that occur twice included.
     Mapping(Rc<[Entry<'t>]>),
@@ -49,23 +53,27 @@ pub(super) enum Content<'t> {
 
 /// A key of a mapping and its value.
 #[derive(Clone, Debug)]
-pub(super) struct Entry<'t> {
-    pub(super) key: Cow<'t, str>,
+pub struct Entry<'t> {
+    /// The key.
+    pub key: Cow<'t, str>,
     /// Where the key is.
-    pub(super) place: Place,
-    pub(super) value: Node<'t>,
+    pub place: Place,
+    /// What it stands for.
+    pub value: Node<'t>,
 }
 
 /// Why a text is not one YAML document. There is one at most: what follows it cannot be trusted.
 #[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) place: Place,
-    pub(super) message: String,
+pub struct Fault {
+    /// Where reading stopped.
+    pub place: Place,
+    /// What is wrong and what to do.
+    pub message: String,
 }
 
 impl Node<'_> {
     /// Whether nothing was written, or `~` or `null`.
-    pub(super) fn is_null(&self) -> bool {
+    pub fn is_null(&self) -> bool {
         match &self.content {
             Content::Scalar { text, plain } => {
                 *plain && matches!(text.as_ref(), "" | "~" | "null" | "Null" | "NULL")
@@ -76,7 +84,10 @@ impl Node<'_> {
 }
 
 /// Reads the one document of `text`; `None` if there is none.
-pub(super) fn parse(text: &str) -> Result<Option<Node<'_>>, Fault> {
+///
+/// # Errors
+/// The first thing that is not YAML, or too much of it.
+pub fn parse(text: &str) -> Result<Option<Node<'_>>, Fault> {
     let options = granit_parser::options! {
         emit_comments: false,
         flow_nesting_limit: MAX_DEPTH,
@@ -102,7 +113,7 @@ pub(super) fn parse(text: &str) -> Result<Option<Node<'_>>, Fault> {
 }
 
 /// The place of the character at a byte offset; for bytes that are not text and never get parsed.
-pub(super) fn place_of(text: &str, offset: usize) -> Place {
+pub fn place_of(text: &str, offset: usize) -> Place {
     let before = &text[..offset];
     let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
     let column = before.chars().rev().take_while(|char| *char != '\n').count() + 1;

@@ -7,6 +7,7 @@ mod decision;
 mod documents;
 mod explain;
 mod inline;
+mod lint;
 mod listing;
 mod matching;
 mod mistakes;

@@ -74,6 +74,7 @@ fn rule(item: Value<'_>, depth: usize, reading: &mut Reading) -> Option<Rule> {
     let fields = item.fields(&FIELDS, &mut reading.report)?;
     let report = &mut reading.report;
     let mut rule = Rule::by(&key(&fields, report).unwrap_or_default());
+    rule.place = Some(item.place());
     // Empty is absent, as in envoyproxy/ratelimit.
     rule.value = fields.text("value", report);
     rule.concurrency = fields.get("concurrency").and_then(|value| store::concurrency(value, report));

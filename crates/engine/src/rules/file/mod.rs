@@ -38,10 +38,13 @@ mod store;
 mod tiers;
 mod value;
 mod window;
-mod words;
+#[doc(hidden)]
+pub mod words;
 
 pub(crate) use folder::is_rule_file;
 pub use folder::load_path;
+#[doc(hidden)]
+pub use window::micros;
 
 use super::limit_spec::Defaults;
 use super::model::Domain;

@@ -125,9 +125,11 @@ fn zone_name(value: &Value<'_>, report: &mut Report) -> Option<String> {
     name
 }
 
-/// Days are 24 hours, weeks 7 days. The error is a remedy, empty where there is none but to write a
-/// duration.
-fn micros(text: &str) -> Result<u64, &'static str> {
+/// A duration such as `1h30m` in microseconds. Days are 24 hours, weeks 7 days.
+///
+/// # Errors
+/// A remedy, empty where there is none but to write a duration.
+pub fn micros(text: &str) -> Result<u64, &'static str> {
     let span = SpanParser::new().parse_span(text).map_err(|_| match text.parse::<f64>() {
         Ok(_) => "; add a unit, as in 90s",
         Err(_) => "",

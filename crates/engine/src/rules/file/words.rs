@@ -7,7 +7,7 @@ const MAX_SHOWN_CHARS: usize = 60;
 const MAX_COMPARED_BYTES: usize = 64;
 
 /// The text in quotes, on one line and not too long.
-pub(super) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{:?}...", &text[..end]),
         None => format!("{text:?}"),
@@ -15,7 +15,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// `a, b, c`, or the first of them.
-pub(super) fn list<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+pub fn list<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     const MAX_LISTED: usize = 30;
     let mut words = words.into_iter();
     let mut listed: Vec<_> = words.by_ref().take(MAX_LISTED).collect();
@@ -26,7 +26,7 @@ pub(super) fn list<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
 }
 
 /// `; did you mean limits?` if one of `known` is close to `word`, else nothing.
-pub(super) fn did_you_mean<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> String {
+pub fn did_you_mean<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> String {
     nearest(word, known).map_or_else(String::new, |meant| format!("; did you mean {meant}?"))
 }
 

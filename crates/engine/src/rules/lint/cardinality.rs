@@ -1,0 +1,58 @@
+//! Counters and metric labels for each of endlessly many values.
+//!
+//! A counter for every path a client can think of is no limit: the next path has a fresh one. It is
+//! harmless where a limit above bounds how many a client can try, which takes a hierarchical domain.
+
+use super::super::model::Rule;
+use super::keys::{endless, too_many_for_metrics};
+use super::{FindingKind, Linter, Severity, Visit};
+
+pub(super) fn find(linter: &mut Linter<'_>) {
+    let mut found = Vec::new();
+    for (index, visit) in linter.rules.iter().enumerate() {
+        let rule = visit.rule();
+        if rule.counts() || rule.concurrency.is_some() {
+            found.extend(
+                counter(visit, linter.domain.hierarchical)
+                    .map(|message| (index, FindingKind::UnboundedKey, message)),
+            );
+        }
+        found.extend(label(visit).map(|message| (index, FindingKind::UnboundedMetric, message)));
+    }
+    for (index, kind, message) in found {
+        linter.add(index, Severity::Warning, kind, message);
+    }
+}
+
+fn counter(visit: &Visit<'_>, hierarchical: bool) -> Option<String> {
+    let at = visit.way.iter().position(|rule| rule.varies() && endless(&rule.key))?;
+    if hierarchical && visit.way[..at].iter().any(|above| above.counts() && enforced(above)) {
+        return None;
+    }
+    let key = &visit.way[at].key;
+    let shared = match visit.way[at].given_value() {
+        Some(_) => "share one counter among all values with share_threshold: true".to_owned(),
+        None => format!("match the values of {key} you know, or patterns with share_threshold: true"),
+    };
+    Some(format!(
+        "has a counter for every value of {key}, and clients can make up new ones without end, each with a fresh limit; {shared}, or put it below a limited key in a hierarchical domain"
+    ))
+}
+
+fn enforced(rule: &Rule) -> bool {
+    !rule.shadow_mode && rule.enforce_percent == 100
+}
+
+/// `value_to_metric` shows the value of the rule's own key, `detailed_metric` those of the whole way.
+fn label(visit: &Visit<'_>) -> Option<String> {
+    let rule = visit.rule();
+    let (flag, shown): (_, &[&Rule]) = match (rule.detailed_metric, rule.value_to_metric) {
+        (true, _) => ("detailed_metric", &visit.way),
+        (false, true) => ("value_to_metric", &visit.way[visit.way.len() - 1..]),
+        (false, false) => return None,
+    };
+    let key = &shown.iter().find(|rule| rule.varies() && too_many_for_metrics(&rule.key))?.key;
+    Some(format!(
+        "{flag} makes a series for every value of {key}, of which there are too many: metrics keep the first 1,000 and call the rest `other`; remove {flag}"
+    ))
+}

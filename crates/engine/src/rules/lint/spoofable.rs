@@ -1,0 +1,48 @@
+//! Keys whose values clients can write themselves: whoever is limited by one sends another value.
+
+use std::collections::HashSet;
+
+use super::super::model::Rule;
+use super::keys::{Spoofable, spoofable};
+use super::{FindingKind, Linter, Severity};
+
+const KIND: FindingKind = FindingKind::SpoofableKey;
+
+pub(super) fn find(linter: &mut Linter<'_>) {
+    if let Some(key) = &linter.domain.tenant
+        && let Some(what) = spoofable(key)
+    {
+        linter.add_to_domain(
+            Severity::Warning,
+            KIND,
+            format!("the tenant is named by {}", message(key, what)),
+        );
+    }
+    // Rules for several values of a key at one level are told of once.
+    let mut told: HashSet<(Option<*const Rule>, &str)> = HashSet::new();
+    let mut found = Vec::new();
+    for (index, visit) in linter.rules.iter().enumerate() {
+        let key = &visit.rule().key;
+        let level = visit.above().last().map(|rule| std::ptr::from_ref::<Rule>(rule));
+        if let Some(what) = spoofable(key)
+            && told.insert((level, key))
+        {
+            found.push((index, format!("limits by {}", message(key, what))));
+        }
+    }
+    for (index, message) in found {
+        linter.add(index, Severity::Warning, KIND, message);
+    }
+}
+
+fn message(key: &str, what: Spoofable) -> String {
+    let remedy = match what {
+        Spoofable::Address => {
+            "use the address that your proxy found out, such as Envoy's remote_address, or make sure that the proxy overwrites the header"
+        }
+        Spoofable::Identity => {
+            "use an id from a verified token or API key, or make sure that the proxy overwrites the header"
+        }
+    };
+    format!("{key}, a header that any client can send with a value of its choice; {remedy}")
+}

@@ -1,0 +1,99 @@
+//! Rules that no request ever reaches.
+//!
+//! An entry's value is looked for among the exact values, then the patterns in file order, then goes
+//! to the rule for any value. So an exact value is always reached; a pattern is not if an earlier one
+//! matches all that it matches; and the rule for any value is not if some pattern matches everything.
+//! What stands below an `unlimited` rule is reached like anything else.
+
+use std::collections::HashMap;
+
+use super::super::model::Rule;
+use super::super::pattern::Pattern;
+use super::{FindingKind, Linter, Severity};
+
+/// Patterns of one key that are compared with later ones. Requests try them one by one, so more of
+/// them are rare.
+const MAX_COMPARED: usize = 1_000;
+
+pub(super) fn find(linter: &mut Linter<'_>) {
+    // By where they are, the rule above and the key: the patterns so far, and one that matches all.
+    let mut earlier: HashMap<(Option<*const Rule>, &str), Vec<&str>> = HashMap::new();
+    let mut all: HashMap<(Option<*const Rule>, &str), &str> = HashMap::new();
+    let (mut found, mut for_any) = (Vec::new(), Vec::new());
+    for (index, visit) in linter.rules.iter().enumerate() {
+        let rule = visit.rule();
+        let level = (visit.above().last().map(|rule| std::ptr::from_ref::<Rule>(rule)), rule.key.as_str());
+        match rule.given_value() {
+            None => for_any.push((index, level)),
+            Some(value) if Pattern::is_pattern(value) => {
+                if covers(value, "*") {
+                    all.insert(level, value);
+                }
+                let before = earlier.entry(level).or_default();
+                if let Some(first) = before.iter().find(|first| covers(first, value)) {
+                    found.push((index, behind(&rule.key, first)));
+                } else if before.len() < MAX_COMPARED {
+                    before.push(value);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    for (index, level) in for_any {
+        found.extend(all.get(&level).map(|value| (index, behind_all(level.1, value))));
+    }
+    for (index, message) in found {
+        linter.add(index, Severity::Error, FindingKind::UnreachableRule, message);
+    }
+}
+
+fn behind(key: &str, first: &str) -> String {
+    format!("never applies: {key}={first} comes before it and matches all that it matches; put it first")
+}
+
+fn behind_all(key: &str, value: &str) -> String {
+    format!(
+        "never applies: patterns come before it, and {key}={value} matches every value; remove one of the two"
+    )
+}
+
+/// Whether `first` matches everything that `second` matches.
+///
+/// Let the stars of `second` stand for a character that `first` does not have. If `first` matches
+/// that, its own stars cover those places and would cover any other text there; if it does not, that
+/// very text is one that `second` matches and `first` does not.
+fn covers(first: &str, second: &str) -> bool {
+    // Most pairs differ at the start.
+    if first.split_once('*').is_none_or(|(head, _)| !second.starts_with(head)) {
+        return false;
+    }
+    let foreign = ('\u{e000}'..='\u{f8ff}').find(|char| !first.contains(*char)).unwrap_or('\u{e000}');
+    Pattern::new(first).matches(&second.replace('*', foreign.encode_utf8(&mut [0; 4])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::covers;
+
+    #[test]
+    fn a_pattern_covers_another_if_it_matches_all_that_the_other_matches() {
+        for (first, second, expected) in [
+            ("*", "a*", true),
+            ("*", "*", true),
+            ("**", "*", true),
+            ("*", "**", true),
+            ("a*", "ab*", true),
+            ("ab*", "a*", false),
+            ("a*", "*", false),
+            ("*a*", "b*a", true),
+            ("a*c", "ab*c", true),
+            ("a*c", "a*", false),
+            ("a*b*c", "a*c", false),
+            ("a*c", "a*b*c", true),
+            ("a", "a", false),
+            ("*.com", "*.example.com", true),
+        ] {
+            assert_eq!(covers(first, second), expected, "{first} and {second}");
+        }
+    }
+}

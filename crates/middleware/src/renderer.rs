@@ -1,0 +1,153 @@
+//! What a front end holds to tell decisions over HTTP.
+
+use http::{HeaderName, StatusCode};
+use tidegate::{Decision, LimitStatus, Micros, Request};
+
+use crate::body;
+use crate::names;
+use crate::policy::{told, write_left, write_name, write_partition, write_quota};
+use crate::retry::{ceil_s, more_after_us, retry_after_s};
+
+/// Which families of headers to write. `Retry-After` is not among them: every denial has one, unless
+/// the request never passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each family is a switch of its own")]
+pub struct Headers {
+    /// `RateLimit-Policy` and `RateLimit`, of every limit, as draft-ietf-httpapi-ratelimit-headers-11
+    /// has them.
+    pub ratelimit: bool,
+    /// `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` (seconds from now), of the
+    /// deciding limit, as draft 06 had them.
+    pub draft06: bool,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (seconds since the Unix
+    /// epoch), of the deciding limit.
+    pub x_ratelimit: bool,
+    /// The parameter `pk` in `RateLimit-Policy` and `RateLimit`: a hash of the domain, the rule and the
+    /// descriptor. Whoever can guess these can tell them by it, hence off by default.
+    pub partition_key: bool,
+}
+
+/// The draft's headers and those of the installed base.
+impl Default for Headers {
+    fn default() -> Self {
+        Self { ratelimit: true, draft06: false, x_ratelimit: true, partition_key: false }
+    }
+}
+
+impl Headers {
+    /// No family at all; denials still have `Retry-After`.
+    pub const NONE: Self =
+        Self { ratelimit: false, draft06: false, x_ratelimit: false, partition_key: false };
+}
+
+/// Renders decisions. Equal decisions render equal bytes, on every node.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Renderer {
+    headers: Headers,
+}
+
+/// What an item of the longer headers takes, about.
+const ITEM_BYTES: usize = 64;
+
+impl Renderer {
+    /// A renderer of these families of headers.
+    pub fn new(headers: Headers) -> Self {
+        Self { headers }
+    }
+
+    /// 200, or 429 for a denial.
+    pub fn status(&self, decision: &Decision) -> StatusCode {
+        if decision.allowed() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS }
+    }
+
+    /// The type of the body: JSON, or a problem for a denial.
+    pub fn content_type(&self, decision: &Decision) -> &'static str {
+        if decision.allowed() { "application/json" } else { "application/problem+json" }
+    }
+
+    /// Calls `emit` with each header and its value, which is printable ASCII, in a fixed order. There
+    /// are none where no limit applies, or only limits in shadow.
+    ///
+    /// `now` is the time of the decision; `X-RateLimit-Reset` is counted from it.
+    pub fn headers(
+        &self,
+        request: &Request<'_>,
+        decision: &Decision,
+        now: Micros,
+        mut emit: impl FnMut(&'static HeaderName, &str),
+    ) {
+        let Some(deciding) = decision.decided_by() else { return };
+        if self.headers.ratelimit {
+            self.every_limit(request, decision, &deciding, &mut emit);
+        }
+        let mut number = |name, value| emit(name, itoa::Buffer::new().format(value));
+        let more_us = more_after_us(&deciding);
+        if self.headers.draft06 {
+            number(&names::RATELIMIT_LIMIT, deciding.limit.requests());
+            number(&names::RATELIMIT_REMAINING, deciding.remaining);
+            number(&names::RATELIMIT_RESET, ceil_s(more_us));
+        }
+        if self.headers.x_ratelimit {
+            number(&names::X_RATELIMIT_LIMIT, deciding.limit.requests());
+            number(&names::X_RATELIMIT_REMAINING, deciding.remaining);
+            number(&names::X_RATELIMIT_RESET, ceil_s(now.plus(more_us).0));
+        }
+        if let Some(seconds) = retry_after_s(request, decision) {
+            number(&names::RETRY_AFTER, seconds);
+        }
+    }
+
+    /// Seconds to wait before trying again, as `Retry-After` has them; `None` if the request passes, or
+    /// never will.
+    pub fn retry_after_s(&self, request: &Request<'_>, decision: &Decision) -> Option<u64> {
+        retry_after_s(request, decision)
+    }
+
+    /// The names of the policies that deny, as `violated-policies` has them.
+    pub fn violated_policies(&self, decision: &Decision, mut name: impl FnMut(&str)) {
+        let Some(deciding) = decision.decided_by().filter(|_| !decision.allowed()) else { return };
+        let mut text = String::with_capacity(ITEM_BYTES);
+        for (nth, status) in told(decision, &deciding).filter(|(_, status)| !status.allowed) {
+            text.clear();
+            write_name(&status, nth, &mut text);
+            name(&text);
+        }
+    }
+
+    /// Appends the JSON of the answer: what each limit said, and for a denial the members of a problem
+    /// (RFC 9457) before it.
+    pub fn body(&self, request: &Request<'_>, decision: &Decision, out: &mut Vec<u8>) {
+        body::write(self, request, decision, out);
+    }
+
+    fn every_limit(
+        &self,
+        request: &Request<'_>,
+        decision: &Decision,
+        deciding: &LimitStatus<'_>,
+        emit: &mut impl FnMut(&'static HeaderName, &str),
+    ) {
+        let mut policy = String::with_capacity(2 * ITEM_BYTES);
+        let mut left = String::with_capacity(2 * ITEM_BYTES);
+        for (nth, status) in told(decision, deciding) {
+            if !policy.is_empty() {
+                policy.push_str(", ");
+                left.push_str(", ");
+            }
+            let start = policy.len();
+            policy.push('"');
+            write_name(&status, nth, &mut policy);
+            policy.push('"');
+            left.push_str(&policy[start..]);
+            write_quota(status.limit, &mut policy);
+            write_left(&status, &mut left);
+            if self.headers.partition_key {
+                let start = policy.len();
+                write_partition(request, &status, &mut policy);
+                left.push_str(&policy[start..]);
+            }
+        }
+        emit(&names::RATELIMIT_POLICY, &policy);
+        emit(&names::RATELIMIT, &left);
+    }
+}

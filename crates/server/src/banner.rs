@@ -1,0 +1,64 @@
+//! What somebody who starts the service sees first: where it listens, and what to try.
+
+use std::fmt::Write;
+
+use tidegate::Limiter;
+
+use crate::config::Settings;
+use crate::listen::socket::Socket;
+
+/// Lines for standard output.
+pub struct Banner {
+    text: String,
+    http: Option<String>,
+    domain: Option<String>,
+}
+
+impl Banner {
+    /// Begins with what is served.
+    pub fn new(settings: &Settings, limiter: &Limiter) -> Self {
+        let domains = limiter.domain_names();
+        let mut text = format!("tidegate {}\n", env!("CARGO_PKG_VERSION"));
+        let rules = settings.rules.display();
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "  rules   {rules} ({} domains: {})", domains.len(), listed(&domains));
+        let _ = writeln!(text, "  data    {}", settings.data.display());
+        Self { text, http: None, domain: domains.into_iter().next() }
+    }
+
+    /// Adds a listener.
+    pub fn listener(&mut self, setting: &str, socket: &Socket, tls: bool) {
+        let name = setting.split('.').next().unwrap_or(setting);
+        let secured = if tls { " (TLS)" } else { "" };
+        let _ = writeln!(self.text, "  {name:<7} {}{secured}", socket.place());
+        if name == "http"
+            && !tls
+            && let Some(address) = socket.address()
+        {
+            let host = if address.ip().is_unspecified() { "localhost".to_owned() } else { address.ip().to_string() };
+            self.http = Some(format!("http://{host}:{}", address.port()));
+        }
+    }
+
+    /// Prints it.
+    pub fn show(mut self) {
+        if let (Some(url), Some(domain)) = (&self.http, &self.domain) {
+            let _ = writeln!(
+                self.text,
+                "\ntry it:\n  curl -i {url}/v1/check -d '{{\"domain\":\"{domain}\",\"descriptor\":{{\"api_key\":\"ann\"}}}}' \
+                 -H 'content-type: application/json'"
+            );
+        }
+        // Nobody reads it if standard output is closed, and that is fine.
+        let _ = std::io::Write::write_all(&mut std::io::stdout().lock(), self.text.as_bytes());
+    }
+}
+
+fn listed(domains: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let mut text = domains[..domains.len().min(SHOWN)].join(", ");
+    if domains.len() > SHOWN {
+        text.push_str(", …");
+    }
+    text
+}

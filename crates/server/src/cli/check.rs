@@ -1,0 +1,152 @@
+//! `tidegate check`
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use tidegate::rules::file::load_path;
+use tidegate::{BuildError, Defaults, Finding, Limiter, Problem, Problems, Severity, lint};
+
+use super::flags::ConfigFlag;
+use super::{EXIT_CODES, out};
+
+const EXAMPLES: &str = "\
+Examples:
+  tidegate check rules                 a folder of rule files
+  tidegate check rules/api.yaml --strict
+  tidegate check --json | jq '.findings[] | select(.severity == \"warning\")'";
+
+const KINDS: &str = "\
+Findings:
+  unreachable_rule   error    no request ever reaches the rule: a pattern before it takes all
+  spoofable_key      warning  the value of the key is a header that any client can send
+  unbounded_key      warning  a counter for every value that a client makes up
+  unbounded_metric   warning  a metric series for each of too many values
+  never_denies       warning  a limit that nobody reaches, or that another one forestalls
+  empty_rule         warning  neither limits nor rules below
+  name_twice         warning  two rules that metrics cannot tell apart
+  replaces_nothing   warning  `replaces` of a limit that there is not
+  concurrency_only   note     taken by acquire and release, not by checks";
+
+/// Look for mistakes in rules, and for what is probably one.
+///
+/// Loads a rule file or a folder of them as `tidegate serve` would, under the same settings, and says
+/// everything that is wrong at once. Rules that load are looked through for what nobody means: rules
+/// that are never reached, keys that clients can forge, limits that never deny.
+///
+/// Mistakes and errors exit with 1; warnings do so with --strict; notes never.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{KINDS}\n\n{EXIT_CODES}"))]
+pub(super) struct Check {
+    /// Rule file or folder [default: the setting `rules`]
+    #[arg(value_name = "PATH")]
+    rules: Option<PathBuf>,
+    /// Exit with 1 on warnings, too.
+    #[arg(long)]
+    strict: bool,
+    /// Print JSON: problems, findings and their numbers.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigFlag,
+}
+
+/// What came of a check.
+#[derive(Default, Serialize)]
+struct Report {
+    ok: bool,
+    domains: usize,
+    rules: usize,
+    errors: usize,
+    warnings: usize,
+    notes: usize,
+    /// Why rules do not load.
+    problems: Vec<Problem>,
+    findings: Vec<Finding>,
+}
+
+impl Check {
+    pub(super) fn run(self) -> ExitCode {
+        let settings = match self.config.settings() {
+            Ok(settings) => settings,
+            Err(problems) => return out::fail(problems),
+        };
+        let path = self.rules.unwrap_or(settings.rules);
+        let report = Report::new(examine(&path, &settings.defaults), self.strict);
+        if self.json {
+            out::print_json(&report);
+        } else {
+            out::print(&report.text());
+        }
+        if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// How many domains and rules there are, and what was found.
+type Examined = (usize, usize, Vec<Finding>);
+
+fn examine(path: &Path, defaults: &Defaults) -> Result<Examined, Problems> {
+    let domains = load_path(path, defaults)?;
+    let findings = lint(&domains, defaults);
+    let number = domains.len();
+    // What is wrong between rules shows only when they are put together.
+    let builder = Limiter::builder().defaults(*defaults).watch(false).max_keys(1);
+    match domains.into_iter().fold(builder, |builder, domain| builder.domain(domain)).build() {
+        Ok(limiter) => {
+            let rules = limiter.listing().iter().map(|domain| domain.rules.len()).sum();
+            Ok((number, rules, findings))
+        }
+        Err(BuildError::Rules(problems)) => Err(problems),
+        Err(other) => {
+            let (file, field) = (path.display().to_string(), String::new());
+            Err(Problems(vec![Problem { file, place: None, field, message: other.to_string() }]))
+        }
+    }
+}
+
+impl Report {
+    fn new(examined: Result<Examined, Problems>, strict: bool) -> Self {
+        let mut report = Self::default();
+        match examined {
+            Ok((domains, rules, findings)) => {
+                let of = |severity| findings.iter().filter(|found| found.severity == severity).count();
+                (report.domains, report.rules) = (domains, rules);
+                report.errors = of(Severity::Error);
+                (report.warnings, report.notes) = (of(Severity::Warning), of(Severity::Note));
+                report.findings = findings;
+            }
+            Err(Problems(problems)) => {
+                report.errors = problems.len();
+                report.problems = problems;
+            }
+        }
+        report.ok = report.errors == 0 && !(strict && report.warnings > 0);
+        report
+    }
+
+    /// A line each, and a summary.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for problem in &self.problems {
+            let _ = writeln!(text, "{problem}");
+        }
+        for finding in &self.findings {
+            let _ = writeln!(text, "{finding}");
+        }
+        let found = [
+            out::count(self.errors, "error"),
+            out::count(self.warnings, "warning"),
+            out::count(self.notes, "note"),
+        ];
+        if self.problems.is_empty() {
+            let _ =
+                write!(text, "{}, {}: ", out::count(self.domains, "domain"), out::count(self.rules, "rule"));
+        } else {
+            let _ = write!(text, "the rules do not load: ");
+        }
+        let _ = writeln!(text, "{}", found.join(", "));
+        text
+    }
+}

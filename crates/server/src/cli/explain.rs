@@ -1,0 +1,122 @@
+//! `tidegate explain`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value as Json, json};
+use tidegate::{Explanation, Limiter, Request};
+
+use super::flags::ConfigFlag;
+use super::{EXIT_CODES, live, out};
+
+const EXAMPLES: &str = "\
+Examples:
+  tidegate explain --domain api api_key=ann
+  tidegate explain --domain api --cost 5 api_key=ann 'endpoint=POST /v1/orders'
+  tidegate explain --domain api api_key=ann + ip=192.0.2.7       two descriptors
+  tidegate explain --live --domain api api_key=ann               as it stands on a running node";
+
+/// Say what would become of a request, and why.
+///
+/// Matches the request against the rules and tells which rule each entry leads to, which limits
+/// apply, and which of them decides. Nothing is charged.
+///
+/// By itself it reads the rule files, and every limit is as if nobody had used it. With --live it asks
+/// a running node, which tells what is left at this moment.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(super) struct Explain {
+    /// Domain of the request.
+    #[arg(long)]
+    domain: String,
+    /// Units that the request takes.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    cost: u64,
+    /// Rule file or folder [default: the setting `rules`]
+    #[arg(long, value_name = "PATH", conflicts_with = "live")]
+    rules: Option<PathBuf>,
+    /// Ask a running node.
+    #[arg(long)]
+    live: bool,
+    /// The node's admin address.
+    #[arg(long, value_name = "URL", requires = "live", default_value = "http://127.0.0.1:6070")]
+    url: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigFlag,
+    /// Entries in order; a `+` of its own begins another descriptor.
+    #[arg(value_name = "KEY=VALUE", required = true)]
+    entries: Vec<String>,
+}
+
+/// A request as it was typed.
+type Descriptors = Vec<Vec<(String, String)>>;
+
+impl Explain {
+    pub(super) fn run(self) -> ExitCode {
+        let descriptors = match descriptors(&self.entries) {
+            Ok(descriptors) => descriptors,
+            Err(message) => {
+                let _ = out::fail(format_args!("error: {message}"));
+                return ExitCode::from(2);
+            }
+        };
+        let json = self.json;
+        let explanation = if self.live { self.ask_node(&descriptors) } else { self.from_files(&descriptors) };
+        match explanation {
+            Ok(explanation) if json => out::print_json(&explanation),
+            Ok(explanation) => out::print(&explanation.to_string()),
+            Err(message) => return out::fail(message),
+        }
+        ExitCode::SUCCESS
+    }
+
+    fn from_files(self, descriptors: &Descriptors) -> Result<Explanation, String> {
+        let settings = self.config.settings().map_err(|problems| problems.to_string())?;
+        let path = self.rules.unwrap_or(settings.rules);
+        let limiter = Limiter::builder().defaults(settings.defaults).rules(path).watch(false).build();
+        let limiter = limiter.map_err(|error| error.to_string())?;
+        let mut all = descriptors.iter().map(|entries| {
+            entries.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>()
+        });
+        let first = all.next().unwrap_or_default();
+        let request = all.fold(Request::new(&self.domain, first), Request::and).cost(self.cost);
+        Ok(limiter.explain(&request))
+    }
+
+    fn ask_node(&self, descriptors: &Descriptors) -> Result<Explanation, String> {
+        let entry = |(key, value): &(String, String)| json!({ "key": key, "value": value });
+        let descriptor = |entries: &Vec<(String, String)>| {
+            let entries: Vec<Json> = entries.iter().map(entry).collect();
+            json!({ "entries": entries })
+        };
+        let descriptors: Vec<Json> = descriptors.iter().map(descriptor).collect();
+        let request = json!({ "domain": self.domain, "descriptors": descriptors, "cost": self.cost });
+        let url = format!("{}/admin/v1/explain", self.url.trim_end_matches('/'));
+        let answer = live::post(&url, &request)?;
+        serde_json::from_slice(&answer)
+            .map_err(|error| format!("{url} answered with something else than an explanation: {error}"))
+    }
+}
+
+/// `a=1 b=2 + c=3` is two descriptors. A value may hold further `=`.
+fn descriptors(tokens: &[String]) -> Result<Descriptors, String> {
+    let mut all = Vec::new();
+    for group in tokens.split(|token| token == "+") {
+        let mut entries = Vec::with_capacity(group.len());
+        for token in group {
+            match token.split_once('=') {
+                Some((key, value)) if !key.is_empty() => entries.push((key.to_owned(), value.to_owned())),
+                _ => return Err(format!("an entry is written KEY=VALUE, got {token:?}")),
+            }
+        }
+        if entries.is_empty() {
+            return Err("a descriptor has no entries; write some on both sides of each +".to_owned());
+        }
+        all.push(entries);
+    }
+    Ok(all)
+}

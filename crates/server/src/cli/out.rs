@@ -1,0 +1,46 @@
+//! Writing to the terminal.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Writes to standard output. If nobody reads on, as with `| head`, there is nothing left to do.
+pub(super) fn print(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Says on standard error what went wrong; the exit code of that.
+pub(super) fn fail(message: impl Display) -> ExitCode {
+    let _ = writeln!(io::stderr(), "{message}");
+    ExitCode::FAILURE
+}
+
+/// As JSON, for people to read all the same.
+pub(super) fn print_json(value: &impl serde::Serialize) {
+    let text =
+        serde_json::to_string_pretty(value).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
+    print(&(text + "\n"));
+}
+
+/// Rows as columns of equal width, two spaces apart.
+pub(super) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// `1 error`, `2 errors`.
+pub(super) fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}

@@ -1,0 +1,52 @@
+//! `tidegate serve`
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::flags::SettingFlags;
+use super::{EXIT_CODES, out};
+use crate::config::document;
+
+const EXAMPLES: &str = "\
+Examples:
+  tidegate serve                                    with ./tidegate.yaml, if there is one
+  tidegate serve --config /etc/tidegate/tidegate.yaml
+  tidegate serve --rules rules/api.yaml --grpc 127.0.0.1:8081 --http off
+  TIDEGATE_LOG__LEVEL=debug tidegate serve
+  tidegate serve --grpc unix:/run/tidegate/grpc.sock";
+
+/// Answer requests until told to stop.
+///
+/// Reads settings and rules, listens, and answers. SIGTERM and SIGINT drain: the service says that it
+/// is not ready, finishes what it accepted, writes its counters to the data folder, and exits with 0.
+///
+/// A setting is taken from its flag, else from the environment, else from the settings file, else it
+/// has its default. `tidegate config` with the same flags shows what is in force; docs/settings.md
+/// explains every setting.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, after_long_help = long())]
+pub(super) struct Serve {
+    #[command(flatten)]
+    settings: SettingFlags,
+}
+
+fn long() -> String {
+    format!(
+        "{EXAMPLES}\n\nEvery setting as a variable of the environment:\n{}\n{EXIT_CODES}",
+        document::list()
+    )
+}
+
+impl Serve {
+    pub(super) fn run(self) -> ExitCode {
+        let settings = match self.settings.settings() {
+            Ok(settings) => settings,
+            Err(problems) => return out::fail(problems),
+        };
+        match crate::run::serve(settings) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => out::fail(format_args!("tidegate: {error}")),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! From values by name to the typed settings.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tidegate::{AlgorithmName, Defaults};
+
+use super::address::Listen;
+use super::kind::Value;
+use super::origin::{Held, InForce};
+use super::settings::{
+    Admin, Compat, Connections, Drain, Grpc, Headers, Http, Log, LogFormat, Memory, Settings, StoreUrl, Tls,
+    Traces,
+};
+use crate::bounds::Bounds;
+
+/// Settings that make no sense beside others, each with what is wrong.
+pub(super) fn contradictions(held: &InForce) -> Vec<(&Held, String)> {
+    let mut found = Vec::new();
+    for listener in ["grpc", "http", "admin"] {
+        let of = |field: &str| {
+            let name = format!("{listener}.tls.{field}");
+            held.iter().find(|held| held.row.name == name && held.value != Value::OptionalPath(None))
+        };
+        let needs = |name: &str| format!("needs {listener}.tls.{name} too; set both, or neither for no TLS");
+        match (of("cert"), of("key"), of("client_ca")) {
+            (Some(cert), None, _) => found.push((cert, needs("key"))),
+            (None, Some(key), _) => found.push((key, needs("cert"))),
+            (None, None, Some(ca)) => {
+                let message = format!(
+                    "needs {listener}.tls.cert and {listener}.tls.key: clients show theirs over TLS only"
+                );
+                found.push((ca, message));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// All values have the kinds of the table, so this cannot fail but for a slip in this file, which a
+/// test that builds the defaults would meet.
+pub(super) fn settings(in_force: InForce) -> Settings {
+    let by = ByName(&in_force);
+    let defaults = Defaults {
+        algorithm: AlgorithmName::parse(by.word("defaults.algorithm"))
+            .unwrap_or(Defaults::default().algorithm),
+        count_denied: by.flag("defaults.count_denied"),
+    };
+    Settings {
+        rules: by.path("rules"),
+        reload: by.flag("reload"),
+        data: by.path("data"),
+        store: StoreUrl::Memory,
+        compat: if by.word("compat") == "none" { Compat::None } else { Compat::EnvoyRatelimit },
+        workers: Some(by.number("workers")).filter(|workers| *workers > 0),
+        defaults,
+        grpc: by.grpc(),
+        http: by.http(),
+        admin: Admin { listen: by.listen("admin.listen"), tls: by.tls("admin") },
+        connections: Connections {
+            max: by.number("connections.max"),
+            handshake_timeout: by.duration("connections.handshake_timeout"),
+        },
+        bounds: by.bounds(),
+        header_bytes: by.number("bounds.header_bytes"),
+        headers: by.headers(),
+        memory: Memory {
+            max_keys: by.number("memory.max_keys"),
+            snapshot_every: by.duration_or_none("memory.snapshot_every"),
+        },
+        drain: Drain { delay: by.duration("drain.delay"), grace: by.duration("drain.grace") },
+        log: by.log(),
+        traces: by.traces(),
+        in_force,
+    }
+}
+
+struct ByName<'a>(&'a InForce);
+
+impl ByName<'_> {
+    fn grpc(&self) -> Grpc {
+        Grpc {
+            listen: self.listen("grpc.listen"),
+            tls: self.tls("grpc"),
+            max_connection_age: self.duration_or_none("grpc.max_connection_age"),
+            max_connection_age_grace: self.duration("grpc.max_connection_age_grace"),
+            keepalive_interval: self.duration_or_none("grpc.keepalive_interval"),
+            keepalive_timeout: self.duration("grpc.keepalive_timeout"),
+            max_streams: self.number("grpc.max_streams") as u32,
+        }
+    }
+
+    fn http(&self) -> Http {
+        Http {
+            listen: self.listen("http.listen"),
+            tls: self.tls("http"),
+            header_timeout: self.duration("http.header_timeout"),
+            idle_timeout: self.duration_or_none("http.idle_timeout"),
+        }
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            descriptors: self.number("bounds.descriptors"),
+            entries: self.number("bounds.entries"),
+            key_bytes: self.number("bounds.key_bytes"),
+            value_bytes: self.number("bounds.value_bytes"),
+            batch: self.number("bounds.batch"),
+            message_bytes: self.number("bounds.message_bytes"),
+        }
+    }
+
+    fn headers(&self) -> Headers {
+        Headers {
+            ratelimit: self.flag("headers.ratelimit"),
+            draft06: self.flag("headers.draft06"),
+            x_ratelimit: self.flag("headers.x_ratelimit"),
+            partition_key: self.flag("headers.partition_key"),
+            rls: self.flag("headers.rls"),
+        }
+    }
+
+    fn log(&self) -> Log {
+        let format = match self.word("log.format") {
+            "human" => LogFormat::Human,
+            "json" => LogFormat::Json,
+            _ => LogFormat::Auto,
+        };
+        Log { level: self.word("log.level"), format }
+    }
+
+    fn traces(&self) -> Option<Traces> {
+        let Value::Url(endpoint) = self.value("traces.endpoint") else { unreachable!("traces.endpoint") };
+        let Value::Fraction(sample_ppm) = *self.value("traces.sample") else { unreachable!("traces.sample") };
+        endpoint.clone().map(|endpoint| Traces { endpoint, sample_ppm })
+    }
+
+    fn tls(&self, listener: &str) -> Option<Tls> {
+        let file = |field: &str| match self.value(&format!("{listener}.tls.{field}")) {
+            Value::OptionalPath(path) => path.clone(),
+            other => unreachable!("{listener}.tls.{field}: {other}"),
+        };
+        Some(Tls { cert: file("cert")?, key: file("key")?, client_ca: file("client_ca") })
+    }
+
+    fn value(&self, name: &str) -> &Value {
+        &self.0.find(name).unwrap_or_else(|| unreachable!("{name} is not in the table")).value
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        match self.value(name) {
+            Value::Path(path) => path.clone(),
+            other => unreachable!("{name}: {other}"),
+        }
+    }
+
+    fn listen(&self, name: &str) -> Listen {
+        match self.value(name) {
+            Value::Listen(listen) => listen.clone(),
+            other => unreachable!("{name}: {other}"),
+        }
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        match self.value(name) {
+            Value::Flag(flag) => *flag,
+            other => unreachable!("{name}: {other}"),
+        }
+    }
+
+    fn word(&self, name: &str) -> &'static str {
+        match self.value(name) {
+            Value::Word(word) => word,
+            other => unreachable!("{name}: {other}"),
+        }
+    }
+
+    fn number(&self, name: &str) -> usize {
+        match self.value(name) {
+            Value::Whole(number) | Value::Size(number) => *number as usize,
+            other => unreachable!("{name}: {other}"),
+        }
+    }
+
+    fn duration(&self, name: &str) -> Duration {
+        match self.value(name) {
+            Value::Duration(duration) => *duration,
+            other => unreachable!("{name}: {other}"),
+        }
+    }
+
+    fn duration_or_none(&self, name: &str) -> Option<Duration> {
+        Some(self.duration(name)).filter(|duration| !duration.is_zero())
+    }
+}

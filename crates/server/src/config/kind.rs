@@ -1,0 +1,248 @@
+//! What the text of a setting may be, whether it comes from the file, the environment or a flag.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tidegate::rules::file::words;
+
+use super::address::Listen;
+use super::units::{bytes, duration, length, millionths, size, whole};
+
+/// What a setting may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A path; relative ones in the settings file begin at its folder.
+    Path,
+    /// A path, or empty.
+    OptionalPath,
+    /// An address to listen on; `off` where that is possible.
+    Listen {
+        /// Whether the listener can do without.
+        off: bool,
+    },
+    /// Where counters live.
+    Store,
+    /// `true` or `false`.
+    Flag,
+    /// A whole number.
+    Whole {
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// A number of bytes, as `256KiB`.
+    Size {
+        /// The fewest bytes.
+        least: u64,
+        /// The most bytes.
+        most: u64,
+    },
+    /// A length of time, as `1h30m`.
+    Duration {
+        /// What 0 means; `None` if it is refused.
+        zero: Option<&'static str>,
+        /// The longest.
+        most: Duration,
+    },
+    /// One of a few words.
+    Word(&'static [&'static str]),
+    /// An `http://` or `https://` address, or empty.
+    Url,
+    /// From 0 to 1, with up to six decimals.
+    Fraction,
+}
+
+/// A text read as its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is described in Kind")]
+pub enum Value {
+    Path(PathBuf),
+    OptionalPath(Option<PathBuf>),
+    Listen(Listen),
+    Memory,
+    Flag(bool),
+    Whole(u64),
+    Size(u64),
+    Duration(Duration),
+    Word(&'static str),
+    Url(Option<String>),
+    /// In parts per million.
+    Fraction(u32),
+}
+
+/// Stores that rules may one day live on; an address with such a scheme is right, only early.
+const COMING: [&str; 8] = [
+    "redis:",
+    "rediss:",
+    "redis+sentinel:",
+    "rediss+sentinel:",
+    "redis+cluster:",
+    "rediss+cluster:",
+    "redis+sharded:",
+    "rediss+sharded:",
+];
+
+impl Kind {
+    /// What is allowed, as in `must be …`.
+    pub fn allowed(&self) -> String {
+        match self {
+            Self::Path => "a path".to_owned(),
+            Self::OptionalPath => "a path, or empty".to_owned(),
+            Self::Listen { off } => {
+                let off = if *off { ", or off" } else { "" };
+                format!("an address such as 0.0.0.0:8080, [::]:8080 or unix:/run/tidegate.sock{off}")
+            }
+            Self::Store => "memory".to_owned(),
+            Self::Flag => "true or false".to_owned(),
+            Self::Whole { least, most } => format!("a whole number from {least} to {most}"),
+            Self::Size { least, most } => {
+                format!("a size from {} to {}, such as 256KiB", size(*least), size(*most))
+            }
+            Self::Duration { zero, most } => {
+                let zero = zero.map_or(String::new(), |zero| format!(", or 0 for {zero}"));
+                format!("a duration up to {}, such as 250ms, 90s or 1h30m{zero}", duration(*most))
+            }
+            Self::Word(words) => format!("one of {}", words::list(words.iter().copied())),
+            Self::Url => "an http:// or https:// address, or empty".to_owned(),
+            Self::Fraction => "a fraction from 0 to 1 with at most six decimals, such as 0.01".to_owned(),
+        }
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// What is allowed, what was found, and a remedy where there is one.
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
+        let text = text.trim();
+        self.read(text).map_err(|remedy| match remedy {
+            Wrong::Remedy(remedy) => format!("must be {}, got {}{remedy}", self.allowed(), found(text)),
+            Wrong::Whole(message) => message,
+        })
+    }
+
+    fn read(&self, text: &str) -> Result<Value, Wrong> {
+        let wrong = || Wrong::Remedy(String::new());
+        match self {
+            Self::Path if text.is_empty() => Err(wrong()),
+            Self::Path => Ok(Value::Path(text.into())),
+            Self::OptionalPath => Ok(Value::OptionalPath((!text.is_empty()).then(|| text.into()))),
+            Self::Listen { off } => match Listen::parse(text) {
+                Ok(Listen::Off) if !off => Err(Wrong::Remedy("; this listener cannot be off".to_owned())),
+                Ok(listen) => Ok(Value::Listen(listen)),
+                Err(remedy) => Err(Wrong::Remedy(remedy.to_owned())),
+            },
+            Self::Store => store(text),
+            Self::Flag => flag(text).map(Value::Flag).ok_or_else(wrong),
+            Self::Whole { least, most } => whole(text)
+                .filter(|number| (least..=most).contains(&number))
+                .map(Value::Whole)
+                .ok_or_else(wrong),
+            Self::Size { least, most } => {
+                bytes(text).filter(|bytes| (least..=most).contains(&bytes)).map(Value::Size).ok_or_else(wrong)
+            }
+            Self::Duration { zero, most } => {
+                let length =
+                    length(text, zero.is_some()).map_err(|remedy| Wrong::Remedy(remedy.to_owned()))?;
+                if length > *most { Err(wrong()) } else { Ok(Value::Duration(length)) }
+            }
+            Self::Word(words) => {
+                let word = words.iter().find(|word| **word == text);
+                let remedy = || Wrong::Remedy(words::did_you_mean(text, words.iter().copied()));
+                word.map(|word| Value::Word(word)).ok_or_else(remedy)
+            }
+            Self::Url => url(text),
+            Self::Fraction => millionths(text).map(Value::Fraction).ok_or_else(wrong),
+        }
+    }
+}
+
+enum Wrong {
+    /// What follows `must be …, got …`.
+    Remedy(String),
+    /// A message of its own.
+    Whole(String),
+}
+
+fn found(text: &str) -> String {
+    if text.is_empty() { "nothing".to_owned() } else { words::quoted(text) }
+}
+
+/// What follows the scheme may hold a password, so it is not repeated.
+fn store(text: &str) -> Result<Value, Wrong> {
+    if text == "memory" {
+        return Ok(Value::Memory);
+    }
+    match COMING.iter().find(|scheme| text.starts_with(**scheme)) {
+        Some(scheme) => {
+            Err(Wrong::Whole(format!("{scheme}// is not built yet, only memory is; write store: memory")))
+        }
+        None => match text.split_once(':') {
+            Some((scheme, _)) => Err(Wrong::Whole(format!(
+                "must be memory, got an address of scheme {}",
+                words::quoted(scheme)
+            ))),
+            None => Err(Wrong::Remedy(words::did_you_mean(text, ["memory"]))),
+        },
+    }
+}
+
+/// As rule files spell flags.
+fn flag(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "y" | "on" => Some(true),
+        "false" | "no" | "n" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+fn url(text: &str) -> Result<Value, Wrong> {
+    if text.is_empty() {
+        return Ok(Value::Url(None));
+    }
+    let http = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match (http, text.parse::<http::Uri>()) {
+        (Some(_), Ok(uri)) if uri.host().is_some_and(|host| !host.is_empty()) => {
+            Ok(Value::Url(Some(text.to_owned())))
+        }
+        (None, _) => Err(Wrong::Remedy("; begin it with http:// or https://".to_owned())),
+        _ => Err(Wrong::Remedy(String::new())),
+    }
+}
+
+impl Value {
+    /// This value with relative paths beginning at `folder`.
+    pub(super) fn within(self, folder: &Path) -> Self {
+        // Leaves out the `.` in the middle of `conf/./rules`.
+        let join = |path: PathBuf| folder.join(path).components().collect();
+        match self {
+            Self::Path(path) => Self::Path(join(path)),
+            Self::OptionalPath(path) => Self::OptionalPath(path.map(join)),
+            Self::Listen(Listen::Unix(path)) => Self::Listen(Listen::Unix(join(path))),
+            other => other,
+        }
+    }
+}
+
+/// In one spelling, which reads as the same value again; nothing where there is none.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) | Self::OptionalPath(Some(path)) => write!(f, "{}", path.display()),
+            Self::OptionalPath(None) | Self::Url(None) => Ok(()),
+            Self::Listen(listen) => listen.fmt(f),
+            Self::Memory => f.write_str("memory"),
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Whole(number) => number.fmt(f),
+            Self::Size(bytes) => f.write_str(&size(*bytes)),
+            Self::Duration(length) => f.write_str(&duration(*length)),
+            Self::Word(word) => f.write_str(word),
+            Self::Url(Some(url)) => f.write_str(url),
+            Self::Fraction(ppm) => {
+                let text = format!("{}.{:06}", ppm / 1_000_000, ppm % 1_000_000);
+                f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+            }
+        }
+    }
+}

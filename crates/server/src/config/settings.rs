@@ -1,0 +1,208 @@
+//! The settings in force, as the service uses them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::address::Listen;
+use super::gather::{Sources, load};
+use super::origin::InForce;
+use crate::bounds::Bounds;
+
+/// Every setting, checked. [`docs/settings.md`](super::document) says what each does.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `rules`: a rule file or a folder of them.
+    pub rules: PathBuf,
+    /// `reload`: whether changed rule files take effect by themselves.
+    pub reload: bool,
+    /// `data`: the folder for what outlives a restart.
+    pub data: PathBuf,
+    /// `store`: where counters live.
+    pub store: StoreUrl,
+    /// `compat`: whose ways of counting are the default; `defaults` has them already.
+    pub compat: Compat,
+    /// `workers`: threads that answer requests; `None` is one per core.
+    pub workers: Option<usize>,
+    /// `defaults.*`
+    pub defaults: tidegate::Defaults,
+    /// `grpc.*`
+    pub grpc: Grpc,
+    /// `http.*`
+    pub http: Http,
+    /// `admin.*`
+    pub admin: Admin,
+    /// `connections.*`
+    pub connections: Connections,
+    /// `bounds.*`, except `bounds.header_bytes`.
+    pub bounds: Bounds,
+    /// `bounds.header_bytes`: bytes of one request's headers.
+    pub header_bytes: usize,
+    /// `headers.*`
+    pub headers: Headers,
+    /// `memory.*`
+    pub memory: Memory,
+    /// `drain.*`
+    pub drain: Drain,
+    /// `log.*`
+    pub log: Log,
+    /// `traces.*`; `None` if there is no endpoint.
+    pub traces: Option<Traces>,
+    pub(super) in_force: InForce,
+}
+
+/// Where counters live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreUrl {
+    /// In this process.
+    Memory,
+}
+
+/// Whose ways of counting are the default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compat {
+    /// Tidegate's own.
+    None,
+    /// Those of envoyproxy/ratelimit.
+    EnvoyRatelimit,
+}
+
+/// The files of a listener that speaks TLS. They are not read yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate chain.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities of client certificates; with it a client needs one.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// `grpc.*`: the listener for Envoy's protocol and `tidegate.v1`.
+#[derive(Clone, Debug)]
+pub struct Grpc {
+    /// Where it listens.
+    pub listen: Listen,
+    /// How it speaks TLS, if it does.
+    pub tls: Option<Tls>,
+    /// When a connection is asked to go; `None` is never.
+    pub max_connection_age: Option<Duration>,
+    /// How long what runs on such a connection may take to finish.
+    pub max_connection_age_grace: Duration,
+    /// How often a silent connection is pinged; `None` is never.
+    pub keepalive_interval: Option<Duration>,
+    /// When a connection that does not answer a ping is closed.
+    pub keepalive_timeout: Duration,
+    /// Requests at once on one connection.
+    pub max_streams: u32,
+}
+
+/// `http.*`: the listener for the HTTP API.
+#[derive(Clone, Debug)]
+pub struct Http {
+    /// Where it listens.
+    pub listen: Listen,
+    /// How it speaks TLS, if it does.
+    pub tls: Option<Tls>,
+    /// How long a request's headers may take; for the admin listener too.
+    pub header_timeout: Duration,
+    /// How long a kept connection may be without a request; `None` is for ever. For the admin
+    /// listener too.
+    pub idle_timeout: Option<Duration>,
+}
+
+/// `admin.*`: the listener for metrics and administration.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// Where it listens; never [`Listen::Off`].
+    pub listen: Listen,
+    /// How it speaks TLS, if it does.
+    pub tls: Option<Tls>,
+}
+
+/// `connections.*`: all listeners together.
+#[derive(Clone, Copy, Debug)]
+pub struct Connections {
+    /// Connections at once.
+    pub max: usize,
+    /// How long a TLS handshake may take.
+    pub handshake_timeout: Duration,
+}
+
+/// `headers.*`: which headers answers carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting, independent of the others")]
+pub struct Headers {
+    /// `RateLimit` and `RateLimit-Policy` of the IETF draft.
+    pub ratelimit: bool,
+    /// `RateLimit-Limit`, `-Remaining` and `-Reset` of draft 6.
+    pub draft06: bool,
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`.
+    pub x_ratelimit: bool,
+    /// Whether `RateLimit` has a partition key.
+    pub partition_key: bool,
+    /// Whether gRPC answers bring them along in `response_headers_to_add`.
+    pub rls: bool,
+}
+
+/// `memory.*`: the embedded store.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// Counters at once.
+    pub max_keys: usize,
+    /// How often they are written to the data folder; `None` is only when the service stops.
+    pub snapshot_every: Option<Duration>,
+}
+
+/// `drain.*`: how the service stops.
+#[derive(Clone, Copy, Debug)]
+pub struct Drain {
+    /// From not being ready to not accepting.
+    pub delay: Duration,
+    /// How long accepted requests may take to finish.
+    pub grace: Duration,
+}
+
+/// `log.*`
+#[derive(Clone, Copy, Debug)]
+pub struct Log {
+    /// `off`, `error`, `warn`, `info`, `debug` or `trace`.
+    pub level: &'static str,
+    /// How lines look.
+    pub format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Human on a terminal, JSON elsewhere.
+    Auto,
+    /// For people.
+    Human,
+    /// For machines.
+    Json,
+}
+
+/// `traces.*`
+#[derive(Clone, Debug)]
+pub struct Traces {
+    /// The OTLP gRPC collector.
+    pub endpoint: String,
+    /// Of a million requests, how many are traced where the caller does not say.
+    pub sample_ppm: u32,
+}
+
+impl Settings {
+    /// Every setting with its value and origin, in the order of the table.
+    pub fn in_force(&self) -> &InForce {
+        &self.in_force
+    }
+}
+
+/// The defaults of the table, whatever the environment says.
+impl Default for Settings {
+    fn default() -> Self {
+        // A test reads every default.
+        load(&Sources::default()).unwrap_or_else(|problems| unreachable!("{problems}"))
+    }
+}

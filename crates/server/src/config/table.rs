@@ -1,0 +1,291 @@
+//! Every setting there is. A setting is added here, in [`settings`](super::settings) and in `build`;
+//! everything else follows.
+
+use std::time::Duration;
+
+use super::kind::Kind;
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Setting {
+    /// The dotted name: `grpc.listen` is `listen` in the section `grpc`.
+    pub name: &'static str,
+    /// The text that holds where nobody says otherwise.
+    pub default: &'static str,
+    /// What the text may be.
+    pub kind: Kind,
+    /// What it does, in a sentence or two.
+    pub help: &'static str,
+    /// The flag of `serve` and `config`, if it has one.
+    pub flag: Option<Flag>,
+}
+
+/// A flag that sets a setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag {
+    /// Without its dashes.
+    pub name: &'static str,
+    /// What stands for the value in the help.
+    pub value: &'static str,
+}
+
+const fn row(name: &'static str, default: &'static str, kind: Kind, help: &'static str) -> Setting {
+    Setting { name, default, kind, help, flag: None }
+}
+
+const fn flagged(mut row: Setting, name: &'static str, value: &'static str) -> Setting {
+    row.flag = Some(Flag { name, value });
+    row
+}
+
+/// A duration of at most `hours` that is not 0.
+const fn up_to(hours: u64) -> Kind {
+    Kind::Duration { zero: None, most: Duration::from_hours(hours) }
+}
+
+const fn up_to_or(hours: u64, zero: &'static str) -> Kind {
+    Kind::Duration { zero: Some(zero), most: Duration::from_hours(hours) }
+}
+
+const fn whole(least: u64, most: u64) -> Kind {
+    Kind::Whole { least, most }
+}
+
+const fn size(least: u64, most: u64) -> Kind {
+    Kind::Size { least, most }
+}
+
+const ALGORITHMS: Kind = Kind::Word(&[
+    "fixed_window",
+    "sliding_window",
+    "sub_windows",
+    "sliding_log",
+    "token_bucket",
+    "gcra",
+    "leaky_bucket",
+]);
+
+const LISTEN: Kind = Kind::Listen { off: false };
+const LISTEN_OR_OFF: Kind = Kind::Listen { off: true };
+
+const CERT: &str =
+    "File with the certificate chain, PEM. With it the listener speaks TLS only; needs the key.";
+const KEY: &str = "File with the certificate's private key, PEM.";
+const CLIENT_CA: &str =
+    "File with the authorities of client certificates, PEM. With it a client without one is refused (mTLS).";
+
+/// What each section is about; the settings before the first section have none.
+pub const SECTIONS: [(&str, &str); 12] = [
+    ("", "What is limited, and where the numbers live."),
+    ("defaults", "What holds where a rule does not say."),
+    ("grpc", "The listener for Envoy's rate limit protocol and tidegate.v1."),
+    ("http", "The listener for the HTTP API."),
+    ("admin", "The listener for metrics and administration; keep it away from the public."),
+    ("connections", "All listeners together."),
+    ("bounds", "What a client may send. A request over a bound is refused with INVALID_ARGUMENT or 4xx."),
+    ("headers", "Which headers answers carry."),
+    ("memory", "The embedded store."),
+    ("drain", "How the service stops."),
+    ("log", "What it tells on standard error."),
+    ("traces", "OpenTelemetry traces."),
+];
+
+/// The table, section by section.
+pub static SETTINGS: &[Setting] = &[
+    flagged(
+        row("rules", "./rules", Kind::Path, "Rule file, or folder of them (`*.yaml`, `*.yml`)."),
+        "rules",
+        "PATH",
+    ),
+    row(
+        "reload",
+        "true",
+        Kind::Flag,
+        "Whether changed rule files take effect by themselves, within a second.",
+    ),
+    flagged(
+        row(
+            "data",
+            "./tidegate-data",
+            Kind::Path,
+            "Folder for what outlives a restart. One process may use it at a time.",
+        ),
+        "data",
+        "DIR",
+    ),
+    flagged(row("store", "memory", Kind::Store, "Where counters live."), "store", "URL"),
+    row(
+        "compat",
+        "none",
+        Kind::Word(&["none", "envoy-ratelimit"]),
+        "`envoy-ratelimit` counts as envoyproxy/ratelimit does: it makes `defaults.algorithm` fixed_window and `defaults.count_denied` true, unless these are set.",
+    ),
+    row("workers", "0", whole(0, 1024), "Threads that answer requests; 0 is one per core."),
+    row("defaults.algorithm", "sliding_window", ALGORITHMS, "The algorithm of limits that name none."),
+    row("defaults.count_denied", "false", Kind::Flag, "Whether a denied request is charged all the same."),
+    flagged(
+        row("grpc.listen", "0.0.0.0:8081", LISTEN_OR_OFF, "Where the gRPC listener listens."),
+        "grpc",
+        "ADDR",
+    ),
+    row("grpc.tls.cert", "", Kind::OptionalPath, CERT),
+    row("grpc.tls.key", "", Kind::OptionalPath, KEY),
+    row("grpc.tls.client_ca", "", Kind::OptionalPath, CLIENT_CA),
+    row(
+        "grpc.max_connection_age",
+        "30m",
+        up_to_or(24 * 365, "never"),
+        "A connection this old is asked to go (GOAWAY), so that clients spread over new nodes.",
+    ),
+    row(
+        "grpc.max_connection_age_grace",
+        "10s",
+        up_to_or(24, "at once"),
+        "How long what runs on such a connection may take to finish.",
+    ),
+    row(
+        "grpc.keepalive_interval",
+        "30s",
+        up_to_or(24, "no pings"),
+        "How often a silent connection is pinged.",
+    ),
+    row(
+        "grpc.keepalive_timeout",
+        "10s",
+        up_to(1),
+        "A connection that does not answer a ping by then is closed.",
+    ),
+    row("grpc.max_streams", "1024", whole(1, 1_000_000), "Requests at once on one connection."),
+    flagged(
+        row("http.listen", "0.0.0.0:8080", LISTEN_OR_OFF, "Where the HTTP listener listens."),
+        "http",
+        "ADDR",
+    ),
+    row("http.tls.cert", "", Kind::OptionalPath, CERT),
+    row("http.tls.key", "", Kind::OptionalPath, KEY),
+    row("http.tls.client_ca", "", Kind::OptionalPath, CLIENT_CA),
+    row(
+        "http.header_timeout",
+        "10s",
+        up_to(1),
+        "A request whose headers take longer is dropped; for the admin listener too.",
+    ),
+    row(
+        "http.idle_timeout",
+        "75s",
+        up_to_or(24, "never"),
+        "A kept connection without a request for so long is closed; for the admin listener too.",
+    ),
+    flagged(
+        row("admin.listen", "127.0.0.1:6070", LISTEN, "Where the admin listener listens."),
+        "admin",
+        "ADDR",
+    ),
+    row("admin.tls.cert", "", Kind::OptionalPath, CERT),
+    row("admin.tls.key", "", Kind::OptionalPath, KEY),
+    row("admin.tls.client_ca", "", Kind::OptionalPath, CLIENT_CA),
+    row("connections.max", "16384", whole(1, 10_000_000), "Connections at once; more wait to be accepted."),
+    row(
+        "connections.handshake_timeout",
+        "10s",
+        up_to(1),
+        "A connection that has not finished its TLS handshake by then is closed.",
+    ),
+    row("bounds.descriptors", "100", whole(1, 65_535), "Descriptors of one request."),
+    row("bounds.entries", "32", whole(1, 1024), "Entries of one descriptor."),
+    row("bounds.key_bytes", "256B", size(1, 64 << 10), "Bytes of a domain or of an entry's key."),
+    row("bounds.value_bytes", "4KiB", size(1, 1 << 20), "Bytes of an entry's value."),
+    row("bounds.batch", "1000", whole(1, 1_000_000), "Requests of one batch."),
+    row("bounds.message_bytes", "256KiB", size(1 << 10, 256 << 20), "Bytes of one request message or body."),
+    row("bounds.header_bytes", "16KiB", size(1 << 10, 1 << 20), "Bytes of one request's headers."),
+    row(
+        "headers.ratelimit",
+        "true",
+        Kind::Flag,
+        "`RateLimit` and `RateLimit-Policy`, as the IETF draft writes them now.",
+    ),
+    row(
+        "headers.draft06",
+        "false",
+        Kind::Flag,
+        "`RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, as draft 6 wrote them.",
+    ),
+    row(
+        "headers.x_ratelimit",
+        "true",
+        Kind::Flag,
+        "`X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, for clients that know these.",
+    ),
+    row("headers.partition_key", "false", Kind::Flag, "Whether `RateLimit` says whose quota it is (`pk`)."),
+    row(
+        "headers.rls",
+        "false",
+        Kind::Flag,
+        "Whether gRPC answers bring these headers too, for Envoy to add to the response.",
+    ),
+    row(
+        "memory.max_keys",
+        "10_000_000",
+        whole(1, 10_000_000_000),
+        "Counters at once, 32 bytes and more each. At the bound a new one displaces the least used.",
+    ),
+    row(
+        "memory.snapshot_every",
+        "60s",
+        up_to_or(24 * 365, "only when it stops"),
+        "How often counters are written to the data folder.",
+    ),
+    row(
+        "drain.delay",
+        "0s",
+        up_to_or(1, "at once"),
+        "How long it says it is not ready before it stops accepting, for balancers to notice.",
+    ),
+    row(
+        "drain.grace",
+        "20s",
+        up_to_or(24, "no time"),
+        "How long requests that were accepted may take to finish.",
+    ),
+    row(
+        "log.level",
+        "info",
+        Kind::Word(&["off", "error", "warn", "info", "debug", "trace"]),
+        "The least severe messages that are written.",
+    ),
+    row(
+        "log.format",
+        "auto",
+        Kind::Word(&["auto", "human", "json"]),
+        "`auto` is human on a terminal and json elsewhere.",
+    ),
+    row(
+        "traces.endpoint",
+        "",
+        Kind::Url,
+        "Where traces go: an OTLP gRPC collector, as `http://localhost:4317`; empty is nowhere.",
+    ),
+    row(
+        "traces.sample",
+        "0.01",
+        Kind::Fraction,
+        "The part of requests that are traced, where the caller does not say.",
+    ),
+];
+
+impl Setting {
+    /// The row of that dotted name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        SETTINGS.iter().find(|row| row.name == name)
+    }
+
+    /// The section, empty for settings at the top; `grpc` for `grpc.tls.cert`.
+    pub fn section(&self) -> &'static str {
+        self.name.split_once('.').map_or("", |(section, _)| section)
+    }
+}
+
+/// The settings of a section.
+pub fn section(name: &str) -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().filter(move |row| row.section() == name)
+}

@@ -1,0 +1,58 @@
+//! The folder for what outlives a restart. One process at a time has it.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// A data folder that is ours for as long as this lives.
+pub struct DataFolder {
+    path: PathBuf,
+    /// Locked; the lock goes with the process, however that ends.
+    _lock: File,
+}
+
+/// Why a folder cannot be ours.
+#[derive(Debug, Error)]
+pub enum DataFolderError {
+    /// Another process has it.
+    #[error(
+        "the data folder {path} is in use by another process; stop that one, or choose another folder (data)"
+    )]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// It cannot be made or written.
+    #[error("the data folder {path} cannot be used: {source}; make it writable, or choose another (data)")]
+    Unusable {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl DataFolder {
+    /// Makes the folder if it is missing, and locks it.
+    ///
+    /// # Errors
+    /// If another process has it, or it cannot be written.
+    pub fn open(path: &Path) -> Result<Self, DataFolderError> {
+        let unusable = |source| DataFolderError::Unusable { path: path.to_owned(), source };
+        fs::create_dir_all(path).map_err(unusable)?;
+        let file = path.join("lock");
+        let lock = File::options().write(true).create(true).truncate(false).open(file).map_err(unusable)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(DataFolderError::InUse { path: path.to_owned() }),
+            Err(TryLockError::Error(source)) => Err(unusable(source)),
+        }
+    }
+
+    /// Where counters go.
+    pub fn counters(&self) -> PathBuf {
+        self.path.join("counters")
+    }
+}

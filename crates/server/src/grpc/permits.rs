@@ -1,0 +1,105 @@
+//! `tidegate.v1.Permits`: slots of concurrency limits.
+
+use std::time::Duration;
+
+use tidegate::{Acquired, Decision, Limiter, Request};
+use tonic::{Response, Status};
+
+use crate::bounds::{Bounds, Refusal};
+use crate::permit_token::{self, PermitToken, TokenError};
+pub use crate::protocols::tidegate_v1 as pb;
+
+/// Answers acquire, renew and release.
+pub struct PermitService {
+    /// Decides.
+    pub limiter: Limiter,
+    /// What a client may send.
+    pub bounds: Bounds,
+}
+
+#[tonic::async_trait]
+impl pb::permits_server::Permits for PermitService {
+    async fn acquire(
+        &self,
+        request: tonic::Request<pb::AcquireRequest>,
+    ) -> Result<Response<pb::AcquireResponse>, Status> {
+        let asked = request.into_inner();
+        let entries = self.entries(&asked)?;
+        let mut descriptors = entries.iter();
+        let first = descriptors.next().map(Vec::as_slice).unwrap_or_default();
+        let request =
+            descriptors.fold(Request::new(&asked.domain, first), |request, next| request.and(next));
+        let answer = match self.limiter.acquire_now(&request) {
+            Acquired::Permit(permit) => {
+                let timeout = permit.timeout();
+                let token = permit_token::encode(&request, permit.detach(), timeout);
+                pb::AcquireResponse { permit: token, expires_at: self.expiry(timeout), denial: None }
+            }
+            Acquired::Denied(decision) => pb::AcquireResponse { denial: denial(&decision), ..Default::default() },
+        };
+        Ok(Response::new(answer))
+    }
+
+    async fn renew(
+        &self,
+        request: tonic::Request<pb::RenewRequest>,
+    ) -> Result<Response<pb::RenewResponse>, Status> {
+        let token = self.token(&request.get_ref().permit)?;
+        // A permit that holds nothing is renewed by nothing.
+        let renewed = token.timeout.is_none() || self.limiter.renew_now(&token.request(), token.lease);
+        let expires_at = self.expiry(token.timeout.filter(|_| renewed));
+        Ok(Response::new(pb::RenewResponse { renewed, expires_at }))
+    }
+
+    async fn release(
+        &self,
+        request: tonic::Request<pb::ReleaseRequest>,
+    ) -> Result<Response<pb::ReleaseResponse>, Status> {
+        let token = self.token(&request.get_ref().permit)?;
+        self.limiter.release_now(&token.request(), token.lease);
+        Ok(Response::new(pb::ReleaseResponse {}))
+    }
+}
+
+impl PermitService {
+    /// The entries of each descriptor, checked.
+    fn entries<'a>(&self, asked: &'a pb::AcquireRequest) -> Result<Vec<Vec<(&'a str, &'a str)>>, Status> {
+        let refused = |refusal: Refusal| Status::invalid_argument(refusal.to_string());
+        if asked.domain.is_empty() {
+            return Err(refused(Refusal::Empty { what: "the domain" }));
+        }
+        if asked.descriptors.is_empty() {
+            return Err(refused(Refusal::Empty { what: "the descriptors" }));
+        }
+        self.bounds.domain(&asked.domain).map_err(refused)?;
+        self.bounds.descriptors(asked.descriptors.len()).map_err(refused)?;
+        let descriptor = |descriptor: &'a pb::Descriptor| {
+            self.bounds.entries(descriptor.entries.len())?;
+            let entry = |entry: &'a pb::Entry| {
+                self.bounds.entry(&entry.key, &entry.value)?;
+                Ok((entry.key.as_str(), entry.value.as_str()))
+            };
+            descriptor.entries.iter().map(entry).collect()
+        };
+        asked.descriptors.iter().map(descriptor).collect::<Result<_, _>>().map_err(refused)
+    }
+
+    fn token(&self, text: &str) -> Result<PermitToken, Status> {
+        let refused = |error: TokenError| Status::invalid_argument(error.to_string());
+        permit_token::decode(text, &self.bounds).map_err(refused)
+    }
+
+    /// When slots held from now on return.
+    fn expiry(&self, timeout: Option<Duration>) -> Option<prost_types::Timestamp> {
+        let us = self.limiter.now().0 + u64::try_from(timeout?.as_micros()).unwrap_or(0);
+        let (seconds, nanos) = (us / 1_000_000, us % 1_000_000 * 1_000);
+        Some(prost_types::Timestamp { seconds: seconds as i64, nanos: nanos as i32 })
+    }
+}
+
+fn denial(decision: &Decision) -> Option<pb::Denial> {
+    let by = decision.decided_by()?;
+    let retry_after = by.retry_after.filter(|retry| *retry < Duration::MAX);
+    let retry_after = retry_after.and_then(|retry| prost_types::Duration::try_from(retry).ok());
+    Some(pb::Denial { rule: by.rule.to_owned(), limit: by.limit.requests(), retry_after })
+}

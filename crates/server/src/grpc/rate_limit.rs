@@ -1,0 +1,200 @@
+//! `ShouldRateLimit`: envoyproxy/ratelimit's semantics on our engine.
+
+use smallvec::SmallVec;
+use tidegate::{Decision, InlineError, InlineLimits, LimitSpec, LimitStatus, Limiter, Request};
+use tidegate_middleware::Renderer;
+use tonic::Status;
+
+use super::read::{Asked, AskedDescriptor, ReadError};
+use super::write::{self, Code, CurrentLimit};
+use crate::bounds::Bounds;
+use crate::metrics::Metrics;
+
+/// Answers `ShouldRateLimit`. Cheap to clone.
+#[derive(Clone)]
+pub struct RateLimit {
+    /// Decides.
+    pub limiter: Limiter,
+    /// What a client may send.
+    pub bounds: Bounds,
+    /// Headers for Envoy to put on responses, if wanted.
+    pub headers: Option<Renderer>,
+    /// Counts calls.
+    pub metrics: Metrics,
+}
+
+impl RateLimit {
+    /// Decides the `RateLimitRequest` of `message` and adds the `RateLimitResponse` to `out`.
+    ///
+    /// # Errors
+    /// What the client did wrong, or that no rules are loaded. Nothing is charged then.
+    pub fn answer(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
+        let timer = self.metrics.grpc_check.start();
+        let result = Asked::read(message, &self.bounds).map_err(status_of).and_then(|asked| {
+            self.check_asked(&asked)?;
+            let simple = |asked: &AskedDescriptor| asked.limit.is_none() && !asked.is_negative_hits;
+            if asked.descriptors.iter().all(simple) {
+                let request = request_of(&asked, |_| true, &Brought::new());
+                Ok(self.decide(&request, asked.descriptors.len(), out))
+            } else {
+                self.decide_special(&asked, out)
+            }
+        });
+        match &result {
+            Ok(_) => timer.stop(),
+            Err(_) => self.metrics.grpc_errors.add(1),
+        }
+        result
+    }
+
+    fn check_asked(&self, asked: &Asked<'_>) -> Result<(), Status> {
+        if asked.domain.is_empty() {
+            return Err(Status::invalid_argument("rate limit domain must not be empty"));
+        }
+        if asked.descriptors.is_empty() {
+            return Err(Status::invalid_argument("rate limit descriptor list must not be empty"));
+        }
+        if !self.limiter.has_rules() {
+            return Err(Status::failed_precondition("no rate limit configuration loaded"));
+        }
+        Ok(())
+    }
+
+    /// The usual request: every descriptor takes, by the rules.
+    fn decide(&self, request: &Request<'_>, descriptors: usize, out: &mut Vec<u8>) -> Code {
+        let decision = self.limiter.check_now(request);
+        decision.count(request);
+        let overall = if decision.allowed() { Code::Ok } else { Code::OverLimit };
+        write::overall(out, overall);
+        let mut limits = decision.limits().peekable();
+        for index in 0..descriptors {
+            let mut tightest = Tightest::default();
+            while let Some(limit) = limits.next_if(|limit| limit.descriptor == index) {
+                tightest.look_at(limit);
+            }
+            tightest.write(&decision, request, index, out);
+        }
+        self.write_rest(&decision, request, out);
+        overall
+    }
+
+    /// A request in which some descriptors give back, or bring limits of their own.
+    #[cold]
+    fn decide_special(&self, asked: &Asked<'_>, out: &mut Vec<u8>) -> Result<Code, Status> {
+        let brought = self.brought(asked)?;
+        let giving = |index: usize| asked.descriptors[index].is_negative_hits;
+        if asked.descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
+            let refund = request_of(asked, giving, &brought);
+            self.limiter.refund_now(&refund);
+        }
+        // Those that gave back say what they have now: a cost of 0 peeks.
+        let all = request_with(asked, |_| true, &brought, |index, cost| if giving(index) { 0 } else { cost });
+        Ok(self.decide(&all, asked.descriptors.len(), out))
+    }
+
+    /// The limits that descriptors bring along.
+    fn brought(&self, asked: &Asked<'_>) -> Result<Brought, Status> {
+        let one = |descriptor: &AskedDescriptor| {
+            let Some((requests, unit)) = descriptor.limit else { return Ok(None) };
+            let window = write::window_of(unit).ok_or_else(|| {
+                let message = format!("limit.unit must be SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR, got {unit}");
+                Status::invalid_argument(message)
+            })?;
+            let spec = LimitSpec::new(u64::from(requests), window);
+            self.limiter.limit_override(asked.domain, spec).map(Some).map_err(|error| match error {
+                InlineError::TooMany { .. } => Status::resource_exhausted(error.to_string()),
+                _ => Status::invalid_argument(error.to_string()),
+            })
+        };
+        asked.descriptors.iter().map(one).collect()
+    }
+
+    fn write_rest(&self, decision: &Decision, request: &Request<'_>, out: &mut Vec<u8>) {
+        if let Some(renderer) = &self.headers {
+            renderer.headers(request, decision, self.limiter.now(), |name, value| {
+                write::response_header(out, name.as_str(), value);
+            });
+        }
+        if let Some(by) = decision.decided_by() {
+            write::metadata(out, &[("rule", by.rule), ("limit", by.name), ("source", "memory")]);
+        }
+    }
+}
+
+type Brought = SmallVec<[Option<InlineLimits>; 2]>;
+
+fn status_of(error: ReadError) -> Status {
+    Status::invalid_argument(error.to_string())
+}
+
+fn request_of<'a>(asked: &Asked<'a>, wanted: impl Fn(usize) -> bool, brought: &Brought) -> Request<'a> {
+    request_with(asked, wanted, brought, |_, cost| cost)
+}
+
+/// The descriptors wanted, as a request of ours.
+#[inline]
+fn request_with<'a>(
+    asked: &Asked<'a>,
+    wanted: impl Fn(usize) -> bool,
+    brought: &Brought,
+    cost_of: impl Fn(usize, u64) -> u64,
+) -> Request<'a> {
+    let usual = u64::from(asked.hits_addend.max(1));
+    let mut request: Option<Request<'a>> = None;
+    for (index, descriptor) in asked.descriptors.iter().enumerate().filter(|(index, _)| wanted(*index)) {
+        let entries = &asked.entries[descriptor.start..descriptor.end];
+        let mut with = match request {
+            None => Request::new(asked.domain, entries),
+            Some(request) => request.and(entries),
+        };
+        with = with.descriptor_cost(cost_of(index, descriptor.hits_addend.unwrap_or(usual)));
+        if let Some(Some(limits)) = brought.get(index) {
+            with = with.limits(limits);
+        }
+        request = Some(with);
+    }
+    request.unwrap_or_else(|| Request::new(asked.domain, []))
+}
+
+/// The most restrictive limit of a descriptor: one that denies and takes longest to free, else the
+/// one with least left. Limits in shadow count only where there are no others.
+#[derive(Default)]
+struct Tightest<'a>(Option<LimitStatus<'a>>);
+
+impl<'a> Tightest<'a> {
+    fn look_at(&mut self, limit: LimitStatus<'a>) {
+        let tighter = self.0.as_ref().is_none_or(|known| rank(&limit) > rank(known));
+        if tighter {
+            self.0 = Some(limit);
+        }
+    }
+
+    fn write(&self, decision: &Decision, request: &Request<'_>, descriptor: usize, out: &mut Vec<u8>) {
+        let Some(limit) = &self.0 else {
+            let remaining = if decision.unlimited(request, descriptor) { u32::MAX } else { 0 };
+            return write::status(out, &write::Status { code: Code::Ok, limit: None, remaining });
+        };
+        let over = !limit.allowed && !limit.shadow;
+        let current = CurrentLimit {
+            requests_per_unit: saturated(limit.limit.requests()),
+            unit: write::unit_of(limit.limit.window()),
+            name: limit.given_name.unwrap_or_default(),
+            reset_after: limit.reset_after,
+        };
+        let status = write::Status {
+            code: if over { Code::OverLimit } else { Code::Ok },
+            limit: Some(current),
+            remaining: saturated(limit.remaining),
+        };
+        write::status(out, &status);
+    }
+}
+
+fn rank<'a>(limit: &LimitStatus<'a>) -> impl Ord + use<'a> {
+    let denies = !limit.allowed && !limit.shadow;
+    (!limit.shadow, denies, limit.retry_after.filter(|_| denies), std::cmp::Reverse(limit.remaining))
+}
+
+fn saturated(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

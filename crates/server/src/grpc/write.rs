@@ -1,0 +1,160 @@
+//! Writing a `RateLimitResponse` into its bytes.
+
+use std::time::Duration;
+
+use tidegate::{Calendar, CalendarUnit, Window};
+
+/// `RateLimitResponse.Code`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// Within the limit.
+    Ok = 1,
+    /// Over it.
+    OverLimit = 2,
+}
+
+/// The status of one descriptor.
+#[derive(Clone, Copy, Debug)]
+pub struct Status<'a> {
+    /// Whether it is within its limits.
+    pub code: Code,
+    /// Its most restrictive limit, if it has one.
+    pub limit: Option<CurrentLimit<'a>>,
+    /// Units left.
+    pub remaining: u32,
+}
+
+/// A limit as Envoy knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct CurrentLimit<'a> {
+    /// Requests per unit.
+    pub requests_per_unit: u32,
+    /// The number of the unit; 0 where Envoy has none.
+    pub unit: u8,
+    /// The name given in the rules; may be empty.
+    pub name: &'a str,
+    /// Until the limit is untouched again.
+    pub reset_after: Duration,
+}
+
+/// Seconds of each unit, at the index that is its number in the protocol.
+const UNIT_SECONDS: [u64; 8] =
+    [0, 1, 60, 3_600, 86_400, 30 * 86_400, 365 * 86_400, 7 * 86_400];
+
+/// The number of the unit that is this window; 0 if there is none.
+pub fn unit_of(window: &Window) -> u8 {
+    match window {
+        Window::Period { us } => {
+            let same = |seconds: &u64| seconds.checked_mul(1_000_000) == Some(*us);
+            UNIT_SECONDS.iter().skip(1).position(same).map_or(0, |index| index as u8 + 1)
+        }
+        Window::Calendar(calendar) => unit_of_calendar(calendar),
+    }
+}
+
+fn unit_of_calendar(calendar: &Calendar) -> u8 {
+    match calendar.unit() {
+        CalendarUnit::Day => 4,
+        CalendarUnit::Month => 5,
+        CalendarUnit::Year => 6,
+        CalendarUnit::Week => 7,
+    }
+}
+
+/// The window of a unit; `None` for UNKNOWN and numbers that are no unit.
+pub fn window_of(unit: i32) -> Option<Window> {
+    let seconds = UNIT_SECONDS.get(usize::try_from(unit).ok()?)?;
+    (*seconds > 0).then(|| Window::seconds(*seconds))
+}
+
+/// Adds the overall code.
+pub fn overall(out: &mut Vec<u8>, code: Code) {
+    out.extend_from_slice(&[0x08, code as u8]);
+}
+
+/// Adds the status of the next descriptor.
+pub fn status(out: &mut Vec<u8>, status: &Status<'_>) {
+    message(out, 2, |out| {
+        out.extend_from_slice(&[0x08, status.code as u8]);
+        if let Some(limit) = &status.limit {
+            message(out, 2, |out| {
+                number(out, 1, u64::from(limit.requests_per_unit));
+                number(out, 2, u64::from(limit.unit));
+                text(out, 3, limit.name);
+            });
+        }
+        number(out, 3, u64::from(status.remaining));
+        if let Some(limit) = &status.limit {
+            // Whole seconds, as envoyproxy/ratelimit has them, and never too early.
+            let seconds = limit.reset_after.as_secs() + u64::from(limit.reset_after.subsec_nanos() > 0);
+            message(out, 4, |out| number(out, 1, seconds));
+        }
+    });
+}
+
+/// Adds a header for Envoy to put on the response.
+pub fn response_header(out: &mut Vec<u8>, name: &str, value: &str) {
+    message(out, 3, |out| {
+        text(out, 1, name);
+        text(out, 2, value);
+    });
+}
+
+/// Adds the dynamic metadata: a struct of texts.
+pub fn metadata(out: &mut Vec<u8>, fields: &[(&str, &str)]) {
+    message(out, 6, |out| {
+        for (name, value) in fields {
+            message(out, 1, |out| {
+                text(out, 1, name);
+                message(out, 2, |out| {
+                    // An empty text is a value too: in a `oneof`, presence counts.
+                    bytes(out, 3, value.as_bytes());
+                });
+            });
+        }
+    });
+}
+
+/// Adds a submessage. It is written first and its length put before it: nearly all are short.
+fn message(out: &mut Vec<u8>, field: u8, write: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(&[field << 3 | 2, 0]);
+    let start = out.len();
+    write(out);
+    let length = out.len() - start;
+    if length < 0x80 {
+        out[start - 1] = length as u8;
+        return;
+    }
+    let mut prefix = Vec::with_capacity(5);
+    varint(&mut prefix, length as u64);
+    out.splice(start - 1..start, prefix);
+}
+
+/// Adds a number, unless it is the default.
+fn number(out: &mut Vec<u8>, field: u8, value: u64) {
+    if value != 0 {
+        out.push(field << 3);
+        varint(out, value);
+    }
+}
+
+/// Adds a text, unless it is the default.
+fn text(out: &mut Vec<u8>, field: u8, text: &str) {
+    if !text.is_empty() {
+        bytes(out, field, text.as_bytes());
+    }
+}
+
+fn bytes(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
+    out.push(field << 3 | 2);
+    varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}

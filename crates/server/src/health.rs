@@ -1,0 +1,65 @@
+//! Whether the service is ready, and why not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::json;
+use tidegate::Limiter;
+
+/// Whether the service is ready. Cheap to clone: all clones are the same.
+#[derive(Clone)]
+pub struct Health {
+    limiter: Limiter,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    serving: AtomicBool,
+    draining: AtomicBool,
+}
+
+impl Health {
+    /// The health of a service that is still starting.
+    pub fn new(limiter: Limiter) -> Self {
+        Self { limiter, state: Arc::default() }
+    }
+
+    /// Whether requests should be sent here.
+    pub fn is_ready(&self) -> bool {
+        self.state.serving.load(Ordering::Acquire) && !self.is_draining()
+    }
+
+    /// Whether the service is on its way out.
+    pub fn is_draining(&self) -> bool {
+        self.state.draining.load(Ordering::Acquire)
+    }
+
+    /// Notes that every listener is there.
+    pub fn serving(&self) {
+        self.state.serving.store(true, Ordering::Release);
+    }
+
+    /// Notes that the service is on its way out. It goes on answering.
+    pub fn draining(&self) {
+        self.state.draining.store(true, Ordering::Release);
+    }
+
+    /// What an operator wants to know.
+    pub fn detail(&self) -> serde_json::Value {
+        let refused = self.limiter.refused_rules().map(|problems| {
+            problems.0.iter().map(ToString::to_string).collect::<Vec<_>>()
+        });
+        json!({
+            "ready": self.is_ready(),
+            "draining": self.is_draining(),
+            "store": "memory",
+            "keys": self.limiter.stats().keys,
+            "rules": {
+                "generation": self.limiter.generation(),
+                "domains": self.limiter.domain_names(),
+                "refused": refused,
+            },
+        })
+    }
+}

@@ -1,0 +1,265 @@
+//! A request as JSON: `{"domain", "descriptors": [{"entries": [{"key", "value"}], "cost"}], "cost"}`, or
+//! for one descriptor `{"domain", "descriptor": {"key": "value"}, "cost"}`.
+//!
+//! Texts are borrowed from the body wherever they have no escapes. Members that are not known, or occur
+//! twice, are refused: a misspelt `cost` would otherwise count as 1.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
+use smallvec::SmallVec;
+use tidegate::Request;
+
+use super::problem::Problem;
+use crate::bounds::Bounds;
+
+/// A request within bounds.
+#[derive(Debug)]
+pub(super) struct Asked<'b> {
+    domain: Text<'b>,
+    descriptors: SmallVec<[Descriptor<'b>; 1]>,
+    cost: u64,
+}
+
+#[derive(Debug)]
+struct Descriptor<'b> {
+    entries: Vec<(Text<'b>, Text<'b>)>,
+    cost: Option<u64>,
+}
+
+impl<'b> Asked<'b> {
+    /// Reads a request, all of it.
+    pub(super) fn read(json: &'b [u8], bounds: &Bounds) -> Result<Self, Problem> {
+        let Object(Wire { domain, descriptors, descriptor, cost }) = object(json)?;
+        let one_or_list = match (descriptor, descriptors) {
+            (Some(Short(entries)), None) => {
+                let one = Descriptor { entries, cost: None };
+                one.check_short(bounds).map_err(|problem| problem.at("descriptor"))?;
+                SmallVec::from_iter([one])
+            }
+            (None, Some(list)) => {
+                bounds.descriptors(list.len())?;
+                list.into_iter().map(|Object(wire)| wire.descriptor()).collect()
+            }
+            (None, None) => {
+                return Err(Problem::bad("missing field `descriptors`: send descriptors, or one descriptor"));
+            }
+            (Some(_), Some(_)) => {
+                return Err(Problem::bad("there are both `descriptor` and `descriptors`; send one of them"));
+            }
+        };
+        let asked = Self { domain, descriptors: one_or_list, cost: cost.map_or(1, |Cost(cost)| cost) };
+        asked.check(bounds)?;
+        Ok(asked)
+    }
+
+    /// The same for the engine.
+    pub(super) fn request(&self) -> Request<'_> {
+        let (first, more) = self.descriptors.split_first().expect("a request has a descriptor");
+        let first = first.describe(|entries| Request::new(&self.domain.0, entries));
+        more.iter().fold(first, |request, next| next.describe(|entries| request.and(entries))).cost(self.cost)
+    }
+
+    /// Refuses a cost other than 1, where a request takes slots.
+    pub(super) fn takes_one(&self) -> Result<(), Problem> {
+        let costs = self.descriptors.iter().filter_map(|descriptor| descriptor.cost).chain([self.cost]);
+        match costs.into_iter().find(|cost| *cost != 1) {
+            None => Ok(()),
+            Some(cost) => Err(Problem::bad(format!("a permit takes one slot: leave cost out, got {cost}"))),
+        }
+    }
+
+    fn check(&self, bounds: &Bounds) -> Result<(), Problem> {
+        if self.domain.0.is_empty() {
+            return Err(Problem::bad("domain must not be empty"));
+        }
+        bounds.domain(&self.domain.0)?;
+        bounds.cost(self.cost)?;
+        if self.descriptors.is_empty() {
+            return Err(Problem::bad("descriptors must not be empty"));
+        }
+        for (index, descriptor) in self.descriptors.iter().enumerate() {
+            descriptor.check(bounds).map_err(|problem| problem.at(&format!("descriptors[{index}]")))?;
+        }
+        Ok(())
+    }
+}
+
+impl Descriptor<'_> {
+    fn describe<'s>(&'s self, make: impl FnOnce(&[(&'s str, &'s str)]) -> Request<'s>) -> Request<'s> {
+        let entries: SmallVec<[(&str, &str); 4]> =
+            self.entries.iter().map(|(key, value)| (&*key.0, &*value.0)).collect();
+        let request = make(&entries);
+        match self.cost {
+            Some(cost) => request.descriptor_cost(cost),
+            None => request,
+        }
+    }
+
+    fn check(&self, bounds: &Bounds) -> Result<(), Problem> {
+        bounds.entries(self.entries.len())?;
+        bounds.cost(self.cost.unwrap_or(0))?;
+        for (index, (key, value)) in self.entries.iter().enumerate() {
+            let at = |refusal| Problem::from(refusal).at(&format!("entries[{index}]"));
+            bounds.entry(&key.0, &value.0).map_err(at)?;
+        }
+        Ok(())
+    }
+
+    /// An object has each key once. The bound comes first, for it bounds this search too.
+    fn check_short(&self, bounds: &Bounds) -> Result<(), Problem> {
+        bounds.entries(self.entries.len())?;
+        for (index, (key, _)) in self.entries.iter().enumerate() {
+            if self.entries[..index].iter().any(|(before, _)| before.0 == key.0) {
+                let key = &key.0;
+                let detail = format!("key {key:?} occurs twice; if that is meant, send it as `descriptors`");
+                return Err(Problem::bad(detail));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads one JSON value and nothing after it.
+pub(super) fn object<'b, T: Deserialize<'b>>(json: &'b [u8]) -> Result<Object<T>, Problem> {
+    if json.trim_ascii().is_empty() {
+        return Err(Problem::bad("the body is empty; send a JSON object"));
+    }
+    Ok(serde_json::from_slice(json)?)
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire<'b> {
+    #[serde(borrow)]
+    domain: Text<'b>,
+    #[serde(borrow)]
+    descriptors: Option<Vec<Object<WireDescriptor<'b>>>>,
+    #[serde(borrow)]
+    descriptor: Option<Short<'b>>,
+    cost: Option<Cost>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireDescriptor<'b> {
+    #[serde(borrow)]
+    entries: Vec<Object<WireEntry<'b>>>,
+    cost: Option<Cost>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireEntry<'b> {
+    #[serde(borrow)]
+    key: Text<'b>,
+    #[serde(borrow)]
+    value: Text<'b>,
+}
+
+impl<'b> WireDescriptor<'b> {
+    fn descriptor(self) -> Descriptor<'b> {
+        let entries = self.entries.into_iter().map(|Object(WireEntry { key, value })| (key, value));
+        Descriptor { entries: entries.collect(), cost: self.cost.map(|Cost(cost)| cost) }
+    }
+}
+
+/// A JSON object. Serde's own structs would take a list of their members' values as well.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(members)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Members(PhantomData))
+    }
+}
+
+/// A string, borrowed if it has no escapes.
+#[derive(Debug)]
+pub(super) struct Text<'b>(pub(super) Cow<'b, str>);
+
+impl<'de: 'b, 'b> Deserialize<'de> for Text<'b> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Characters;
+        impl<'de> Visitor<'de> for Characters {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string (put numbers and booleans in quotes)")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Characters)
+    }
+}
+
+/// The entries of a descriptor as members of an object, in their order.
+struct Short<'b>(Vec<(Text<'b>, Text<'b>)>);
+
+impl<'de: 'b, 'b> Deserialize<'de> for Short<'b> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Short<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of keys and values")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::with_capacity(2);
+                while let Some(entry) = members.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Short(entries))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// A whole number. Beyond 2^53 it is refused with the other bounds.
+struct Cost(u64);
+
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Number;
+        impl Visitor<'_> for Number {
+            type Value = Cost;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number from 0 to 9007199254740992")
+            }
+
+            fn visit_u64<E: Error>(self, cost: u64) -> Result<Self::Value, E> {
+                Ok(Cost(cost))
+            }
+
+            fn visit_i64<E: Error>(self, cost: i64) -> Result<Self::Value, E> {
+                u64::try_from(cost).map(Cost).map_err(|_| E::invalid_value(Unexpected::Signed(cost), &self))
+            }
+        }
+        deserializer.deserialize_u64(Number)
+    }
+}

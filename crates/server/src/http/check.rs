@@ -1,0 +1,155 @@
+//! `POST /v1/check`: one request, or a list of them.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Response, StatusCode};
+use serde::de::IgnoredAny;
+use tidegate::{Decision, Request};
+
+use super::asked::Asked;
+use super::problem::Problem;
+use super::{Body, HttpApi, response};
+
+/// Members that a response has besides those of the renderer, about.
+const HEADERS: usize = 8;
+
+impl HttpApi {
+    pub(super) fn check(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
+        let timer = self.metrics.http_check.start();
+        if !self.limiter.has_rules() {
+            return Err(Problem::no_rules());
+        }
+        let response = if message.trim_ascii_start().first() == Some(&b'[') {
+            self.check_batch(message)?
+        } else {
+            let asked = Asked::read(message, &self.bounds)?;
+            let request = asked.request();
+            self.render(&request, &self.decide(&request))
+        };
+        timer.stop();
+        Ok(response)
+    }
+
+    /// Decides one request and counts the decision: the one place where `/v1/check` does.
+    fn decide(&self, request: &Request<'_>) -> Decision {
+        let decision = self.limiter.check_now(request);
+        decision.count(request);
+        decision
+    }
+
+    /// The answer to one request.
+    pub(super) fn render(&self, request: &Request<'_>, decision: &Decision) -> Response<Body> {
+        let mut headers = HeaderMap::with_capacity(HEADERS);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.renderer.content_type(decision)));
+        self.renderer.headers(request, decision, self.limiter.now(), |name, value| {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(name, value);
+            }
+        });
+        let mut body = Vec::new();
+        self.renderer.body(request, decision, &mut body);
+        let mut response = Response::new(Body::new(Bytes::from(body)));
+        *response.status_mut() = self.renderer.status(decision);
+        *response.headers_mut() = headers;
+        response
+    }
+
+    /// Each is decided alone, in order; one that is refused does not keep the others from it.
+    fn check_batch(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
+        let elements = elements(message)?;
+        self.bounds.batch(elements.len())?;
+        let mut out = Vec::with_capacity(512 * elements.len());
+        out.push(b'[');
+        for (index, element) in elements.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            match Asked::read(element, &self.bounds) {
+                Ok(asked) => {
+                    let request = asked.request();
+                    self.write_element(&request, &self.decide(&request), &mut out);
+                }
+                Err(problem) => write_refused(&problem.at(&format!("[{index}]")), &mut out),
+            }
+        }
+        out.push(b']');
+        Ok(response(StatusCode::OK, "application/json", out))
+    }
+
+    fn write_element(&self, request: &Request<'_>, decision: &Decision, out: &mut Vec<u8>) {
+        write_status(self.renderer.status(decision), out);
+        let mut first = true;
+        self.renderer.headers(request, decision, self.limiter.now(), |name, value| {
+            if !std::mem::take(&mut first) {
+                out.push(b',');
+            }
+            write_text(name.as_str(), out);
+            out.push(b':');
+            write_text(value, out);
+        });
+        out.extend_from_slice(b"},\"body\":");
+        self.renderer.body(request, decision, out);
+        out.push(b'}');
+    }
+}
+
+fn write_refused(problem: &Problem, out: &mut Vec<u8>) {
+    write_status(problem.status, out);
+    out.extend_from_slice(b"},\"body\":");
+    problem.write(out);
+    out.push(b'}');
+}
+
+fn write_status(status: StatusCode, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"status\":");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.extend_from_slice(b",\"headers\":{");
+}
+
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    let written = serde_json::to_writer(out, text);
+    debug_assert!(written.is_ok(), "a text is always JSON");
+}
+
+/// The elements of a list, each still to be read: what is wrong with one is its own affair, as long as
+/// all of it is JSON.
+fn elements(list: &[u8]) -> Result<Vec<&[u8]>, Problem> {
+    let broken = |at: usize| Problem::bad(format!("expected `,` or `]` at byte {at} of the list"));
+    let mut elements = Vec::new();
+    let mut at = skip_space(list, 0) + 1;
+    if list.get(skip_space(list, at)) == Some(&b']') {
+        return ended(list, skip_space(list, at) + 1).map(|()| elements);
+    }
+    loop {
+        let mut values = serde_json::Deserializer::from_slice(&list[at..]).into_iter::<IgnoredAny>();
+        match values.next() {
+            Some(Ok(IgnoredAny)) => {}
+            Some(Err(error)) => {
+                return Err(Problem::from(error).at(&format!("[{}], from byte {at}", elements.len())));
+            }
+            None => return Err(Problem::bad(format!("the list ends at byte {}, without `]`", list.len()))),
+        }
+        let end = at + values.byte_offset();
+        elements.push(&list[at..end]);
+        let next = skip_space(list, end);
+        at = next + 1;
+        match list.get(next) {
+            Some(b',') => {}
+            Some(b']') => return ended(list, at).map(|()| elements),
+            Some(_) => return Err(broken(next)),
+            None => return Err(Problem::bad(format!("the list ends at byte {next}, without `]`"))),
+        }
+    }
+}
+
+fn skip_space(text: &[u8], from: usize) -> usize {
+    let space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+    from + text[from..].iter().take_while(|byte| space(byte)).count()
+}
+
+fn ended(list: &[u8], at: usize) -> Result<(), Problem> {
+    match skip_space(list, at) {
+        end if end == list.len() => Ok(()),
+        more => Err(Problem::bad(format!("something follows the list at byte {more}"))),
+    }
+}

@@ -1,0 +1,155 @@
+//! The HTTP API: `/v1/check`, permits, Envoy's `/json`, health.
+//!
+//! | request | answers |
+//! | --- | --- |
+//! | `POST /v1/check` | 200, or 429 for a denial; a list is a batch, always 200 |
+//! | `POST /v1/acquire` | 200 with a permit, or 429 |
+//! | `POST /v1/renew` | 200, or 404 if the permit is not held any more |
+//! | `POST /v1/release` | 204, however often |
+//! | `POST /json` | Envoy's `RateLimitRequest` as protojson: 200, or 429 |
+//! | `GET /healthcheck` | 200 `OK`, or 500 |
+//! | `GET /readyz` | 200 or 503, with the reasons |
+//!
+//! What is wrong with a request is a problem (RFC 9457): 400 for its content, 404 and 405 for its
+//! target, 408 if its body does not come, 413 if it is too long, 415 if it says that it is not JSON.
+//! A body without a content type is taken for JSON. Where no rules are loaded at all the answer is 503:
+//! that is nothing the client can mend. A request that is refused changes no counter.
+//!
+//! - `asked`: a request as JSON, and what may be wrong with it
+//! - `check`, `permits`, `envoy`, `state`: the routes
+//! - `read`: the body; `problem`: refusals
+
+mod asked;
+mod check;
+mod envoy;
+mod permits;
+mod problem;
+mod read;
+mod state;
+
+use std::fmt::Display;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use tidegate::Limiter;
+use tidegate_middleware::Renderer;
+
+use self::problem::Problem;
+use crate::bounds::Bounds;
+use crate::grpc::rate_limit::RateLimit;
+use crate::health::Health;
+use crate::metrics::Metrics;
+
+/// The body of every answer.
+pub type Body = Full<Bytes>;
+
+/// Answers HTTP requests. Cheap to clone.
+#[derive(Clone)]
+pub struct HttpApi {
+    /// Decides.
+    pub limiter: Limiter,
+    /// Makes headers and bodies of decisions.
+    pub renderer: Renderer,
+    /// What a client may send.
+    pub bounds: Bounds,
+    /// Counts and times requests.
+    pub metrics: Metrics,
+    /// Whether the service is ready.
+    pub health: Health,
+    /// Answers `/json`: `RateLimit::answer` takes a `RateLimitRequest`'s bytes and adds the response's.
+    pub rate_limit: RateLimit,
+}
+
+/// What there is to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    Check,
+    Acquire,
+    Renew,
+    Release,
+    Json,
+    HealthCheck,
+    Ready,
+}
+
+impl Route {
+    fn of(path: &str) -> Option<Self> {
+        Some(match path {
+            "/v1/check" => Self::Check,
+            "/v1/acquire" => Self::Acquire,
+            "/v1/renew" => Self::Renew,
+            "/v1/release" => Self::Release,
+            "/json" => Self::Json,
+            "/healthcheck" => Self::HealthCheck,
+            "/readyz" => Self::Ready,
+            _ => return None,
+        })
+    }
+
+    /// The methods it knows, as `Allow` has them.
+    fn allow(self) -> &'static str {
+        if self.reads() { "GET, HEAD" } else { "POST" }
+    }
+
+    fn allows(self, method: &Method) -> bool {
+        if self.reads() { matches!(*method, Method::GET | Method::HEAD) } else { *method == Method::POST }
+    }
+
+    /// Whether it only tells something and takes no body.
+    fn reads(self) -> bool {
+        matches!(self, Self::HealthCheck | Self::Ready)
+    }
+}
+
+impl HttpApi {
+    /// Answers a request. Needs a tokio runtime with time enabled, for bodies that do not come.
+    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+        B::Error: Display,
+    {
+        match self.route(request).await {
+            Ok(response) => response,
+            Err(problem) => {
+                self.metrics.http_errors.add(1);
+                problem.response()
+            }
+        }
+    }
+
+    async fn route<B>(&self, request: Request<B>) -> Result<Response<Body>, Problem>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+        B::Error: Display,
+    {
+        let (head, body) = request.into_parts();
+        let route = Route::of(head.uri.path()).ok_or_else(|| Problem::no_such_path(head.uri.path()))?;
+        if !route.allows(&head.method) {
+            return Err(Problem::no_such_method(&head.method, route.allow()));
+        }
+        if route.reads() {
+            return Ok(if route == Route::Ready { self.readyz() } else { self.healthcheck() });
+        }
+        // Envoy's own service takes any type, and `curl -d` says that it sends a form.
+        if route != Route::Json {
+            read::expect_json(&head.headers)?;
+        }
+        let message = read::body(body, &self.bounds).await?;
+        match route {
+            Route::Check => self.check(&message),
+            Route::Acquire => self.acquire(&message),
+            Route::Renew => self.renew(&message),
+            Route::Release => self.release(&message),
+            Route::Json | Route::HealthCheck | Route::Ready => self.json(&message),
+        }
+    }
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}

@@ -1,0 +1,92 @@
+//! Refusals, as problems (RFC 9457).
+
+use std::borrow::Cow;
+
+use http::header::{ALLOW, HeaderValue};
+use http::{Method, Response, StatusCode};
+
+use super::{Body, response};
+use crate::bounds::Refusal;
+use crate::permit_token::TokenError;
+
+const PATHS: &str = "POST /v1/check, /v1/acquire, /v1/renew, /v1/release, /json; GET /healthcheck, /readyz";
+
+/// Why a request is not answered.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) status: StatusCode,
+    detail: Cow<'static, str>,
+    /// The methods there are, where the request's is not among them.
+    allow: Option<&'static str>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { status, detail: detail.into(), allow: None }
+    }
+
+    pub(super) fn bad(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    pub(super) fn no_such_path(path: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, format!("there is no {path}; there are {PATHS}"))
+    }
+
+    pub(super) fn no_such_method(method: &Method, allow: &'static str) -> Self {
+        let detail = format!("the method must be {allow}, got {method}");
+        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, detail) }
+    }
+
+    pub(super) fn no_rules() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "no rate limit configuration loaded")
+    }
+
+    /// The same, with where in the request it is.
+    pub(super) fn at(mut self, place: &str) -> Self {
+        self.detail = format!("{place}: {}", self.detail).into();
+        self
+    }
+
+    /// Appends its JSON.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let title = self.status.canonical_reason().unwrap_or_default();
+        let body = serde_json::json!({
+            "type": "about:blank",
+            "title": title,
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        let written = serde_json::to_writer(out, &body);
+        debug_assert!(written.is_ok(), "a value is always JSON");
+    }
+
+    pub(super) fn response(&self) -> Response<Body> {
+        let mut body = Vec::with_capacity(256);
+        self.write(&mut body);
+        let mut response = response(self.status, "application/problem+json", body);
+        if let Some(allow) = self.allow {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        response
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Self::bad(refusal.to_string())
+    }
+}
+
+/// The message says what is wrong, and at which line and column.
+impl From<serde_json::Error> for Problem {
+    fn from(error: serde_json::Error) -> Self {
+        Self::bad(error.to_string())
+    }
+}
+
+impl From<TokenError> for Problem {
+    fn from(error: TokenError) -> Self {
+        Self::bad(error.to_string())
+    }
+}

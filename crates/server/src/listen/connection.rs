@@ -1,0 +1,283 @@
+//! One connection from its first byte to its last.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::fmt::Display;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulConnection;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
+use tracing::Instrument;
+
+use super::stream::{Io, Pulse, Stream, Watched};
+use super::tls::Certificates;
+use super::watchdog::{Finding, Patience, Watchdog};
+use crate::admin::AdminApi;
+use crate::config::settings::Grpc;
+use crate::grpc::GrpcApi;
+use crate::http::HttpApi;
+use crate::metrics::{Connections, Metrics};
+use crate::trace;
+
+/// Bytes a stream may send before it is read; messages are small.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// Streams that were reset before they were accepted: more of them, and the connection goes.
+const MAX_RESET_STREAMS: usize = 64;
+/// The least buffer hyper works with.
+const LEAST_BUFFER_BYTES: usize = 8192;
+/// How often a silent HTTP/2 connection is pinged, and how long it may take to answer.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// How the connections of a listener are served.
+pub struct Serve {
+    /// Who answers.
+    pub front: Front,
+    /// What TLS is spoken with, if it is.
+    pub certificates: Option<Arc<Certificates>>,
+    /// True once connections are to finish what they have and go.
+    pub drain: watch::Receiver<bool>,
+    /// How long everything may take.
+    pub patience: Patience,
+    /// Bytes of one request's headers.
+    pub header_bytes: usize,
+    /// Connections open on all listeners together, and the most there may be.
+    pub open: Arc<AtomicUsize>,
+    /// See `open`.
+    pub most: usize,
+    /// Where connections are counted.
+    pub metrics: Metrics,
+    /// Whether requests are traced.
+    pub traced: bool,
+}
+
+/// Who answers the requests of a connection.
+pub enum Front {
+    /// gRPC over HTTP/2, and how it is spoken.
+    Grpc(GrpcApi, Grpc),
+    /// The HTTP API.
+    Http(HttpApi),
+    /// The admin API.
+    Admin(AdminApi),
+}
+
+impl Serve {
+    /// Counts a connection in, or sheds it if there are too many.
+    pub fn admit(&self) -> bool {
+        let connections = self.connections();
+        connections.accepted.add(1);
+        if self.open.fetch_add(1, Relaxed) < self.most {
+            return true;
+        }
+        connections.shed.add(1);
+        self.leave();
+        false
+    }
+
+    fn leave(&self) {
+        self.open.fetch_sub(1, Relaxed);
+        self.connections().closed.add(1);
+    }
+
+    fn connections(&self) -> &Connections {
+        match &self.front {
+            Front::Grpc(..) => &self.metrics.grpc_connections,
+            Front::Http(_) => &self.metrics.http_connections,
+            Front::Admin(_) => &self.metrics.admin_connections,
+        }
+    }
+}
+
+/// Counts a connection out, however it ends.
+struct Leaving<'a>(&'a Serve);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// Serves a connection that was admitted.
+pub async fn serve(stream: Stream, how: &Serve) {
+    let _leaving = Leaving(how);
+    if let Err(error) = try_serve(stream, how).await {
+        tracing::debug!(%error, "a connection failed");
+    }
+}
+
+async fn try_serve(stream: Stream, how: &Serve) -> io::Result<()> {
+    let io = match &how.certificates {
+        None => stream.into_io()?,
+        Some(certificates) => {
+            let shaken = TlsAcceptor::from(certificates.current()).accept(stream.into_io()?);
+            let Ok(secured) = timeout(how.patience.handshake, shaken).await else {
+                how.connections().timed_out.add(1);
+                return Ok(());
+            };
+            Io::Tls(Box::new(secured?))
+        }
+    };
+    let pulse = Arc::new(Pulse::default());
+    let io = TokioIo::new(Watched::new(io, Arc::clone(&pulse)));
+    match &how.front {
+        Front::Grpc(api, settings) => {
+            let service = service(api, &pulse, how.traced);
+            let connection = http2_builder(settings, how.header_bytes).serve_connection(io, service);
+            watch(pin!(connection), how, &pulse).await;
+        }
+        Front::Http(api) => {
+            let builder = http_builder(how.header_bytes);
+            watch(pin!(builder.serve_connection(io, service(api, &pulse, how.traced))), how, &pulse).await;
+        }
+        Front::Admin(api) => {
+            let builder = http_builder(how.header_bytes);
+            watch(pin!(builder.serve_connection(io, service(api, &pulse, how.traced))), how, &pulse).await;
+        }
+    }
+    Ok(())
+}
+
+/// Whoever answers requests.
+trait Answer: Clone + Send + Sync + 'static {
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
+
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send;
+}
+
+impl Answer for GrpcApi {
+    type Body = crate::grpc::body::GrpcBody;
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Self::Body> {
+        self.answer(request).await
+    }
+}
+
+impl Answer for HttpApi {
+    type Body = crate::http::Body;
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Self::Body> {
+        self.answer(request).await
+    }
+}
+
+impl Answer for AdminApi {
+    type Body = axum::body::Body;
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Self::Body> {
+        self.answer(request).await
+    }
+}
+
+/// A service whose requests the pulse counts. It is shared by the requests of one connection only,
+/// so that threads do not contend for its reference count.
+fn service<A: Answer>(
+    api: &A,
+    pulse: &Arc<Pulse>,
+    traced: bool,
+) -> impl Service<
+    Request<Incoming>,
+    Response = Response<A::Body>,
+    Error = Infallible,
+    Future: Future<Output = Result<Response<A::Body>, Infallible>> + Send + 'static,
+> + use<A> {
+    let shared = Arc::new((api.clone(), Arc::clone(pulse)));
+    service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move {
+            let (api, pulse) = &*shared;
+            let _in_flight = pulse.begin();
+            if traced {
+                let span = trace::span(&request);
+                return Ok(api.answer(request).instrument(span).await);
+            }
+            Ok(api.answer(request).await)
+        }
+    })
+}
+
+fn http2_builder(settings: &Grpc, header_bytes: usize) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .auto_date_header(false)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(settings.max_streams)
+        .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
+        .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
+        .max_local_error_reset_streams(MAX_RESET_STREAMS)
+        .keep_alive_interval(settings.keepalive_interval)
+        .keep_alive_timeout(settings.keepalive_timeout);
+    builder
+}
+
+fn http_builder(header_bytes: usize) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // Slow headers are the watchdog's business: a timer for every request would cost more than it.
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .max_buf_size(header_bytes.max(LEAST_BUFFER_BYTES))
+        .pipeline_flush(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
+        .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
+        .keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE);
+    builder
+}
+
+/// Drives a connection until it ends, and ends it when its time has come.
+async fn watch<C>(mut connection: Pin<&mut C>, how: &Serve, pulse: &Pulse)
+where
+    C: GracefulConnection<Error: Display>,
+{
+    let mut drain = how.drain.clone();
+    let mut drained = pin!(drain.wait_for(|drain| *drain));
+    let mut watchdog = Watchdog::new(how.patience, matches!(how.front, Front::Grpc(..)), Instant::now());
+    let mut next_look = pin!(sleep_until(watchdog.next()));
+    let mut draining = false;
+    loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection ended");
+                }
+                return;
+            }
+            () = next_look.as_mut() => match watchdog.look(pulse, Instant::now()) {
+                Finding::Fine => {}
+                Finding::Ask => connection.as_mut().graceful_shutdown(),
+                Finding::Close => {
+                    how.connections().timed_out.add(1);
+                    return;
+                }
+            },
+            // An error means that the sender is gone, and so is the service.
+            _ = drained.as_mut(), if !draining => {
+                draining = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+        next_look.as_mut().reset(watchdog.next());
+    }
+}

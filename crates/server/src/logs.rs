@@ -1,0 +1,82 @@
+//! Logs for people on a terminal and for machines elsewhere; traces where a collector is named.
+
+use std::io::{self, IsTerminal};
+
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use thiserror::Error;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
+
+use crate::config::settings::{Log, LogFormat, Traces};
+
+/// Keeps traces flowing; what is left goes out when it is stopped.
+pub struct Telemetry(Option<SdkTracerProvider>);
+
+/// Why traces cannot be sent.
+#[derive(Debug, Error)]
+#[error("traces cannot be sent to {endpoint} (traces.endpoint): {source}")]
+pub struct TelemetryError {
+    endpoint: String,
+    source: ExporterBuildError,
+}
+
+/// Starts logging, and tracing if it is wanted. Needs a runtime for the latter.
+///
+/// # Errors
+/// If the collector's address is none.
+pub fn start(log: Log, traces: Option<&Traces>) -> Result<Telemetry, TelemetryError> {
+    let human = match log.format {
+        LogFormat::Human => true,
+        LogFormat::Json => false,
+        LogFormat::Auto => io::stderr().is_terminal(),
+    };
+    // The libraries below us are heard only when they warn.
+    let filter = EnvFilter::builder()
+        .with_default_directive(LevelFilter::WARN.into())
+        .parse_lossy(format!("warn,tidegate={0},tidegate_server={0},tidegate_stores={0}", log.level));
+    let filter = if log.level == "off" { EnvFilter::new("off") } else { filter };
+    let lines = if human {
+        fmt::layer().with_target(false).with_ansi(io::stderr().is_terminal()).with_writer(io::stderr).boxed()
+    } else {
+        fmt::layer().json().flatten_event(true).with_writer(io::stderr).boxed()
+    };
+    let provider = traces.map(provider).transpose()?;
+    let spans = provider.as_ref().map(|provider| {
+        tracing_opentelemetry::layer()
+            .with_tracer(provider.tracer("tidegate"))
+            .with_filter(tracing_subscriber::filter::filter_fn(|metadata| metadata.is_span()))
+    });
+    let subscriber = tracing_subscriber::registry().with(spans).with(lines.with_filter(filter));
+    // A second start, in tests, goes on with the first.
+    let _ = subscriber.try_init();
+    Ok(Telemetry(provider))
+}
+
+#[expect(clippy::float_arithmetic, reason = "the sampler takes a share of 1")]
+fn provider(traces: &Traces) -> Result<SdkTracerProvider, TelemetryError> {
+    let exporter = SpanExporter::builder().with_tonic().with_endpoint(&traces.endpoint).build();
+    let exporter =
+        exporter.map_err(|source| TelemetryError { endpoint: traces.endpoint.clone(), source })?;
+    let share = f64::from(traces.sample_ppm) / 1e6;
+    Ok(SdkTracerProvider::builder()
+        .with_resource(Resource::builder().with_service_name("tidegate").build())
+        .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share))))
+        .with_batch_exporter(exporter)
+        .build())
+}
+
+impl Telemetry {
+    /// Sends what is left.
+    pub fn stop(self) {
+        if let Some(provider) = self.0
+            && let Err(error) = provider.shutdown()
+        {
+            tracing::warn!(%error, "the last traces were not sent");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Everything the service counts, as Prometheus reads it.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use tidegate::{Counts, Limiter, RuleCount};
+
+use super::{Connections, Durations, Metrics};
+
+/// The metrics as text in the OpenMetrics format, which Prometheus reads.
+///
+/// # Errors
+/// If the encoder fails, which it has no reason to.
+pub fn export(limiter: &Limiter, metrics: &Metrics) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Snapshot { limiter: limiter.clone(), metrics: metrics.clone() }));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+struct Snapshot {
+    limiter: Limiter,
+    metrics: Metrics,
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Snapshot")
+    }
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.decisions(&mut encoder)?;
+        self.durations(&mut encoder)?;
+        self.rules(&mut encoder)?;
+        self.store(&mut encoder)?;
+        self.connections(&mut encoder)
+    }
+}
+
+impl Snapshot {
+    fn decisions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let rules = self.limiter.counts();
+        let help = "What each rule said to requests it applied to";
+        let mut all = encoder.encode_descriptor("ratelimit_decisions", help, None, MetricType::Counter)?;
+        for rule in rules.iter().filter(|rule| rule.value.is_none()) {
+            outcomes(&mut all, &[("domain", &*rule.domain), ("rule", &*rule.rule)], &rule.counts)?;
+        }
+        let errors = self.metrics.grpc_errors.get() + self.metrics.http_errors.get();
+        counter(&mut all, &[("domain", ""), ("rule", ""), ("outcome", "error")], errors)?;
+        let valued: Vec<&RuleCount> = rules.iter().filter(|rule| rule.value.is_some()).collect();
+        if valued.is_empty() {
+            return Ok(());
+        }
+        let help = "The same by value of the key, where a rule asks for it";
+        let mut by_value =
+            encoder.encode_descriptor("ratelimit_value_decisions", help, None, MetricType::Counter)?;
+        for rule in valued {
+            let value = rule.value.as_deref().unwrap_or_default();
+            let labels = [("domain", &*rule.domain), ("rule", &*rule.rule), ("value", value)];
+            outcomes(&mut by_value, &labels, &rule.counts)?;
+        }
+        Ok(())
+    }
+
+    fn durations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "From the request in hand to the answer in hand, the network left out";
+        let name = "ratelimit_check_duration_seconds";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        let one = |family: &mut MetricEncoder<'_>, api: &str, durations: &Durations| {
+            let (sum, count, buckets) = durations.read();
+            let labels = [("api", api)];
+            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+        };
+        one(&mut family, "grpc", &self.metrics.grpc_check)?;
+        one(&mut family, "http", &self.metrics.http_check)
+    }
+
+    fn rules(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Loads of the rules, the first included";
+        let mut loads = encoder.encode_descriptor("ratelimit_rule_loads", help, None, MetricType::Counter)?;
+        counter(&mut loads, &[("outcome", "loaded")], self.limiter.generation())?;
+        counter(&mut loads, &[("outcome", "refused")], self.limiter.refusals())?;
+        let help = "1 while the rules on disk are refused and older ones are in force";
+        let refused = i64::from(self.limiter.refused_rules().is_some());
+        gauge(encoder, "ratelimit_rules_refused", help, refused)
+    }
+
+    fn store(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let stats = self.limiter.stats();
+        gauge(encoder, "ratelimit_keys", "Counters held in memory", stats.keys as i64)?;
+        let help = "Live counters displaced because the store was full";
+        let mut evicted =
+            encoder.encode_descriptor("ratelimit_keys_evicted", help, None, MetricType::Counter)?;
+        evicted.encode_counter::<NoLabelSet, u64, u64>(&stats.evicted, None)
+    }
+
+    fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let listeners = [
+            ("grpc", &self.metrics.grpc_connections),
+            ("http", &self.metrics.http_connections),
+            ("admin", &self.metrics.admin_connections),
+        ];
+        let help = "Connections open now";
+        let mut open = encoder.encode_descriptor("ratelimit_connections", help, None, MetricType::Gauge)?;
+        for (listener, connections) in listeners {
+            open.encode_family(&[("listener", listener)])?.encode_gauge(&(connections.open() as i64))?;
+        }
+        let help = "What became of connections";
+        let mut ends =
+            encoder.encode_descriptor("ratelimit_connection_events", help, None, MetricType::Counter)?;
+        for (listener, connections) in listeners {
+            let Connections { accepted, closed, shed, timed_out } = connections;
+            let events =
+                [("accepted", accepted), ("closed", closed), ("shed", shed), ("timed_out", timed_out)];
+            for (event, count) in events {
+                counter(&mut ends, &[("listener", listener), ("event", event)], count.get())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn outcomes(family: &mut MetricEncoder<'_>, labels: &[(&str, &str)], counts: &Counts) -> fmt::Result {
+    let outcomes = [
+        ("allowed", counts.allowed),
+        ("denied", counts.denied),
+        ("shadow_denied", counts.shadow_denied),
+    ];
+    for (outcome, count) in outcomes {
+        let labels: Vec<(&str, &str)> = labels.iter().copied().chain([("outcome", outcome)]).collect();
+        counter(family, &labels, count)?;
+    }
+    Ok(())
+}
+
+fn counter(family: &mut MetricEncoder<'_>, labels: &[(&str, &str)], value: u64) -> fmt::Result {
+    family.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, u64>(&value, None)
+}
+
+fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64) -> fmt::Result {
+    encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+}

@@ -1,0 +1,85 @@
+//! What the service counts besides the decisions of rules. Every handle is there from the start:
+//! counting is one atomic addition.
+//!
+//! - [`durations`]: how long things took
+//! - [`export`]: all of it for Prometheus
+
+mod durations;
+mod export;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub use self::durations::{Durations, Timer};
+pub use self::export::export;
+
+/// The service's counters. Cheap to clone: all clones are the same.
+#[derive(Clone, Default)]
+pub struct Metrics(Arc<Counted>);
+
+/// What is counted.
+#[derive(Default)]
+pub struct Counted {
+    /// Checks over gRPC.
+    pub grpc_check: Durations,
+    /// Checks over HTTP.
+    pub http_check: Durations,
+    /// Calls over gRPC that were refused.
+    pub grpc_errors: Counter,
+    /// Requests over HTTP that were refused.
+    pub http_errors: Counter,
+    /// Connections of the gRPC listener.
+    pub grpc_connections: Connections,
+    /// Connections of the HTTP listener.
+    pub http_connections: Connections,
+    /// Connections of the admin listener.
+    pub admin_connections: Connections,
+}
+
+/// The connections of a listener.
+#[derive(Default)]
+pub struct Connections {
+    /// Ever accepted.
+    pub accepted: Counter,
+    /// Closed since, for whatever reason.
+    pub closed: Counter,
+    /// Shed at the bound.
+    pub shed: Counter,
+    /// Given up because TLS or the first request did not come in time.
+    pub timed_out: Counter,
+}
+
+/// A number that grows.
+#[derive(Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to it.
+    #[inline]
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Relaxed);
+    }
+
+    /// What it is now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Connections {
+    /// How many are open.
+    pub fn open(&self) -> u64 {
+        // Read in this order, what is closed meanwhile is not counted as closed before it came.
+        let closed = self.closed.get();
+        self.accepted.get().saturating_sub(closed)
+    }
+}
+
+impl Deref for Metrics {
+    type Target = Counted;
+
+    fn deref(&self) -> &Counted {
+        &self.0
+    }
+}

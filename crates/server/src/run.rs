@@ -1,0 +1,285 @@
+//! The service from its start to its end.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::thread;
+use std::time::Duration;
+
+use thiserror::Error;
+use tidegate::{BuildError, Limiter};
+use tidegate_middleware::{Headers, Renderer};
+use tokio::runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use crate::admin::AdminApi;
+use crate::banner;
+use crate::config::Settings;
+use crate::data_folder::{DataFolder, DataFolderError};
+use crate::grpc::GrpcApi;
+use crate::grpc::rate_limit::RateLimit;
+use crate::health::Health;
+use crate::http::HttpApi;
+use crate::listen::acceptor::accept;
+use crate::listen::connection::{Front, Serve};
+use crate::listen::socket::{BindError, Socket};
+use crate::listen::tls::{Certificates, TlsError};
+use crate::listen::watchdog::Patience;
+use crate::listen::worker::Worker;
+use crate::logs::{self, TelemetryError};
+use crate::metrics::Metrics;
+
+/// How often connections are counted while the service drains.
+const DRAIN_LOOK: Duration = Duration::from_millis(10);
+/// The service's name in gRPC's health protocol, as envoyproxy/ratelimit has it.
+const HEALTH_NAME: &str = "ratelimit";
+
+/// Why the service could not start. Each message says what to do.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The rules or the counters on disk.
+    #[error("{0}")]
+    Build(#[from] BuildError),
+    /// There are no rules where the settings say.
+    #[error("there are no rules at {path} (rules); write some with `tidegate init`, or name another path")]
+    NoRules {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A listener.
+    #[error("{0}")]
+    Bind(#[from] BindError),
+    /// The data folder.
+    #[error("{0}")]
+    Data(#[from] DataFolderError),
+    /// A certificate.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
+    /// The trace collector.
+    #[error("{0}")]
+    Telemetry(#[from] TelemetryError),
+    /// The protocols compiled into the program.
+    #[error("reflection cannot start: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    /// The system.
+    #[error("the system does not let the service start: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Serves until told to stop.
+///
+/// # Errors
+/// If it cannot start.
+pub fn serve(settings: &Settings) -> Result<(), ServeError> {
+    // Each fails only where it was done before, or is not allowed to; then things stay as they are.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let _ = rlimit::increase_nofile_limit(u64::MAX);
+    // Accepting, administration and telemetry: everything but answering.
+    let control = runtime::Builder::new_current_thread().enable_all().build()?;
+    control.block_on(async {
+        let telemetry = logs::start(settings.log, settings.traces.as_ref())?;
+        let served = Service::start(settings)?.run().await;
+        telemetry.stop();
+        served
+    })
+}
+
+/// A service that has started.
+struct Service {
+    settings: Settings,
+    limiter: Limiter,
+    health: Health,
+    reporter: HealthReporter,
+    /// True once no connections are to be accepted any more.
+    stop: watch::Sender<bool>,
+    /// True once connections are to go.
+    drain: watch::Sender<bool>,
+    open: Arc<AtomicUsize>,
+    _data: DataFolder,
+}
+
+impl Service {
+    fn start(settings: &Settings) -> Result<Self, ServeError> {
+        let data = DataFolder::open(&settings.data)?;
+        let limiter = build_limiter(settings, &data)?;
+        let (health, metrics) = (Health::new(limiter.clone()), Metrics::default());
+        let (reporter, health_server) = tonic_health::server::health_reporter();
+        let (stop, stopping) = watch::channel(false);
+        let (drain, draining) = watch::channel(false);
+        let open = Arc::new(AtomicUsize::new(0));
+        let headers = Headers {
+            ratelimit: settings.headers.ratelimit,
+            draft06: settings.headers.draft06,
+            x_ratelimit: settings.headers.x_ratelimit,
+            partition_key: settings.headers.partition_key,
+        };
+        let renderer = Renderer::new(headers);
+        let rate_limit = RateLimit {
+            limiter: limiter.clone(),
+            bounds: settings.bounds,
+            headers: settings.headers.rls.then(|| renderer.clone()),
+            metrics: metrics.clone(),
+        };
+        let (bounds, grpc) = (settings.bounds, &settings.grpc);
+        let http_api = HttpApi {
+            limiter: limiter.clone(),
+            renderer,
+            bounds,
+            metrics: metrics.clone(),
+            health: health.clone(),
+            rate_limit: rate_limit.clone(),
+        };
+        let admin_api = AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds);
+        let grpc_api = GrpcApi::new(rate_limit, health_server)?;
+        let fronts = [
+            (Front::Admin(admin_api), &settings.admin.listen, "admin.listen", &settings.admin.tls),
+            (Front::Grpc(grpc_api, grpc.clone()), &grpc.listen, "grpc.listen", &grpc.tls),
+            (Front::Http(http_api), &settings.http.listen, "http.listen", &settings.http.tls),
+        ];
+        let count = settings.workers.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+        let workers: Arc<[Worker]> = (0..count).map(Worker::start).collect::<io::Result<_>>()?;
+        let mut banner = banner::Banner::new(settings, &limiter);
+        let mut acceptors = Vec::new();
+        for (front, listen, setting, tls) in fronts {
+            if listen.is_off() {
+                continue;
+            }
+            let socket = Socket::bind(listen, setting)?;
+            let protocols: &[&[u8]] = match &front {
+                Front::Grpc(..) => &[b"h2"],
+                Front::Http(_) | Front::Admin(_) => &[b"h2", b"http/1.1"],
+            };
+            let certificates = tls.as_ref().map(|tls| Certificates::load(tls, protocols)).transpose()?;
+            if let Some(certificates) = &certificates {
+                tokio::spawn(Arc::clone(certificates).keep_current());
+            }
+            banner.listener(setting, &socket, certificates.is_some());
+            let how = Arc::new(Serve {
+                patience: patience(settings, &front),
+                front,
+                certificates,
+                drain: draining.clone(),
+                header_bytes: settings.header_bytes,
+                open: Arc::clone(&open),
+                most: settings.connections.max,
+                metrics: metrics.clone(),
+                traced: settings.traces.is_some(),
+            });
+            acceptors.push((socket, how));
+        }
+        for (socket, how) in acceptors {
+            tokio::spawn(accept(socket, Arc::clone(&workers), how, stopping.clone()));
+        }
+        health.serving();
+        banner.show();
+        let (settings, _data) = (settings.clone(), data);
+        Ok(Self { settings, limiter, health, reporter, stop, drain, open, _data })
+    }
+
+    /// Serves until a signal says to stop, then drains.
+    async fn run(self) -> Result<(), ServeError> {
+        self.report(ServingStatus::Serving).await;
+        let (mut terminate, mut interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let mut hang_up = signal(SignalKind::hangup())?;
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hang_up.recv() => self.reload(),
+            }
+        }
+        let hurried = hurry(&mut terminate, &mut interrupt);
+        tokio::select! {
+            () = self.drain() => {}
+            () = hurried => tracing::warn!("stopping at once, as told twice"),
+        }
+        self.finish()
+    }
+
+    /// Reads the rules anew, away from the threads that serve.
+    fn reload(&self) {
+        let limiter = self.limiter.clone();
+        // What is wrong has been logged, and the last good rules stay.
+        thread::spawn(move || drop(limiter.reload()));
+    }
+
+    async fn report(&self, status: ServingStatus) {
+        self.reporter.set_service_status("", status).await;
+        self.reporter.set_service_status(HEALTH_NAME, status).await;
+    }
+
+    /// Says that it is going, stops accepting, and waits for what was accepted.
+    async fn drain(&self) {
+        let settings = &self.settings.drain;
+        tracing::info!(grace = ?settings.grace, "draining");
+        self.health.draining();
+        self.report(ServingStatus::NotServing).await;
+        sleep(settings.delay).await;
+        // Nobody listens if no listener was left; both are then settled already.
+        let _ = self.stop.send(true);
+        let _ = self.drain.send(true);
+        let open = || self.open.load(std::sync::atomic::Ordering::Relaxed);
+        let gone = async {
+            while open() > 0 {
+                sleep(DRAIN_LOOK).await;
+            }
+        };
+        if timeout(settings.grace, gone).await.is_err() {
+            tracing::warn!(connections = open(), "closing connections that did not finish (drain.grace)");
+        }
+    }
+
+    /// Writes the counters to disk. The limiter would do so when it is dropped, but cannot tell of
+    /// a failure then.
+    fn finish(self) -> Result<(), ServeError> {
+        match self.limiter.snapshot() {
+            Ok(Some(summary)) => tracing::info!(keys = summary.keys, "counters saved"),
+            Ok(None) => {}
+            Err(error) => return Err(BuildError::from(error).into()),
+        }
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+fn build_limiter(settings: &Settings, data: &DataFolder) -> Result<Limiter, ServeError> {
+    if !settings.rules.exists() {
+        return Err(ServeError::NoRules { path: settings.rules.clone() });
+    }
+    let never = Duration::from_hours(24 * 365);
+    let builder = Limiter::builder()
+        .memory()
+        .rules(&settings.rules)
+        .watch(settings.reload)
+        .defaults(settings.defaults)
+        .max_keys(settings.memory.max_keys)
+        .snapshot(data.counters(), settings.memory.snapshot_every.unwrap_or(never));
+    Ok(builder.build()?)
+}
+
+fn patience(settings: &Settings, front: &Front) -> Patience {
+    let age = match front {
+        Front::Grpc(..) => settings.grpc.max_connection_age,
+        Front::Http(_) | Front::Admin(_) => None,
+    };
+    Patience {
+        handshake: settings.connections.handshake_timeout,
+        header: settings.http.header_timeout,
+        idle: settings.http.idle_timeout,
+        age: age.map(|age| (age, settings.grpc.max_connection_age_grace)),
+    }
+}
+
+/// Ends when the service is told to stop once more.
+async fn hurry(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

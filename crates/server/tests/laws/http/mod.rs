@@ -1,0 +1,12 @@
+//! The HTTP API, over a real connection.
+
+#![expect(clippy::unwrap_used, reason = "clippy does not know the helpers of tests for tests")]
+
+mod batch;
+mod check;
+mod connection;
+mod envoy;
+mod permits;
+mod refused;
+mod state;
+mod support;

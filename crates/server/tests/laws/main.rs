@@ -1,0 +1,4 @@
+//! Laws of the service, each stated by the name of its test.
+
+mod config;
+mod http;
