@@ -15,6 +15,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Reflection and protojson read the descriptors at run time.
     let out = env::var("OUT_DIR")?;
     fs::write(Path::new(&out).join("protocols.bin"), files.encode_to_vec())?;
+    // Tests speak every protocol as a client.
+    let clients = Path::new(&out).join("clients");
+    fs::create_dir_all(&clients)?;
+    tonic_prost_build::configure().build_server(false).out_dir(&clients).compile_fds(files.clone())?;
     let ours = files.file.into_iter().filter(|file| !file.name().starts_with("envoy/"));
     let ours = FileDescriptorSet { file: ours.collect() };
     tonic_prost_build::configure().build_client(false).compile_fds(ours)?;

@@ -21,6 +21,7 @@ use crate::rules::limit_spec::Defaults;
 use crate::rules::model::Domain;
 use crate::rules::problem::Problems;
 use crate::rules::source::Source;
+use crate::rules::tree::RuleSet;
 
 /// Sets up a [`Limiter`].
 ///
@@ -43,6 +44,7 @@ pub struct Builder {
     clock: Option<Arc<dyn Clock>>,
     snapshot: Option<(PathBuf, Duration)>,
     watch: bool,
+    may_wait: bool,
 }
 
 /// Why a limiter could not be built.
@@ -69,6 +71,7 @@ impl Builder {
             clock: None,
             snapshot: None,
             watch: true,
+            may_wait: false,
         }
     }
 
@@ -92,6 +95,13 @@ impl Builder {
     /// Whether changed rule files take effect by themselves; they do unless told otherwise.
     pub fn watch(mut self, watch: bool) -> Self {
         self.watch = watch;
+        self
+    }
+
+    /// Whether to begin without rules where their folder is still empty: every request passes until
+    /// they come. Unless told so, an empty folder is a mistake.
+    pub fn rules_may_come_later(mut self, may_wait: bool) -> Self {
+        self.may_wait = may_wait;
         self
     }
 
@@ -141,7 +151,8 @@ impl Builder {
             _ => MemoryStore::new(config),
         };
         let mut source = Source::new(self.domains, self.paths, self.defaults);
-        let rules = source.load(store.seed(), 1)?;
+        let wait = self.may_wait && source.is_empty();
+        let rules = if wait { RuleSet::empty(store.seed()) } else { source.load(store.seed(), 1)? };
         let every = self.snapshot.as_ref().map(|(_, every)| *every);
         let inner = Arc::new(Inner {
             store,

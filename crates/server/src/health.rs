@@ -27,7 +27,7 @@ impl Health {
 
     /// Whether requests should be sent here.
     pub fn is_ready(&self) -> bool {
-        self.state.serving.load(Ordering::Acquire) && !self.is_draining()
+        self.state.serving.load(Ordering::Acquire) && !self.is_draining() && self.limiter.has_rules()
     }
 
     /// Whether the service is on its way out.

@@ -36,6 +36,8 @@ use crate::metrics::Metrics;
 
 /// How often connections are counted while the service drains.
 const DRAIN_LOOK: Duration = Duration::from_millis(10);
+/// How often it is looked whether the service has become ready, or is so no more.
+const HEALTH_LOOK: Duration = Duration::from_millis(500);
 /// The service's name in gRPC's health protocol, as envoyproxy/ratelimit has it.
 const HEALTH_NAME: &str = "ratelimit";
 
@@ -184,6 +186,8 @@ impl Service {
     /// Serves until a signal says to stop, then drains.
     async fn run(self) -> Result<(), ServeError> {
         self.report(ServingStatus::Serving).await;
+        let mut reported = true;
+        let mut ticks = tokio::time::interval(HEALTH_LOOK);
         let (mut terminate, mut interrupt) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let mut hang_up = signal(SignalKind::hangup())?;
@@ -192,6 +196,10 @@ impl Service {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
                 _ = hang_up.recv() => self.reload(),
+                _ = ticks.tick() => if self.health.is_ready() != reported {
+                    reported = !reported;
+                    self.report(if reported { ServingStatus::Serving } else { ServingStatus::NotServing }).await;
+                },
             }
         }
         let hurried = hurry(&mut terminate, &mut interrupt);
@@ -256,6 +264,7 @@ fn build_limiter(settings: &Settings, data: &DataFolder) -> Result<Limiter, Serv
     let builder = Limiter::builder()
         .memory()
         .rules(&settings.rules)
+        .rules_may_come_later(true)
         .watch(settings.reload)
         .defaults(settings.defaults)
         .max_keys(settings.memory.max_keys)

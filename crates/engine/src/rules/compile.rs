@@ -15,6 +15,18 @@ use super::problem::{Problem, Problems};
 use super::tree::{Branch, DomainTree, LimitEntry, Node, RuleEntry, RuleSet};
 
 impl RuleSet {
+    /// No rules at all.
+    pub(crate) fn empty(seed: KeySeed) -> Self {
+        Self {
+            seed,
+            domains: Vec::new(),
+            by_name: HashTable::new(),
+            generation: 0,
+            count_denied: false,
+            values_counted: Arc::default(),
+        }
+    }
+
     /// Compiles domains for counters whose keys are built with `seed`.
     pub(crate) fn compile(
         domains: &[Domain],

@@ -50,8 +50,6 @@ pub struct Rule {
     pub(crate) limits: Vec<LimitSpec>,
     /// The rule matches, and nothing is counted.
     pub(crate) unlimited: bool,
-    /// Where it begins in its file; absent where it was built in code.
-    pub(crate) place: Option<Place>,
     /// Limits of these names do not apply to a request that matches this rule; each of `limits` has
     /// a list of its own besides. An unlimited rule has only this one.
     pub(crate) replaces: Vec<String>,
@@ -59,6 +57,7 @@ pub struct Rule {
     pub(crate) tiers: BTreeMap<String, BTreeMap<String, TierLimit>>,
     pub(crate) concurrency: Option<Concurrency>,
     pub(crate) on_store_error: OnStoreError,
+    pub(crate) written: Written,
     /// How many percent of the keys are enforced; the rest is shadow.
     pub(crate) enforce_percent: u8,
     pub(crate) shadow_mode: bool,
@@ -69,6 +68,17 @@ pub struct Rule {
     pub(crate) share_threshold: bool,
     pub(crate) metadata: serde_json::Map<String, serde_json::Value>,
     pub(crate) rules: Vec<Rule>,
+}
+
+/// Where a rule begins in its file; `None` where it was built in code. It is no part of what the rule
+/// says, so rules that differ in it alone are equal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written(pub(crate) Option<Place>);
+
+impl PartialEq for Written {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// What a tier has in place of one of the rule's limits.
@@ -172,11 +182,11 @@ impl Rule {
             name: None,
             limits: Vec::new(),
             unlimited: false,
-            place: None,
             replaces: Vec::new(),
             tiers: BTreeMap::new(),
             concurrency: None,
             on_store_error: OnStoreError::default(),
+            written: Written(None),
             enforce_percent: 100,
             shadow_mode: false,
             quota_mode: false,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tidegate_core::KeySeed;
 
-use super::file::load_path;
+use super::file::{is_rule_file, load_path};
 use super::limit_spec::Defaults;
 use super::model::Domain;
 use super::problem::Problems;
@@ -25,6 +25,16 @@ pub(crate) struct Source {
 impl Source {
     pub(crate) fn new(domains: Vec<Domain>, paths: Vec<PathBuf>, defaults: Defaults) -> Self {
         Self { domains, defaults, watch: Watch::new(paths) }
+    }
+
+    /// Whether there is nothing but folders in which nothing is yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        let empty = |path: &PathBuf| {
+            path.is_dir() && std::fs::read_dir(path).is_ok_and(|files| {
+                files.flatten().all(|file| !is_rule_file(&file.path()))
+            })
+        };
+        self.domains.is_empty() && self.watch.paths().iter().all(empty)
     }
 
     /// Reads and compiles all of it, or says everything that is wrong.

@@ -1,9 +1,13 @@
 //! What the lint finds, and what looks like it and is none.
 
 use std::path::Path;
+use std::time::Duration;
 
+use proptest::prelude::*;
 use tidegate::rules::file;
-use tidegate::{Defaults, Domain, Finding, Rule, Severity, lint, per_minute};
+use tidegate::{Defaults, Domain, Finding, LimitSpec, Request, Rule, Severity, lint, per, per_minute};
+
+use crate::support::limiter_of;
 
 fn findings_under(text: &str, defaults: &Defaults) -> Vec<Finding> {
     let domain = file::load("r.yaml", text, defaults).unwrap_or_else(|problems| panic!("{text}\n{problems}"));
@@ -12,8 +16,7 @@ fn findings_under(text: &str, defaults: &Defaults) -> Vec<Finding> {
 
 /// Each finding as `rule: severity: kind`.
 fn told(findings: &[Finding]) -> Vec<String> {
-    let kind = |finding: &Finding| serde_json::to_value(finding.kind).unwrap().as_str().unwrap().to_owned();
-    findings.iter().map(|found| format!("{}: {}: {}", found.rule, found.severity, kind(found))).collect()
+    findings.iter().map(|found| format!("{}: {}: {}", found.rule, found.severity, found.kind)).collect()
 }
 
 /// The text of a file with these descriptors, and what is told of them.
@@ -293,9 +296,11 @@ fn a_finding_says_where_what_and_what_to_do() {
     let found = findings_under(text, &Defaults::default());
     assert_eq!(
         found[0].to_string(),
-        "r.yaml:6:5: error: rule k: never applies: patterns come before it, and k=* matches every value; remove one of the two"
+        "r.yaml:6:5: error: rule k: never applies: patterns come before it, and k=* matches every value; remove one of the two [unreachable_rule]"
     );
     assert_eq!(found.len(), 1);
+    let json = serde_json::to_value(&found[0]).unwrap();
+    assert_eq!((json["kind"].as_str(), json["severity"].as_str()), (Some("unreachable_rule"), Some("error")));
     // Rules in code have no place.
     let found = lint(&[Domain::new("d").rule(Rule::by("path").limit(per_minute(1)))], &Defaults::default());
     assert!(
@@ -329,4 +334,46 @@ fn many_rules_are_looked_at_in_little_time() {
     let keys = rules(&|n| Rule::by(&format!("k{n}")).limit(per_minute(1)));
     let patterns = rules(&|n| Rule::by("k").value(&format!("{n}-*")).limit(per_minute(1)));
     assert_eq!(lint(&[keys, patterns], &Defaults::default()), []);
+}
+
+fn any_limit() -> impl Strategy<Value = LimitSpec> {
+    (0..6, 1..60_u64, 1..90_u64, 1..20_u64, 1..5_u32).prop_map(
+        |(algorithm, requests, seconds, burst, buckets)| {
+            let limit = per(requests, Duration::from_secs(seconds));
+            match algorithm {
+                0 => limit.fixed_window(),
+                1 => limit.sliding_window(),
+                2 => limit.sub_windows(buckets),
+                3 => limit.sliding_log(),
+                4 => limit.burst(burst),
+                _ => limit.leaky_bucket().burst(burst),
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn a_limit_that_is_said_to_be_forestalled_never_denies_alone(
+        one in any_limit(),
+        two in any_limit(),
+        steps in prop::collection::vec((0..20_000_000_u64, 1..4_u64), 1..80),
+    ) {
+        let domain = Domain::new("d").rule(Rule::by("k").limit(one.named("one")).limit(two.named("two")));
+        let findings = lint(std::slice::from_ref(&domain), &Defaults::default());
+        prop_assert!(findings.len() <= 1);
+        if let Some(finding) = findings.first() {
+            let forestalled = if finding.message.starts_with("limit one never denies") { "one" } else { "two" };
+            let (limiter, clock) = limiter_of(domain);
+            for (wait_us, cost) in steps {
+                clock.advance_us(wait_us / 7 % 3_000_000 * (wait_us % 5));
+                let decision = limiter.check_now(&Request::new("d", [("k", "v")]).cost(cost));
+                let denied: Vec<_> = decision.limits().filter(|limit| !limit.allowed).collect();
+                let alone = !denied.is_empty() && denied.iter().all(|limit| limit.name == forestalled);
+                prop_assert!(!alone, "{finding}");
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use tidegate::rules::file::load_path;
-use tidegate::{BuildError, Defaults, Finding, Limiter, Problem, Problems, Severity, lint};
+use tidegate::{BuildError, Builder, Defaults, Finding, Limiter, Problem, Problems, Severity, lint};
 
 use super::flags::ConfigFlag;
 use super::{EXIT_CODES, out};
@@ -93,7 +93,7 @@ fn examine(path: &Path, defaults: &Defaults) -> Result<Examined, Problems> {
     let number = domains.len();
     // What is wrong between rules shows only when they are put together.
     let builder = Limiter::builder().defaults(*defaults).watch(false).max_keys(1);
-    match domains.into_iter().fold(builder, |builder, domain| builder.domain(domain)).build() {
+    match domains.into_iter().fold(builder, Builder::domain).build() {
         Ok(limiter) => {
             let rules = limiter.listing().iter().map(|domain| domain.rules.len()).sum();
             Ok((number, rules, findings))

@@ -65,7 +65,8 @@ impl Explain {
             }
         };
         let json = self.json;
-        let explanation = if self.live { self.ask_node(&descriptors) } else { self.from_files(&descriptors) };
+        let explanation =
+            if self.live { self.ask_node(&descriptors) } else { self.explain_files(&descriptors) };
         match explanation {
             Ok(explanation) if json => out::print_json(&explanation),
             Ok(explanation) => out::print(&explanation.to_string()),
@@ -74,7 +75,7 @@ impl Explain {
         ExitCode::SUCCESS
     }
 
-    fn from_files(self, descriptors: &Descriptors) -> Result<Explanation, String> {
+    fn explain_files(self, descriptors: &Descriptors) -> Result<Explanation, String> {
         let settings = self.config.settings().map_err(|problems| problems.to_string())?;
         let path = self.rules.unwrap_or(settings.rules);
         let limiter = Limiter::builder().defaults(settings.defaults).rules(path).watch(false).build();

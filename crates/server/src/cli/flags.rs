@@ -19,8 +19,7 @@ pub(super) struct SettingFlags {
 /// `--config` alone, for commands that need a few settings only.
 #[derive(Args, Debug)]
 pub(super) struct ConfigFlag {
-    /// Settings file [default: tidegate.yaml in the current folder, if there is one] [env: TIDEGATE_CONFIG]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = config_help())]
     config: Option<PathBuf>,
 }
 
@@ -38,6 +37,12 @@ impl ConfigFlag {
     }
 }
 
+fn config_help() -> String {
+    format!(
+        "Settings file [default: {USUAL_FILE} in the current folder, if there is one] [env: TIDEGATE_CONFIG]"
+    )
+}
+
 fn flagged() -> impl Iterator<Item = (&'static Setting, Flag)> {
     SETTINGS.iter().filter_map(|row| Some((row, row.flag?)))
 }
@@ -46,10 +51,7 @@ impl Args for SettingFlags {
     fn augment_args(command: Command) -> Command {
         let config =
             Arg::new("config").long("config").value_name("FILE").value_parser(value_parser!(PathBuf));
-        let help = format!(
-            "Settings file [default: {USUAL_FILE} in the current folder, if there is one] [env: TIDEGATE_CONFIG]"
-        );
-        flagged().fold(command.arg(config.help(help)), |command, (row, flag)| {
+        flagged().fold(command.arg(config.help(config_help())), |command, (row, flag)| {
             let about = row.help.trim_end_matches('.');
             let variable = variable(row.name);
             let help = format!("{about} [default: {}] [env: {variable}]", row.default);

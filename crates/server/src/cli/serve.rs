@@ -44,7 +44,7 @@ impl Serve {
             Ok(settings) => settings,
             Err(problems) => return out::fail(problems),
         };
-        match crate::run::serve(settings) {
+        match crate::run::serve(&settings) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => out::fail(format_args!("tidegate: {error}")),
         }

@@ -184,7 +184,12 @@ pub static SETTINGS: &[Setting] = &[
     row("admin.tls.cert", "", Kind::OptionalPath, CERT),
     row("admin.tls.key", "", Kind::OptionalPath, KEY),
     row("admin.tls.client_ca", "", Kind::OptionalPath, CLIENT_CA),
-    row("connections.max", "16384", whole(1, 10_000_000), "Connections at once; more wait to be accepted."),
+    row(
+        "connections.max",
+        "16384",
+        whole(1, 10_000_000),
+        "Connections at once, on all listeners together; one too many is closed at once.",
+    ),
     row(
         "connections.handshake_timeout",
         "10s",
@@ -216,7 +221,12 @@ pub static SETTINGS: &[Setting] = &[
         Kind::Flag,
         "`X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, for clients that know these.",
     ),
-    row("headers.partition_key", "false", Kind::Flag, "Whether `RateLimit` says whose quota it is (`pk`)."),
+    row(
+        "headers.partition_key",
+        "false",
+        Kind::Flag,
+        "Whether `RateLimit` and `RateLimit-Policy` say whose quota it is (`pk`): a hash of domain, rule and descriptor. Whoever can guess those can tell them by it.",
+    ),
     row(
         "headers.rls",
         "false",

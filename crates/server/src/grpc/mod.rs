@@ -12,10 +12,13 @@ pub mod rate_limit;
 pub mod read;
 pub mod write;
 
+use std::time::Duration;
+
 use bytes::{Buf, Bytes};
 use http::{HeaderValue, Method, Request, Response, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use tokio::time::timeout;
 use tonic::Status;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::{Health as HealthService, HealthServer};
@@ -30,6 +33,9 @@ const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/Sh
 
 /// One byte that says whether the message is compressed, four that say how long it is.
 const PREFIX_BYTES: usize = 5;
+
+/// How long the next piece of a request may take.
+const BODY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Room for a usual answer; longer ones grow.
 const ANSWER_BYTES: usize = 192;
@@ -104,7 +110,9 @@ fn answer(body: GrpcBody) -> Response<GrpcBody> {
 async fn collect(mut body: Incoming, most: usize) -> Result<Bytes, Status> {
     let mut first = Bytes::new();
     let mut rest = Vec::new();
-    while let Some(frame) = body.frame().await {
+    loop {
+        let late = |_| Status::deadline_exceeded("the request did not come in time");
+        let Some(frame) = timeout(BODY_PATIENCE, body.frame()).await.map_err(late)? else { break };
         let frame = frame.map_err(|error| Status::cancelled(format!("the request broke off: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if first.len() + rest.len() + data.len() > most.saturating_add(PREFIX_BYTES) {

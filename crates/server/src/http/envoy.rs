@@ -36,14 +36,19 @@ impl Messages {
 impl HttpApi {
     /// 200, or 429 if it is over its limits; 400 if the request is at fault, 500 if the service is.
     pub(super) fn json(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
-        let messages = MESSAGES.as_ref().ok_or_else(|| broken("the protocols in the program are damaged"))?;
+        let messages =
+            MESSAGES.as_ref().ok_or_else(|| broken(&"the protocols in the program are damaged"))?;
         let mut json = serde_json::Deserializer::from_slice(message);
         let request = DynamicMessage::deserialize(messages.request.clone(), &mut json)?;
         json.end()?;
         let mut answer = Vec::with_capacity(256);
-        let code = self.rate_limit.answer(&request.encode_to_vec(), &mut answer).map_err(refused)?;
-        let answer = DynamicMessage::decode(messages.response.clone(), answer.as_slice()).map_err(broken)?;
-        let body = serde_json::to_vec(&answer).map_err(broken)?;
+        let code = self
+            .rate_limit
+            .answer(&request.encode_to_vec(), &mut answer)
+            .map_err(|status| refused(&status))?;
+        let answer = DynamicMessage::decode(messages.response.clone(), answer.as_slice())
+            .map_err(|error| broken(&error))?;
+        let body = serde_json::to_vec(&answer).map_err(|error| broken(&error))?;
         let status = match code {
             Code::Ok => StatusCode::OK,
             Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,
@@ -52,12 +57,12 @@ impl HttpApi {
     }
 }
 
-fn refused(status: Status) -> Problem {
+fn refused(status: &Status) -> Problem {
     let ours = status.code() != Grpc::InvalidArgument;
     let code = if ours { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::BAD_REQUEST };
     Problem::new(code, status.message().to_owned())
 }
 
-fn broken(why: impl ToString) -> Problem {
+fn broken(why: &impl ToString) -> Problem {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string())
 }

@@ -15,9 +15,9 @@ use tidegate_server::config::{Listen, Settings, Sources, document, load, variabl
 
 /// Sources with a file of this text, in a folder that lives as long as the guard.
 fn file(text: &str) -> (TempDir, Sources) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tidegate.yaml");
-    fs::write(&path, text).unwrap();
+    fs::write(&path, text).expect("a file");
     (folder, Sources { file: Some(path), ..Sources::default() })
 }
 
@@ -44,7 +44,7 @@ fn settings(text: &str) -> Settings {
 }
 
 fn origin(settings: &Settings, name: &str) -> String {
-    settings.in_force().find(name).unwrap().origin.to_string()
+    settings.in_force().find(name).expect("a setting of that name").origin.to_string()
 }
 
 #[test]
@@ -373,5 +373,18 @@ fn the_documentation_lists_every_setting_with_its_default() {
     for row in SETTINGS {
         let default = if row.default.is_empty() { "empty".to_owned() } else { format!("`{}`", row.default) };
         assert!(table.contains(&format!("| `{}` | {default} |", row.name)), "{}", row.name);
+    }
+}
+
+#[test]
+fn the_file_in_the_documentation_loads() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
+    let text = fs::read_to_string(path).unwrap();
+    let blocks: Vec<&str> =
+        text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        let read = settings(block);
+        assert!(read.in_force().iter().any(|held| held.origin.to_string() != "default"), "{block}");
     }
 }

@@ -1,4 +1,13 @@
 //! Laws of the service, each stated by the name of its test.
 
+mod bad_input;
+mod cli;
 mod config;
+mod conformance;
+mod documents;
+mod envoy;
+mod grpc;
 mod http;
+mod lifecycle;
+mod support;
+mod tls;

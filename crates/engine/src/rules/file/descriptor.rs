@@ -8,7 +8,7 @@ use super::report::{Firsts, Report};
 use super::store;
 use super::tiers::tiers;
 use super::value::Value;
-use crate::rules::model::Rule;
+use crate::rules::model::{Rule, Written};
 
 const FIELDS: [&str; 17] = [
     "key",
@@ -74,7 +74,7 @@ fn rule(item: Value<'_>, depth: usize, reading: &mut Reading) -> Option<Rule> {
     let fields = item.fields(&FIELDS, &mut reading.report)?;
     let report = &mut reading.report;
     let mut rule = Rule::by(&key(&fields, report).unwrap_or_default());
-    rule.place = Some(item.place());
+    rule.written = Written(Some(item.place()));
     // Empty is absent, as in envoyproxy/ratelimit.
     rule.value = fields.text("value", report);
     rule.concurrency = fields.get("concurrency").and_then(|value| store::concurrency(value, report));

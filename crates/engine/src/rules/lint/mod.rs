@@ -98,7 +98,7 @@ pub fn lint(domains: &[Domain], defaults: &Defaults) -> Vec<Finding> {
     domains.iter().flat_map(|domain| Linter::new(domain, *defaults).findings()).collect()
 }
 
-/// `api.yaml:5:5: warning: rule user/path: …`
+/// `api.yaml:5:5: warning: rule user/path: … [unbounded_key]`
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
@@ -107,9 +107,9 @@ impl fmt::Display for Finding {
         }
         write!(f, ": {}: ", self.severity)?;
         if self.rule.is_empty() {
-            write!(f, "domain {}: {}", self.domain, self.message)
+            write!(f, "domain {}: {} [{}]", self.domain, self.message, self.kind)
         } else {
-            write!(f, "rule {}: {}", self.rule, self.message)
+            write!(f, "rule {}: {} [{}]", self.rule, self.message, self.kind)
         }
     }
 }
@@ -121,6 +121,13 @@ impl fmt::Display for Severity {
             Self::Warning => "warning",
             Self::Error => "error",
         })
+    }
+}
+
+/// As JSON has it: `unreachable_rule`.
+impl fmt::Display for FindingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -174,7 +181,7 @@ impl<'a> Linter<'a> {
     fn add(&mut self, index: usize, severity: Severity, kind: FindingKind, message: String) {
         let visit = &self.rules[index];
         let (file, domain) = (self.domain.source.clone(), self.domain.name.clone());
-        let (place, rule) = (visit.rule().place, visit.id.clone());
+        let (place, rule) = (visit.rule().written.0, visit.id.clone());
         self.found.push((index + 1, Finding { severity, kind, file, place, domain, rule, message }));
     }
 

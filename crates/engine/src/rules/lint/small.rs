@@ -24,7 +24,7 @@ pub(super) fn find(linter: &mut Linter<'_>) {
         }
         if let Some(first) = ids.get(visit.id.as_str()) {
             let first = linter.rules[*first].rule();
-            let place = first.place.map_or(String::new(), |place| format!(" on line {}", place.line));
+            let place = first.written.0.map_or(String::new(), |place| format!(" on line {}", place.line));
             let message = format!(
                 "another rule{place} goes by this name too, and metrics and decisions cannot tell them apart; give each its own"
             );

@@ -73,7 +73,7 @@ fn covers(first: &str, second: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::covers;
+    use super::{Pattern, covers};
 
     #[test]
     fn a_pattern_covers_another_if_it_matches_all_that_the_other_matches() {
@@ -94,6 +94,36 @@ mod tests {
             ("*.com", "*.example.com", true),
         ] {
             assert_eq!(covers(first, second), expected, "{first} and {second}");
+        }
+    }
+
+    /// Every text of up to that length, of these characters.
+    fn texts(characters: &str, length: usize) -> Vec<String> {
+        let mut all = vec![String::new()];
+        let mut from = 0;
+        for _ in 0..length {
+            let to = all.len();
+            for at in from..to {
+                all.extend(characters.chars().map(|char| format!("{}{char}", all[at])).collect::<Vec<_>>());
+            }
+            from = to;
+        }
+        all
+    }
+
+    #[test]
+    fn what_covers_is_what_trying_every_text_shows() {
+        let values = texts("abx", 4);
+        let patterns: Vec<_> = texts("ab*", 4).into_iter().filter(|text| text.contains('*')).collect();
+        let matched: Vec<Vec<bool>> = patterns
+            .iter()
+            .map(|pattern| values.iter().map(|value| Pattern::new(pattern).matches(value)).collect())
+            .collect();
+        for (first, by_first) in patterns.iter().zip(&matched) {
+            for (second, by_second) in patterns.iter().zip(&matched) {
+                let all = by_first.iter().zip(by_second).all(|(first, second)| *first || !second);
+                assert_eq!(covers(first, second), all, "{first} and {second}");
+            }
         }
     }
 }

@@ -1,0 +1,350 @@
+//! gRPC over cleartext HTTP/2, as much of it as unary calls need.
+//!
+//! - `frame`: frames; `request`, `answer`: header blocks out and in; `status`: what gRPC says went wrong
+//! - `streams`: the open calls; `windows`: how much may be sent
+
+mod answer;
+mod frame;
+mod request;
+mod status;
+mod streams;
+mod windows;
+
+use crate::desk::Desk;
+use crate::error::Fault;
+use crate::payload::Decision;
+use crate::traffic::Call;
+use crate::wire::MAX_ANSWER_BYTES;
+
+use self::answer::{AnswerBlocks, Said};
+use self::frame::Frame;
+use self::request::RequestBlock;
+use self::streams::{Stream, Streams};
+use self::windows::Windows;
+
+/// The window we grant each stream: more than an answer may have, so it is never replenished.
+const STREAM_WINDOW_BYTES: u32 = 2 * MAX_ANSWER_BYTES as u32;
+/// The window we grant the connection; replenished when half of it is used up.
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// What it is before we say so.
+const INITIAL_WINDOW_BYTES: u32 = 65_535;
+/// The longest header block that is put together from several frames.
+const MAX_BLOCK_BYTES: usize = 64 << 10;
+/// Beyond this id a connection is replaced; the protocol ends at 2^31.
+const LAST_ID: u32 = 0x7fff_0000;
+/// The flag and the length before each gRPC message.
+const PREFIX_BYTES: usize = 5;
+
+/// The client's side of one connection.
+pub(crate) struct Http2 {
+    request: RequestBlock,
+    answers: AnswerBlocks,
+    streams: Streams,
+    windows: Windows,
+    /// Calls at once, as the plan says and as the server allows.
+    max_streams: usize,
+    allowed_streams: usize,
+    is_ready: bool,
+    /// Why the server is going away.
+    going_away: Option<String>,
+    /// Bytes received since the connection's window was replenished.
+    used_bytes: u32,
+    /// A header block whose end has not come: its stream, whether that ends with it, the bytes.
+    unfinished: Option<(u32, bool, Vec<u8>)>,
+}
+
+impl Http2 {
+    pub(crate) fn new(path: &str, authority: &str, max_streams: usize) -> Self {
+        Self {
+            request: RequestBlock::new(path, authority),
+            answers: AnswerBlocks::new(),
+            streams: Streams::new(),
+            windows: Windows::new(),
+            max_streams,
+            allowed_streams: usize::MAX,
+            is_ready: false,
+            going_away: None,
+            used_bytes: 0,
+            unfinished: None,
+        }
+    }
+
+    pub(crate) fn greet(out: &mut Vec<u8>) {
+        out.extend_from_slice(frame::PREFACE);
+        let settings =
+            [(frame::SETTING_ENABLE_PUSH, 0), (frame::SETTING_INITIAL_WINDOW_SIZE, STREAM_WINDOW_BYTES)];
+        frame::write_settings(out, &settings);
+        let more = CONNECTION_WINDOW_BYTES - INITIAL_WINDOW_BYTES;
+        frame::write_number(out, frame::WINDOW_UPDATE, 0, more);
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.is_ready
+            && self.streams.len() < self.max_streams.min(self.allowed_streams)
+            && self.windows.is_open()
+            && !self.is_retired()
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.going_away.is_some() || self.streams.next_id() > LAST_ID
+    }
+
+    pub(crate) fn goodbye(&self) -> Option<&str> {
+        self.going_away.as_deref()
+    }
+
+    pub(crate) fn open_calls(&self) -> usize {
+        self.streams.len()
+    }
+
+    pub(crate) fn start(&mut self, call: Call, desk: &mut Desk<'_>, out: &mut Vec<u8>) {
+        let stream = self.streams.open(call, desk.now_ns);
+        let block = self.request.next();
+        frame::write_header(out, block.len(), frame::HEADERS, frame::END_HEADERS, stream.id);
+        out.extend_from_slice(block);
+
+        // The message is written in place; the lengths before it follow when it is there.
+        let start = out.len();
+        frame::write_header(out, 0, frame::DATA, frame::END_STREAM, stream.id);
+        out.extend_from_slice(&[0; PREFIX_BYTES]);
+        let message = out.len();
+        desk.payload.request(call.key, out);
+        let message_bytes = (out.len() - message) as u32;
+        out[message - 4..message].copy_from_slice(&message_bytes.to_be_bytes());
+
+        let content_bytes = message_bytes as usize + PREFIX_BYTES;
+        if self.windows.take_whole(content_bytes) {
+            let [_, length @ ..] = (content_bytes as u32).to_be_bytes();
+            out[start..start + 3].copy_from_slice(&length);
+        } else {
+            stream.unsent = out.split_off(start + frame::HEADER_BYTES);
+            out.truncate(start);
+            self.windows.wait(stream);
+            self.windows.send_waiting(&mut self.streams, out);
+        }
+    }
+
+    pub(crate) fn receive(
+        &mut self,
+        input: &[u8],
+        desk: &mut Desk<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, Fault> {
+        if !self.is_ready
+            && (input.starts_with(b"HTTP/1") || (input.len() < 6 && b"HTTP/1".starts_with(input)))
+        {
+            return if input.len() < 6 { Ok(0) } else { Err(Fault::AnswersHttp1) };
+        }
+        let mut done = 0;
+        loop {
+            let parsed = Frame::parse(&input[done..]);
+            let too_large = |bytes| Fault::Protocol(format!("a frame of {bytes} bytes; is this not HTTP/2?"));
+            let Some(frame) = parsed.map_err(too_large)? else { break };
+            self.take(frame, desk, out)?;
+            done += frame::HEADER_BYTES + frame.payload.len();
+        }
+        if self.used_bytes >= CONNECTION_WINDOW_BYTES / 2 {
+            frame::write_number(out, frame::WINDOW_UPDATE, 0, std::mem::take(&mut self.used_bytes));
+        }
+        Ok(done)
+    }
+
+    fn take(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if !self.is_ready && frame.kind != frame::SETTINGS {
+            return Err(Fault::Protocol("its first frame is not SETTINGS".to_owned()));
+        }
+        if self.unfinished.is_some() && frame.kind != frame::CONTINUATION {
+            return Err(Fault::Protocol("a header block was not continued".to_owned()));
+        }
+        match frame.kind {
+            frame::DATA => self.take_data(frame, desk, out)?,
+            frame::HEADERS => {
+                let block = content(frame)?;
+                let ends = frame.has(frame::END_STREAM);
+                if frame.has(frame::END_HEADERS) {
+                    self.take_block(frame.stream, block, ends, desk)?;
+                } else {
+                    self.unfinished = Some((frame.stream, ends, block.to_vec()));
+                }
+            }
+            frame::CONTINUATION => self.take_continuation(frame, desk)?,
+            frame::SETTINGS if !frame.has(frame::ACK) => self.take_settings(frame, out),
+            frame::PING if !frame.has(frame::ACK) => {
+                frame::write_header(out, frame.payload.len(), frame::PING, frame::ACK, 0);
+                out.extend_from_slice(frame.payload);
+            }
+            frame::WINDOW_UPDATE => {
+                let more = frame.number_at(0).unwrap_or(0) & 0x7fff_ffff;
+                self.windows.grant(frame.stream, more, &mut self.streams);
+                self.windows.send_waiting(&mut self.streams, out);
+            }
+            frame::RST_STREAM => self.take_reset(frame, desk),
+            frame::GOAWAY => self.take_goaway(frame, desk),
+            frame::PUSH_PROMISE => return Err(Fault::Protocol("a push, which was forbidden".to_owned())),
+            // Acknowledgements, priorities and frames of kinds yet unknown.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_data(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+        // Padding counts too, and so do the bytes of streams we have given up.
+        self.used_bytes += frame.payload.len() as u32;
+        let bytes = content(frame)?;
+        let Some(stream) = self.streams.get(frame.stream) else {
+            return self.check_opened(frame.stream);
+        };
+        if stream.partial.is_empty() && is_whole(bytes) {
+            stream.decision = Some(judge(bytes, desk));
+        } else if stream.partial.len() + bytes.len() > MAX_ANSWER_BYTES {
+            frame::write_number(out, frame::RST_STREAM, frame.stream, frame::CANCEL);
+            self.fail(frame.stream, &format!("an answer of more than {MAX_ANSWER_BYTES} bytes"), desk);
+            return Ok(());
+        } else if !bytes.is_empty() {
+            stream.partial.extend_from_slice(bytes);
+            if is_whole(&stream.partial) {
+                stream.decision = Some(judge(&stream.partial, desk));
+            }
+        }
+        if frame.has(frame::END_STREAM) {
+            let said = Said { http_status: stream.odd_status, ..Said::default() };
+            self.fail(frame.stream, &status::text(&said), desk);
+        }
+        Ok(())
+    }
+
+    fn take_continuation(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>) -> Result<(), Fault> {
+        let Some((stream, ends, mut block)) = self.unfinished.take() else {
+            return Err(Fault::Protocol("it continues a header block that was not begun".to_owned()));
+        };
+        if stream != frame.stream || block.len() + frame.payload.len() > MAX_BLOCK_BYTES {
+            return Err(Fault::Protocol("a header block is too long, or of two streams".to_owned()));
+        }
+        block.extend_from_slice(frame.payload);
+        if frame.has(frame::END_HEADERS) {
+            return self.take_block(stream, &block, ends, desk);
+        }
+        self.unfinished = Some((stream, ends, block));
+        Ok(())
+    }
+
+    /// Takes headers or trailers.
+    fn take_block(&mut self, id: u32, block: &[u8], ends: bool, desk: &mut Desk<'_>) -> Result<(), Fault> {
+        // Even those of a stream we have given up may change the table.
+        let said = self.answers.read(block)?;
+        if !ends {
+            if let Some(status) = said.http_status
+                && status != 200
+                && let Some(stream) = self.streams.get(id)
+            {
+                stream.odd_status = Some(status);
+            }
+            return Ok(());
+        }
+        let Some(Stream { call, decision, .. }) = self.streams.close(id) else {
+            return self.check_opened(id);
+        };
+        match (said, decision) {
+            (Said { grpc_status: Some(0), .. }, Some(decision)) => desk.settle(&call, &decision),
+            (said, _) => desk.fail(&call, &status::text(said)),
+        }
+        Ok(())
+    }
+
+    fn take_settings(&mut self, frame: Frame<'_>, out: &mut Vec<u8>) {
+        for setting in frame.payload.as_chunks::<6>().0 {
+            let [a, b, value @ ..] = *setting;
+            let value = u32::from_be_bytes(value);
+            match u16::from_be_bytes([a, b]) {
+                frame::SETTING_HEADER_TABLE_SIZE => self.request.set_table_bytes(value),
+                frame::SETTING_MAX_CONCURRENT_STREAMS => self.allowed_streams = value as usize,
+                frame::SETTING_INITIAL_WINDOW_SIZE => self.windows.set_initial(value, &mut self.streams),
+                frame::SETTING_MAX_FRAME_SIZE => self.windows.set_frame_bytes(value),
+                _ => {}
+            }
+        }
+        self.is_ready = true;
+        frame::write_header(out, 0, frame::SETTINGS, frame::ACK, 0);
+        self.windows.send_waiting(&mut self.streams, out);
+    }
+
+    fn take_reset(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>) {
+        let code = frame.number_at(0).unwrap_or(frame::NO_ERROR);
+        if code != frame::REFUSED_STREAM {
+            self.fail(frame.stream, &format!("the stream was reset: {}", frame::error_name(code)), desk);
+        } else if let Some(stream) = self.streams.close(frame.stream) {
+            desk.refuse(stream.call);
+        }
+    }
+
+    /// The server answers streams up to the one it names; the others it has not looked at.
+    fn take_goaway(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>) {
+        let last = frame.number_at(0).unwrap_or(0) & 0x7fff_ffff;
+        let code = frame.number_at(4).unwrap_or(frame::NO_ERROR);
+        let debug = String::from_utf8_lossy(frame.payload.get(8..).unwrap_or_default());
+        let why = if debug.is_empty() { String::new() } else { format!(": {debug}") };
+        self.going_away = Some(format!("{}{why}", frame::error_name(code)));
+        let refused: Vec<u32> =
+            self.streams.iter_mut().map(|stream| stream.id).filter(|&id| id > last).collect();
+        for id in refused {
+            if let Some(stream) = self.streams.close(id) {
+                desk.refuse(stream.call);
+            }
+        }
+    }
+
+    pub(crate) fn expire(&mut self, sent_before_ns: u64, desk: &mut Desk<'_>, out: &mut Vec<u8>) {
+        let late = |stream: &mut Stream| (stream.sent_ns < sent_before_ns).then_some(stream.id);
+        let late: Vec<u32> = self.streams.iter_mut().filter_map(late).collect();
+        for id in late {
+            frame::write_number(out, frame::RST_STREAM, id, frame::CANCEL);
+            self.fail(id, "no answer in time", desk);
+        }
+    }
+
+    pub(crate) fn lose(&mut self, fault: &Fault, desk: &mut Desk<'_>) {
+        let open: Vec<u32> = self.streams.iter_mut().map(|stream| stream.id).collect();
+        let text = fault.to_string();
+        for id in open {
+            self.fail(id, &text, desk);
+        }
+    }
+
+    fn fail(&mut self, id: u32, text: &str, desk: &mut Desk<'_>) {
+        if let Some(stream) = self.streams.close(id) {
+            desk.fail(&stream.call, text);
+        }
+    }
+
+    /// Frames may still come for streams that were given up, not for streams that never were.
+    fn check_opened(&self, id: u32) -> Result<(), Fault> {
+        if self.streams.was_opened(id) {
+            Ok(())
+        } else {
+            Err(Fault::Protocol(format!("an answer on stream {id}, which was never opened")))
+        }
+    }
+}
+
+fn content(frame: Frame<'_>) -> Result<&[u8], Fault> {
+    frame.content().ok_or_else(|| Fault::Protocol("a frame is shorter than its padding".to_owned()))
+}
+
+/// Whether this is one whole gRPC message with its prefix.
+fn is_whole(bytes: &[u8]) -> bool {
+    match bytes {
+        [_, a, b, c, d, message @ ..] => message.len() == u32::from_be_bytes([*a, *b, *c, *d]) as usize,
+        _ => false,
+    }
+}
+
+fn judge(bytes: &[u8], desk: &mut Desk<'_>) -> Decision {
+    match bytes {
+        [0, _, _, _, _, message @ ..] => desk.judge(200, message),
+        _ => Decision::Error("the message is compressed, which was not asked for".to_owned()),
+    }
+}

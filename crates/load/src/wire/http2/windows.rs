@@ -1,0 +1,127 @@
+//! How much the server lets us send (RFC 9113, section 5.2).
+
+use std::collections::VecDeque;
+
+use super::INITIAL_WINDOW_BYTES;
+use super::frame::{self, MAX_PAYLOAD_BYTES};
+use super::streams::{Stream, Streams};
+
+/// The server's windows, and the streams that wait for them.
+#[derive(Debug)]
+pub(super) struct Windows {
+    connection: i64,
+    /// That of a new stream.
+    initial: i64,
+    frame_bytes: usize,
+    /// Ids of streams with something unsent; an id may outlive its stream here.
+    waiting: VecDeque<u32>,
+}
+
+impl Windows {
+    pub(super) fn new() -> Self {
+        Self {
+            connection: INITIAL_WINDOW_BYTES.into(),
+            initial: INITIAL_WINDOW_BYTES.into(),
+            frame_bytes: MAX_PAYLOAD_BYTES,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Whether starting a stream makes sense. One at a time waits for the connection's window.
+    pub(super) fn is_open(&self) -> bool {
+        self.connection > 0
+    }
+
+    /// Takes room for all of a new stream's content in one frame, if there is.
+    pub(super) fn take_whole(&mut self, bytes: usize) -> bool {
+        let room = self.connection.min(self.initial);
+        let fits = bytes as u64 <= room.max(0).cast_unsigned() && bytes <= self.frame_bytes;
+        if fits {
+            self.connection -= bytes.cast_signed() as i64;
+        }
+        fits
+    }
+
+    /// A new stream, none of whose content is sent yet.
+    pub(super) fn wait(&mut self, stream: &mut Stream) {
+        stream.window = self.initial;
+        self.waiting.push_back(stream.id);
+    }
+
+    /// The server grants more to a stream, or to the connection as stream 0.
+    pub(super) fn grant(&mut self, stream: u32, more: u32, streams: &mut Streams) {
+        if stream == 0 {
+            self.connection += i64::from(more);
+        } else if let Some(stream) = streams.get(stream) {
+            stream.window += i64::from(more);
+        }
+    }
+
+    /// The server changes what it grants each stream, those open included.
+    pub(super) fn set_initial(&mut self, bytes: u32, streams: &mut Streams) {
+        let difference = i64::from(bytes) - self.initial;
+        self.initial = bytes.into();
+        for &id in &self.waiting {
+            if let Some(stream) = streams.get(id) {
+                stream.window += difference;
+            }
+        }
+    }
+
+    pub(super) fn set_frame_bytes(&mut self, bytes: u32) {
+        self.frame_bytes = bytes as usize;
+    }
+
+    /// Sends what the windows now allow.
+    pub(super) fn send_waiting(&mut self, streams: &mut Streams, out: &mut Vec<u8>) {
+        for _ in 0..self.waiting.len() {
+            let Some(id) = self.waiting.pop_front() else { return };
+            let Some(stream) = streams.get(id) else { continue };
+            while !stream.unsent.is_empty() {
+                let room = self.connection.min(stream.window).max(0) as usize;
+                let bytes = room.min(self.frame_bytes).min(stream.unsent.len());
+                if bytes == 0 {
+                    break;
+                }
+                let ends = bytes == stream.unsent.len();
+                frame::write_header(out, bytes, frame::DATA, u8::from(ends) * frame::END_STREAM, id);
+                out.extend(stream.unsent.drain(..bytes));
+                stream.window -= bytes.cast_signed() as i64;
+                self.connection -= bytes.cast_signed() as i64;
+            }
+            if !stream.unsent.is_empty() {
+                self.waiting.push_back(id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Windows;
+    use crate::traffic::Call;
+    use crate::wire::http2::streams::Streams;
+
+    #[test]
+    fn what_does_not_fit_waits_and_is_sent_in_order_as_windows_open() {
+        let (mut windows, mut streams, mut out) = (Windows::new(), Streams::new(), Vec::new());
+        windows.set_initial(3, &mut streams);
+        assert!(!windows.take_whole(4));
+        let stream = streams.open(Call { key: 0, due_ns: 0, measured: true, refusals: 0 }, 0);
+        stream.unsent = b"abcdefgh".to_vec();
+        windows.wait(stream);
+        windows.send_waiting(&mut streams, &mut out);
+        assert_eq!(out, b"\0\0\x03\0\0\0\0\0\x01abc");
+        out.clear();
+        // The window of an open stream may become negative.
+        windows.set_initial(1, &mut streams);
+        windows.grant(1, 3, &mut streams);
+        windows.send_waiting(&mut streams, &mut out);
+        assert_eq!(out, b"\0\0\x01\0\0\0\0\0\x01d");
+        out.clear();
+        windows.grant(1, 100, &mut streams);
+        windows.send_waiting(&mut streams, &mut out);
+        assert_eq!(out, b"\0\0\x04\0\x01\0\0\0\x01efgh");
+        assert_eq!(windows.connection, 65_535 - 8);
+    }
+}

@@ -1,0 +1,243 @@
+//! Hostile and broken input over the wire: a clear refusal or a shed connection, never a panic,
+//! never a counter changed, and nobody else disturbed.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use tonic::Code as GrpcCode;
+
+use crate::support::clients::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use crate::support::clients::envoy::service::ratelimit::v3::RateLimitRequest;
+use crate::support::grpc::{Client, descriptor, only, with_hits};
+use crate::support::service::{PATIENCE, Service, Setup, service, until};
+
+const RULES: &str = "
+domain: api
+descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 1000}}]
+";
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+fn left(service: &Service) -> u32 {
+    only(&Client::new(service).check("api", &[with_hits(&[("user", "ann")], 0)])).limit_remaining
+}
+
+fn connect(at: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(at).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    stream
+}
+
+/// Reads until the other side closes.
+fn drained(mut stream: TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // A reset is an end, too.
+    let _ = stream.read_to_end(&mut bytes);
+    bytes
+}
+
+#[test]
+fn requests_beyond_a_bound_are_refused_by_name_and_charge_nothing() {
+    let service = service(RULES);
+    let mut client = Client::new(&service);
+    let ann = || descriptor(&[("user", "ann")]);
+    let many = |count: usize| RateLimitDescriptor { entries: vec![ann().entries[0].clone(); count], ..ann() };
+    let text = |length: usize| "x".repeat(length);
+    let cases = [
+        (vec![ann(); 10_000], "descriptors must be at most 100 (bounds.descriptors)"),
+        (vec![ann(), many(33)], "entries of a descriptor must be at most 32 (bounds.entries)"),
+        (vec![ann(), many(0)], "the entries of a descriptor must not be empty"),
+        (vec![ann(), descriptor(&[("user", &text(5_000))])], "must be at most 4096 (bounds.value_bytes), got 5000"),
+        (vec![ann(), descriptor(&[(&text(300), "x")])], "must be at most 256 (bounds.key_bytes), got 300"),
+        (vec![ann(), descriptor(&[("", "x")])], "the key of an entry must not be empty"),
+        (vec![ann(), descriptor(&[("user", "a\0b")])], "must not contain control characters, found U+0000 at byte 1"),
+        (vec![ann(), descriptor(&[("us\ner", "x")])], "found U+000A at byte 2"),
+        (vec![ann(), with_hits(&[("user", "ann")], u64::MAX)], "cost must be at most 9007199254740992 (2^53)"),
+    ];
+    for (descriptors, expected) in cases {
+        let request = RateLimitRequest { domain: "api".to_owned(), descriptors, hits_addend: 0 };
+        let refused = client.ask(request).expect_err(expected);
+        assert_eq!(refused.code(), GrpcCode::InvalidArgument, "{refused}");
+        assert!(refused.message().contains(expected), "{refused}");
+    }
+    let huge = descriptor(&[("user", &text(1 << 20))]);
+    let refused = client.ask(RateLimitRequest { domain: "api".to_owned(), descriptors: vec![huge], hits_addend: 0 });
+    let refused = refused.expect_err("a value of a mebibyte");
+    assert_eq!(refused.code(), GrpcCode::InvalidArgument);
+    assert!(refused.message().contains("at most 262144 bytes (bounds.message_bytes)"), "{refused}");
+    assert_eq!(left(&service), 1000);
+}
+
+#[test]
+fn broken_messages_and_framing_are_refused() {
+    let service = service(RULES);
+    let unreadable: [(&[u8], &str); 6] = [
+        (b"", "no message"),
+        (&[0, 0, 0, 0, 9, 1], "9 bytes were announced, 1 came"),
+        (&[1, 0, 0, 0, 1, 0], "compressed"),
+        (&[0, 0, 0, 0, 3, 0x0a, 9, b'x'], "cut off"),
+        (&[0, 0, 0, 0, 4, 0x0a, 2, 0xff, 0xfe], "not UTF-8"),
+        (&[0, 0, 0, 0, 2, 0x08, 1], "wrong wire type"),
+    ];
+    for (body, expected) in unreadable {
+        let (status, message) = raw_call(service.grpc, body);
+        assert!(message.contains(expected), "{body:?}: {status} {message}");
+    }
+    assert_eq!(left(&service), 1000);
+}
+
+/// Calls `ShouldRateLimit` with any bytes for a body; answers the status and its message.
+fn raw_call(at: SocketAddr, body: &[u8]) -> (String, String) {
+    use http_body_util::{BodyExt, Full};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let body = bytes::Bytes::copy_from_slice(body);
+    runtime.block_on(async move {
+        let io = TokioIo::new(tokio::net::TcpStream::connect(at).await.expect("it listens"));
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.expect("HTTP/2");
+        tokio::spawn(connection);
+        let request = http::Request::post(format!(
+            "http://{at}/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+        ));
+        let request = request.header("content-type", "application/grpc").body(Full::new(body)).expect("a request");
+        let response = sender.send_request(request).await.expect("an answer");
+        let headers = response.headers().clone();
+        let trailers = response.into_body().collect().await.expect("a body").trailers().cloned();
+        let find = |name: &str| {
+            let found = headers.get(name).or_else(|| trailers.as_ref().and_then(|trailers| trailers.get(name)));
+            found.map(|value| String::from_utf8_lossy(value.as_bytes()).replace("%20", " ")).unwrap_or_default()
+        };
+        (find("grpc-status"), find("grpc-message"))
+    })
+}
+
+#[test]
+fn thousands_of_silent_and_slow_connections_are_shed_and_others_are_served() {
+    let service = Setup::rules(RULES)
+        .with("connections.handshake_timeout", "1s")
+        .with("http.header_timeout", "1s")
+        .start();
+    let mut sockets = Vec::new();
+    for number in 0..5_000 {
+        let at = if number % 2 == 0 { service.http } else { service.grpc };
+        let mut stream = TcpStream::connect(at).expect("it accepts");
+        // A third sends nothing, a third a little, a third one line of headers.
+        let sent: &[u8] = [&b""[..], b"P", b"POST /v1/check HTTP/1.1\r\nhost: t\r\n"][number % 3];
+        stream.write_all(sent).expect("it reads");
+        sockets.push(stream);
+    }
+    assert_eq!(service.check("api", r#"{"user":"ann"}"#).status, 200, "others are served meanwhile");
+    assert_eq!(left(&service), 999);
+    until("they are gone", || {
+        let metrics = service.get(service.admin, "/metrics").body;
+        let open = |listener: &str| metrics.contains(&format!("ratelimit_connections{{listener=\"{listener}\"}} 0"));
+        open("http") && open("grpc")
+    });
+    drop(sockets);
+    assert_eq!(service.check("api", r#"{"user":"ann"}"#).status, 200);
+}
+
+#[test]
+fn connections_beyond_the_bound_are_shed() {
+    let service = Setup::rules(RULES).with("connections.max", "10").start();
+    let kept: Vec<_> = (0..9).map(|_| connect(service.http)).collect();
+    until("they are counted", || {
+        service.get(service.admin, "/metrics").body.contains("ratelimit_connections{listener=\"http\"} 9")
+    });
+    let admin = connect(service.admin);
+    let one_more = drained(connect(service.http));
+    assert!(one_more.is_empty(), "it is closed without an answer");
+    drop((kept, admin));
+    until("there is room again", || service.check("api", r#"{"user":"ann"}"#).status == 200);
+}
+
+#[test]
+fn a_kept_connection_is_closed_when_it_has_been_quiet_for_long() {
+    let service =
+        Setup::rules(RULES).with("http.idle_timeout", "500ms").with("http.header_timeout", "500ms").start();
+    let mut stream = connect(service.http);
+    stream.write_all(b"GET /healthcheck HTTP/1.1\r\nhost: t\r\n\r\n").expect("it reads");
+    let answer = drained(stream);
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[test]
+fn rapid_resets_end_the_connection_and_nothing_else() {
+    let service = service(RULES);
+    let mut stream = connect(service.grpc);
+    let mut bytes = [PREFACE, EMPTY_SETTINGS].concat();
+    for number in 0..2_000_u32 {
+        let stream_id = (2 * number + 1).to_be_bytes();
+        // HEADERS that end nothing: `:method POST`, `:scheme http`, `:path /`, an authority.
+        let block = [0x83, 0x86, 0x84, 0x41, 1, b't'];
+        bytes.extend([0, 0, block.len() as u8, 1, 4]);
+        bytes.extend(stream_id);
+        bytes.extend(block);
+        bytes.extend([0, 0, 4, 3, 0]);
+        bytes.extend(stream_id);
+        bytes.extend([0, 0, 0, 8]);
+    }
+    // It may close before all of it is sent.
+    let _ = stream.write_all(&bytes);
+    let answer = drained(stream);
+    let went_away = answer.windows(2).any(|pair| pair == [7, 0]);
+    assert!(went_away || answer.len() < 1_000, "a GOAWAY, or a close");
+    assert_eq!(left(&service), 1000, "others are served");
+}
+
+#[test]
+fn header_floods_are_refused() {
+    let service = service(RULES);
+    let mut stream = connect(service.http);
+    let line = format!("x-flood: {}\r\n", "y".repeat(1_000));
+    let flood = format!("POST /v1/check HTTP/1.1\r\nhost: t\r\n{}\r\n", line.repeat(100));
+    let _ = stream.write_all(flood.as_bytes());
+    let answer = drained(stream);
+    assert!(answer.starts_with(b"HTTP/1.1 431") || answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
+
+    let mut stream = connect(service.grpc);
+    let mut bytes = [PREFACE, EMPTY_SETTINGS].concat();
+    bytes.extend([0, 0, 3, 1, 0, 0, 0, 0, 1, 0x83, 0x86, 0x84]);
+    for _ in 0..2_000 {
+        // CONTINUATION without an end, each with one long header.
+        let value = vec![b'y'; 1_000];
+        let mut block = vec![0x00, 1, b'x', 0x7f, 0x69 | 0x80, 0x06];
+        block.extend(&value);
+        bytes.extend(&(block.len() as u32).to_be_bytes()[1..]);
+        bytes.extend([9, 0, 0, 0, 0, 1]);
+        bytes.extend(block);
+    }
+    let _ = stream.write_all(&bytes);
+    let _ = drained(stream);
+    assert_eq!(left(&service), 1000, "others are served");
+}
+
+#[test]
+fn a_body_that_never_comes_is_given_up() {
+    let service = Setup::rules(RULES).with("http.header_timeout", "1s").start();
+    let mut stream = connect(service.http);
+    let head = "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{";
+    stream.write_all(head.as_bytes()).expect("it reads");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
+    let answer = drained(stream);
+    assert!(answer.starts_with(b"HTTP/1.1 408") || answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
+    assert_eq!(left(&service), 1000);
+}
+
+#[test]
+fn garbage_on_every_listener_hurts_nobody() {
+    let mut service = service(RULES);
+    for at in [service.http, service.grpc, service.admin] {
+        for garbage in [&b"\x16\x03\x01\x02\x00\x01\x00"[..], b"\0\0\0\0\0", b"GET / HTTP/9.9\r\n\r\n", &[0xff; 4_096]] {
+            let mut stream = connect(at);
+            stream.write_all(garbage).expect("it reads");
+            // Whoever sends half a request is waited for; this one goes.
+            stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+            let _ = drained(stream);
+        }
+    }
+    assert!(service.runs());
+    assert_eq!(left(&service), 1000);
+}
