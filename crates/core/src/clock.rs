@@ -1,5 +1,6 @@
 //! Where time comes from.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +8,7 @@ use crate::Micros;
 
 /// A source of time. Stores read it once per settlement, while they hold the locks involved, so
 /// that the states of one key are always written in the order of their times.
-pub trait Clock: Send + Sync + 'static {
+pub trait Clock: Any + Send + Sync {
     /// The time now.
     fn now(&self) -> Micros;
 }

@@ -42,6 +42,9 @@ impl KeySeed {
 }
 
 impl Key {
+    /// Of no texts at all.
+    pub const NONE: Self = Self { home: 0, mark: 0 };
+
     /// This key followed by another part. Each half is a bijection of the part, so nothing that
     /// was told apart before is merged.
     #[inline]

@@ -4,6 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::algorithm::token_bucket::Quick;
 use crate::algorithm::{Algorithm, LeakyMode, arrival};
 use crate::wide::{div_ceil, mul};
 use crate::window::Window;
@@ -29,8 +30,8 @@ pub struct Limit {
     period_us: u64,
     burst: u64,
     burst_trace: u16,
-    /// `burst x period_us` where that fits 64 bits, as it nearly always does; else 0.
-    small_capacity: u64,
+    /// For charging a bucket in the usual case.
+    quick: Option<Quick>,
     /// What fills a sixteenth, per unit: `15 x 2^60 / burst`, rounded up.
     sixteenth: u64,
 }
@@ -131,8 +132,13 @@ impl Limit {
         };
         let burst_trace = arrival::trace(burst);
         let sixteenth = (15_u64 << 60).div_ceil(burst.max(1));
-        let small_capacity = burst.checked_mul(period_us).unwrap_or(0);
-        Ok(Self { algorithm, requests, window, period_us, burst, burst_trace, small_capacity, sixteenth })
+        let quick = match algorithm {
+            Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { mode: LeakyMode::Meter, .. } => {
+                Quick::new(requests, period_us, burst)
+            }
+            _ => None,
+        };
+        Ok(Self { algorithm, requests, window, period_us, burst, burst_trace, quick, sixteenth })
     }
 
     /// A token bucket whose burst is its `requests`.
@@ -183,14 +189,15 @@ impl Limit {
 
     /// Ten bits of the burst, by which a bucket's state tells that the burst has changed.
     #[inline]
-    pub(crate) fn burst_trace(&self) -> u16 {
+    pub fn burst_trace(&self) -> u16 {
         self.burst_trace
     }
 
-    /// What the bucket holds in units x microseconds, if that fits 64 bits; else 0.
+    /// How to charge this bucket in the usual case, if it is one, neither bans nor queues, and its
+    /// numbers are small, as they nearly always are.
     #[inline]
-    pub(crate) fn small_capacity(&self) -> u64 {
-        self.small_capacity
+    pub fn quick(&self) -> Option<&Quick> {
+        self.quick.as_ref()
     }
 
     /// What it would forgive to forget a counter of which this much is left, as one byte to compare:
@@ -198,10 +205,16 @@ impl Limit {
     /// a flood of keys that are used little, or whose limits are small, weighs less than a busy key.
     #[inline]
     pub fn weight(&self, remaining: u64) -> u8 {
-        let used = self.burst.saturating_sub(remaining);
-        let sixteenths = (u128::from(used) * u128::from(self.sixteenth)) >> 60;
-        let magnitude = (u64::BITS - used.leading_zeros()) / 4;
-        (sixteenths as u8) << 4 | magnitude as u8
+        self.weight_of(self.burst.saturating_sub(remaining))
+    }
+
+    /// The same by what is used, at most the burst.
+    #[inline]
+    pub fn weight_of(&self, used: u64) -> u8 {
+        // At most 15 x 2^60 and the little it was rounded up by.
+        let sixteenths = (used * self.sixteenth) >> 60;
+        let magnitude = u64::from((used | 1).ilog2() / 4);
+        (sixteenths << 4 | magnitude) as u8
     }
 
     /// Whether a request may be held in a queue.

@@ -1,11 +1,12 @@
 //! From a request to a decision.
 
 use smallvec::SmallVec;
+use tidegate_core::{Key, Verdict};
 use tidegate_stores::{Charge, Force, MemoryStore, Verdicts, blocked};
 
 use crate::decision::{Decision, Item, Items, Rules};
 use crate::request::Request;
-use crate::rules::find::{Aspect, Hit};
+use crate::rules::find::Hit;
 use crate::rules::tree::{DomainTree, LimitEntry, RuleSet};
 
 pub(crate) use tidegate_stores::Intent;
@@ -22,8 +23,74 @@ pub(crate) enum Scope {
 /// A request's charges, in the order of descriptors, rules and limits.
 pub(crate) type Charges<'r> = SmallVec<[Charge<'r>; 4]>;
 
-/// Decides a request.
-#[inline]
+/// Decides a request and charges it.
+///
+/// Most requests have one descriptor, that one rule, and every limit of it has room: those go the
+/// short way. Whatever is not so has changed nothing when it is found out, and is settled at length.
+// Inlined, unlike the longer ways: whoever asks mostly knows the domain, the key and the cost when
+// compiling, and then comparing texts is comparing words.
+#[expect(clippy::inline_always, reason = "see above")]
+#[inline(always)]
+pub(crate) fn check(rules: Rules, store: &MemoryStore, request: &Request<'_>) -> Decision {
+    let Some((entry, cost)) = request.only_entry() else {
+        return decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take);
+    };
+    let Some((domain, rule, key)) = rules.find_plain(request.domain(), entry) else {
+        return decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take);
+    };
+    let [entry] = &*rule.limits else {
+        let spot = Spot { domain, rule: rule.number, key, cost };
+        return check_several(rules, store, spot);
+    };
+    let Some(usual) = store.take_usual(key.of_limit(entry.salt), &entry.limit, cost) else {
+        let spot = Spot { domain, rule: rule.number, key, cost };
+        return settle_spot(rules, store, spot);
+    };
+    let mut items = Items::new();
+    items.push(Item::plain(rule, 0, usual));
+    Decision { rules, domain, allowed: true, items, brought: None }
+}
+
+/// Where the only entry of a request leads: a plain rule.
+#[derive(Clone, Copy)]
+struct Spot {
+    domain: u32,
+    rule: u32,
+    key: Key,
+    cost: u64,
+}
+
+/// Charges the limits of a plain rule that has none or several.
+#[inline(never)]
+fn check_several(rules: Rules, store: &MemoryStore, spot: Spot) -> Decision {
+    let Spot { domain, rule, key, cost } = spot;
+    let rule = &rules.domains[domain as usize].rules[rule as usize];
+    let buckets = rule.limits.iter().map(|entry| (entry.salt, &entry.limit));
+    let Some(said) = store.take_all_usual(key, buckets, cost) else {
+        return settle_spot(rules, store, spot);
+    };
+    let items = std::array::from_fn(|index| Item::plain(rule, index as u16, said[index]));
+    let items = Items::from_buf_and_len(items, rule.limits.len());
+    Decision { rules, domain, allowed: true, items, brought: None }
+}
+
+/// Settles the limits of a plain rule at length.
+#[inline(never)]
+fn settle_spot(rules: Rules, store: &MemoryStore, spot: Spot) -> Decision {
+    let Spot { domain, rule, key, cost } = spot;
+    let rule = &rules.domains[domain as usize].rules[rule as usize];
+    let hit = Hit { rule, descriptor: 0, tier: None, key, cost, enforced: true };
+    let (mut charges, mut items, mut verdicts) = (Charges::new(), Items::new(), Verdicts::new());
+    add(rules.count_denied, &hit, Scope::Rates { hold: false }, &mut charges, &mut items);
+    store.settle_any(&charges, Intent::Take, &mut verdicts);
+    let allowed = conclude(&charges, &verdicts, &mut items);
+    // They borrow the rules, which the decision takes along.
+    drop(charges);
+    Decision { rules, domain, allowed, items, brought: None }
+}
+
+/// Decides a request in any case.
+#[inline(never)]
 pub(crate) fn decide(
     rules: Rules,
     store: &MemoryStore,
@@ -31,64 +98,14 @@ pub(crate) fn decide(
     scope: Scope,
     intent: Intent,
 ) -> Decision {
-    // Most requests have one descriptor, and that one rule.
-    let Some((number, hit)) = find_one(&rules, request) else {
-        return decide_any(rules, store, request, scope, intent);
-    };
-    let ([entry], Scope::Rates { hold }) = (&**hit.limits(), scope) else {
-        let (items, allowed) = settle_rule(&rules, store, &hit, scope, intent);
-        return Decision::new(rules, number, items, allowed);
-    };
-    let charge = Charge { hold, count_denied: rules.count_denied, ..charge(&hit, entry) };
-    let mut item = Item::new(&hit, 0, charge.force);
-    item.verdict = store.settle_one(&charge, intent);
-    let allowed = item.verdict.allowed() || charge.force == Force::Shadow;
-    let mut items = Items::new();
-    items.push(item);
-    Decision::new(rules, number, items, allowed)
-}
-
-/// Settles the limits of a single rule.
-#[inline(never)]
-fn settle_rule(
-    rules: &RuleSet,
-    store: &MemoryStore,
-    hit: &Hit<'_>,
-    scope: Scope,
-    intent: Intent,
-) -> (Items, bool) {
-    let (mut charges, mut items) = (Charges::new(), Items::new());
-    add(rules, hit, scope, &mut charges, &mut items);
-    let allowed = settle(store, &charges, &mut items, intent);
-    (items, allowed)
-}
-
-/// The rule of a request that has but one, unless others of its domain may take part.
-#[inline]
-fn find_one<'r>(rules: &'r RuleSet, request: &Request<'_>) -> Option<(u32, Hit<'r>)> {
-    let (entries, cost) = request.only_descriptor()?;
-    let (number, domain) = rules.domain(request.domain())?;
-    if domain.hierarchical || domain.has_replaces {
-        return None;
-    }
-    let hit = rules.find_leaf(domain, request, Aspect { index: 0, entries, cost })?;
-    Some((number, hit))
-}
-
-#[inline(never)]
-fn decide_any(
-    rules: Rules,
-    store: &MemoryStore,
-    request: &Request<'_>,
-    scope: Scope,
-    intent: Intent,
-) -> Decision {
-    let (mut charges, mut items) = (Charges::new(), Items::new());
-    let domain = plan(&rules, request, scope, &mut charges, &mut items);
-    let allowed = settle(store, &charges, &mut items, intent);
-    // The charges borrow the rules, which the decision takes along.
+    let mut decision = Decision::under(rules);
+    let Decision { rules, domain, allowed, items, .. } = &mut decision;
+    let mut charges = Charges::new();
+    *domain = plan(rules, request, scope, &mut charges, items);
+    *allowed = settle(store, &charges, items, intent);
+    // They borrow the rules, which the decision takes along.
     drop(charges);
-    Decision::new(rules, domain, items, allowed).with(request)
+    decision.with(request)
 }
 
 /// Adds the charges of the limits a request falls under, and an item for each that says which
@@ -101,7 +118,7 @@ pub(crate) fn plan<'r>(
     items: &mut Items,
 ) -> u32 {
     let Some((number, domain)) = rules.domain(request.domain()) else { return 0 };
-    rules.find(domain, request, |hit| add(rules, &hit, scope, charges, items));
+    rules.find(domain, request, |hit| add(rules.count_denied, &hit, scope, charges, items));
     if domain.has_replaces {
         replace(rules, domain, request, charges, items);
     }
@@ -110,11 +127,11 @@ pub(crate) fn plan<'r>(
 
 /// Adds the charges of one rule's limits.
 #[inline]
-fn add<'r>(rules: &RuleSet, hit: &Hit<'r>, scope: Scope, charges: &mut Charges<'r>, items: &mut Items) {
+fn add<'r>(count_denied: bool, hit: &Hit<'r>, scope: Scope, charges: &mut Charges<'r>, items: &mut Items) {
     match scope {
         Scope::Rates { hold } => {
             for (index, entry) in hit.limits().iter().enumerate() {
-                let charge = Charge { hold, count_denied: rules.count_denied, ..charge(hit, entry) };
+                let charge = Charge { hold, count_denied, ..charge(hit, entry) };
                 items.push(Item::new(hit, index as u16, charge.force));
                 charges.push(charge);
             }
@@ -141,10 +158,15 @@ pub(crate) fn charges<'r>(rules: &'r RuleSet, request: &'r Request<'_>, scope: S
 pub(crate) fn settle(store: &MemoryStore, charges: &Charges<'_>, items: &mut Items, intent: Intent) -> bool {
     let mut verdicts = Verdicts::new();
     store.settle_now(charges, intent, &mut verdicts);
-    for (item, verdict) in items.iter_mut().zip(&verdicts) {
+    conclude(charges, &verdicts, items)
+}
+
+/// Gives each item its verdict, and answers whether the request passes.
+fn conclude(charges: &[Charge<'_>], verdicts: &[Verdict], items: &mut Items) -> bool {
+    for (item, verdict) in items.iter_mut().zip(verdicts) {
         item.verdict = *verdict;
     }
-    !blocked(charges, &verdicts)
+    !blocked(charges, verdicts)
 }
 
 /// Drops the limits that other rules of the request stand in for, by name.
@@ -192,13 +214,11 @@ impl LimitEntry {
 }
 
 #[inline]
+fn force(hit: &Hit<'_>) -> Force {
+    if hit.enforced { hit.rule.force } else { Force::Shadow }
+}
+
+#[inline]
 fn charge<'r>(hit: &Hit<'r>, entry: &'r LimitEntry) -> Charge<'r> {
-    let force = if hit.rule.shadow_mode || !hit.enforced {
-        Force::Shadow
-    } else if hit.rule.quota_mode {
-        Force::Quota
-    } else {
-        Force::Enforced
-    };
-    Charge { force, ..Charge::new(hit.key.of_limit(entry.salt), &entry.limit, hit.cost) }
+    Charge { force: force(hit), ..Charge::new(hit.key.of_limit(entry.salt), &entry.limit, hit.cost) }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use arc_swap::Guard;
 use smallvec::SmallVec;
 use tidegate_core::{Limit, NEVER_US, Outcome, Verdict};
-use tidegate_stores::Force;
+use tidegate_stores::{Force, Usual};
 
 use crate::inline::InlineLimits;
 use crate::request::Request;
@@ -34,16 +34,16 @@ pub(crate) type Rules = Guard<Arc<RuleSet>>;
 /// # Ok::<(), tidegate::BuildError>(())
 /// ```
 pub struct Decision {
-    rules: Rules,
-    domain: u32,
-    allowed: bool,
-    items: Items,
+    pub(crate) rules: Rules,
+    pub(crate) domain: u32,
+    pub(crate) allowed: bool,
+    pub(crate) items: Items,
     /// The limits the request brought along.
-    brought: Brought,
+    pub(crate) brought: Brought,
 }
 
-/// Limits that are not in the rules; an item finds its own by position, counted down from the top.
-pub(crate) type Brought = Option<Box<[InlineLimits]>>;
+/// Limits that are not in the rules, each with the descriptor it belongs to.
+pub(crate) type Brought = Option<Box<[(usize, InlineLimits)]>>;
 
 pub(crate) type Items = SmallVec<[Item; 4]>;
 
@@ -63,20 +63,25 @@ impl Item {
     /// Stands for the rule's limit on holders.
     pub(crate) const CONCURRENCY: u16 = u16::MAX;
 
+    /// The number of every rule that a request brought along.
+    pub(crate) const BROUGHT: u32 = u32::MAX;
+
     #[inline]
     pub(crate) fn new(hit: &Hit<'_>, limit: u16, force: Force) -> Self {
         let verdict = Verdict { outcome: Outcome::Allowed, remaining: 0, reset_after_us: 0 };
-        Self { rule: hit.number, descriptor: hit.descriptor, limit, tier: hit.tier, force, verdict }
+        Self { rule: hit.rule.number, descriptor: hit.descriptor, limit, tier: hit.tier, force, verdict }
+    }
+
+    /// Of a plain rule, by a request's only entry, charged in the usual way.
+    #[inline]
+    pub(crate) fn plain(rule: &RuleEntry, limit: u16, usual: Usual) -> Self {
+        let verdict = usual.into();
+        Self { rule: rule.number, descriptor: 0, limit, tier: None, force: rule.force, verdict }
     }
 
     /// Whether it is evaluated and counted only.
     pub(crate) fn is_shadow(&self) -> bool {
         self.force == Force::Shadow
-    }
-
-    /// The number of a rule that a request brought along.
-    pub(crate) fn brought(index: usize) -> u32 {
-        u32::MAX - index as u32
     }
 
     /// The limit this is about, of the rule it belongs to.
@@ -114,16 +119,18 @@ pub struct LimitStatus<'a> {
 }
 
 impl Decision {
+    /// The decision on a request that no limit applies to. What limits say is added in its place:
+    /// the list is too large to be handed around.
     #[inline]
-    pub(crate) fn new(rules: Rules, domain: u32, items: Items, allowed: bool) -> Self {
-        Self { rules, domain, allowed, items, brought: None }
+    pub(crate) fn under(rules: Rules) -> Self {
+        Self { rules, domain: 0, allowed: true, items: Items::new(), brought: None }
     }
 
-    /// The same for a request that brought limits along.
+    /// The same for a request that may have brought limits along.
     pub(crate) fn with(mut self, request: &Request<'_>) -> Self {
         let brought = request.all_limits();
         if !brought.is_empty() {
-            self.brought = Some(brought.iter().map(|(_, limits)| limits.clone()).collect());
+            self.brought = Some(brought.into());
         }
         self
     }
@@ -202,11 +209,13 @@ impl Decision {
     }
 
     pub(crate) fn rule(&self, item: &Item) -> &RuleEntry {
-        let brought = self.brought.as_deref().unwrap_or_default();
-        match brought.get((u32::MAX - item.rule) as usize) {
-            Some(limits) => &limits.0,
-            None => &self.tree().rules[item.rule as usize],
+        if item.rule != Item::BROUGHT {
+            return &self.tree().rules[item.rule as usize];
         }
+        let brought = self.brought.as_deref().unwrap_or_default();
+        let found = brought.iter().find(|(descriptor, _)| *descriptor == usize::from(item.descriptor));
+        let (_, limits) = found.expect("a decision keeps the limits that its request brought along");
+        &limits.0
     }
 
     /// Whether a descriptor of the request, counted from 0, ends at a rule that is unlimited.

@@ -106,7 +106,7 @@ impl Limiter {
         let mut explanation = story(&rules, request);
         // They borrow the rules, which the decision takes along.
         drop(charges);
-        let decision = Decision::new(rules, number, items, allowed).with(request);
+        let decision = Decision { domain: number, allowed, items, ..Decision::under(rules) }.with(request);
         explanation.tell(&decision, &limits);
         explanation
     }

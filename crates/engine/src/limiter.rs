@@ -13,8 +13,8 @@ use tidegate_stores::memory::{MemoryStats, SnapshotError, SnapshotSummary};
 use tidegate_stores::{MemoryStore, SystemClock};
 
 use crate::builder::Builder;
-use crate::decide::{Charges, Intent, Scope, charges, decide, plan, settle};
-use crate::decision::{Decision, Items};
+use crate::decide::{Charges, Intent, Scope, charges, check, decide, plan, settle};
+use crate::decision::Decision;
 use crate::inline::InlineRegistry;
 use crate::line::Lines;
 use crate::permit::{Acquired, Lease, Permit};
@@ -88,7 +88,7 @@ impl Limiter {
     /// As [`Limiter::check`], without an await: the memory store never waits.
     #[inline]
     pub fn check_now(&self, request: &Request<'_>) -> Decision {
-        self.inner.decide(request, Scope::Rates { hold: false }, Intent::Take)
+        check(self.inner.rules.load(), &self.inner.store, request)
     }
 
     /// What [`Limiter::check`] would answer, charging nothing.
@@ -136,14 +136,16 @@ impl Limiter {
         let number = self.inner.leases.fetch_add(1, Ordering::Relaxed);
         let lease = self.inner.lease_secret.hash_one(number) & !(LEASES_PER_PERMIT - 1);
         let rules = self.inner.rules.load();
-        let (mut charges, mut items) = (Charges::new(), Items::new());
-        let domain = plan(&rules, request, Scope::Holders { lease }, &mut charges, &mut items);
-        if settle(&self.inner.store, &charges, &mut items, Intent::Take) {
+        let mut denied = Decision { allowed: false, ..Decision::under(rules) };
+        let mut charges = Charges::new();
+        let scope = Scope::Holders { lease };
+        denied.domain = plan(&denied.rules, request, scope, &mut charges, &mut denied.items);
+        if settle(&self.inner.store, &charges, &mut denied.items, Intent::Take) {
             return Acquired::Permit(Permit::new(&self.inner, Lease(lease), &charges));
         }
         // The charges borrow the rules, which the decision takes along.
         drop(charges);
-        Acquired::Denied(Decision::new(rules, domain, items, false))
+        Acquired::Denied(denied)
     }
 
     /// Starts the time-out of a detached permit's slots anew. The request is the one they were
@@ -249,7 +251,6 @@ impl Limiter {
 }
 
 impl Inner {
-    #[inline]
     pub(crate) fn decide(&self, request: &Request<'_>, scope: Scope, intent: Intent) -> Decision {
         decide(self.rules.load(), &self.store, request, scope, intent)
     }

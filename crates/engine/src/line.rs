@@ -113,7 +113,7 @@ async fn hold(limiter: &Inner, request: &Request<'_>, decision: Decision, deadli
 fn line_key(limiter: &Inner, request: &Request<'_>) -> Key {
     let rules = limiter.rules.load();
     let charges = charges(&rules, request, Scope::Rates { hold: true });
-    charges.iter().fold(Key { home: 0, mark: 0 }, |line, charge| line.then(charge.key))
+    charges.iter().fold(Key::NONE, |line, charge| line.then(charge.key))
 }
 
 #[cfg(test)]

@@ -31,11 +31,13 @@ pub struct Request<'a> {
 /// One `key=value` of a descriptor.
 pub type Entry<'a> = (&'a str, &'a str);
 
-/// Where a descriptor ends among the entries, and its own cost if it has one.
+/// Where a descriptor ends among the entries, and its cost.
 #[derive(Clone, Copy, Debug)]
 struct Tail {
-    end: usize,
-    cost: Option<u64>,
+    end: u32,
+    /// Whether the cost is the descriptor's own; if not, it follows the request's.
+    own_cost: bool,
+    cost: u64,
 }
 
 impl<'a> Request<'a> {
@@ -43,7 +45,7 @@ impl<'a> Request<'a> {
     #[inline]
     pub fn new(domain: &'a str, entries: impl AsRef<[Entry<'a>]>) -> Self {
         let entries = SmallVec::from_slice(entries.as_ref());
-        let first = Tail { end: entries.len(), cost: None };
+        let first = Tail { end: entries.len() as u32, own_cost: false, cost: 1 };
         Self { domain, cost: 1, entries, first, more: SmallVec::new(), brought: None }
     }
 
@@ -51,7 +53,7 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn and(mut self, entries: impl AsRef<[Entry<'a>]>) -> Self {
         self.entries.extend_from_slice(entries.as_ref());
-        self.more.push(Tail { end: self.entries.len(), cost: None });
+        self.more.push(Tail { end: self.entries.len() as u32, own_cost: false, cost: self.cost });
         self
     }
 
@@ -60,13 +62,19 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn cost(mut self, cost: u64) -> Self {
         self.cost = cost;
+        for tail in std::iter::once(&mut self.first).chain(&mut self.more) {
+            if !tail.own_cost {
+                tail.cost = cost;
+            }
+        }
         self
     }
 
     /// Units the last descriptor takes, whatever the request's cost.
     #[must_use]
     pub fn descriptor_cost(mut self, cost: u64) -> Self {
-        self.more.last_mut().unwrap_or(&mut self.first).cost = Some(cost);
+        let tail = self.more.last_mut().unwrap_or(&mut self.first);
+        (tail.own_cost, tail.cost) = (true, cost);
         self
     }
 
@@ -90,9 +98,9 @@ impl<'a> Request<'a> {
     pub fn descriptors(&self) -> impl Iterator<Item = (&[Entry<'a>], u64)> {
         let mut start = 0;
         std::iter::once(&self.first).chain(&self.more).map(move |tail| {
-            let entries = &self.entries[start..tail.end];
-            start = tail.end;
-            (entries, tail.cost.unwrap_or(self.cost))
+            let entries = &self.entries[start..tail.end as usize];
+            start = tail.end as usize;
+            (entries, tail.cost)
         })
     }
 
@@ -107,11 +115,13 @@ impl<'a> Request<'a> {
         self.brought.as_deref().map_or(&[], Vec::as_slice)
     }
 
-    /// The only descriptor and its cost, if there is but one and it brings no limits.
+    /// The only entry of all descriptors and its cost, if there is but one and it brings no limits.
     #[inline]
-    pub(crate) fn only_descriptor(&self) -> Option<(&[Entry<'a>], u64)> {
-        (self.more.is_empty() && self.brought.is_none())
-            .then(|| (self.entries.as_slice(), self.first.cost.unwrap_or(self.cost)))
+    pub(crate) fn only_entry(&self) -> Option<(Entry<'a>, u64)> {
+        match self.entries.as_slice() {
+            [entry] if self.first.end == 1 && self.brought.is_none() => Some((*entry, self.first.cost)),
+            _ => None,
+        }
     }
 
     /// The value of the first entry with that key, in any descriptor.

@@ -1,7 +1,9 @@
 //! What is handed to a store.
 
+use std::num::NonZeroU64;
+
 use smallvec::SmallVec;
-use tidegate_core::{Key, Limit, Verdict};
+use tidegate_core::{Key, Limit, Outcome, Verdict};
 
 /// One verdict per charge, in order. Most requests have few limits.
 pub type Verdicts = SmallVec<[Verdict; 4]>;
@@ -23,6 +25,27 @@ pub struct Charge<'a> {
     pub count_denied: bool,
     /// For concurrency limits: who holds the slot.
     pub lease: u64,
+}
+
+/// The verdict on a charge that was taken in the usual way; so small that it is handed on in registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Usual {
+    /// Units left.
+    pub remaining: u64,
+    /// Until the limit is untouched again if nothing more is charged.
+    pub reset_after_us: NonZeroU64,
+}
+
+impl Usual {
+    pub(crate) const UNTOUCHED: Self = Self { remaining: 0, reset_after_us: NonZeroU64::MIN };
+}
+
+impl From<Usual> for Verdict {
+    #[inline]
+    fn from(usual: Usual) -> Self {
+        let Usual { remaining, reset_after_us } = usual;
+        Self { outcome: Outcome::Allowed, remaining, reset_after_us: reset_after_us.get() }
+    }
 }
 
 /// What a denied charge does to its request.

@@ -17,7 +17,7 @@ pub mod system_clock;
 
 use std::future::Future;
 
-pub use charge::{Charge, Force, Intent, Verdicts, blocked};
+pub use charge::{Charge, Force, Intent, Usual, Verdicts, blocked};
 pub use memory::{MemoryStore, MemoryStoreConfig};
 pub use system_clock::SystemClock;
 

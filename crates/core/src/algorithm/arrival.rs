@@ -28,6 +28,12 @@ pub(crate) fn trace(burst: u64) -> u16 {
     (16 * u64::from(follow) + burst.div_ceil(1 << follow)) as u16
 }
 
+/// What a state bears of the limit that wrote it, in one word: ten bits of trace above the scale's 54.
+#[inline]
+pub const fn imprint(scale: u64, burst_trace: u16) -> u64 {
+    (burst_trace as u64) << 54 | scale
+}
+
 /// The largest burst with that trace.
 fn largest_burst(trace: u16) -> u64 {
     match u64::from(trace) {
@@ -54,6 +60,12 @@ impl State {
         }
     }
 
+    /// Whether this was written under the same numbers, as far as it tells.
+    #[inline]
+    pub(super) fn is_of(&self, limit: &Limit) -> bool {
+        self.scale == limit.requests() && self.burst_trace == limit.burst_trace()
+    }
+
     /// What is written down, whether the bucket can hold it or not.
     #[inline]
     fn owed(&self, now: Micros) -> u128 {
@@ -72,8 +84,7 @@ impl State {
     /// This state, rewritten if the limit has changed since: what is owed at `now` is owed from now
     /// on at the new rate, and no more of it than the bucket holds.
     pub(super) fn carried_on(self, limit: &Limit, now: Micros) -> Self {
-        let same_numbers = self.scale == limit.requests() && self.burst_trace == limit.burst_trace();
-        if limit.requests() == 0 || same_numbers && self.owed(now) <= capacity(limit) {
+        if limit.requests() == 0 || self.is_of(limit) && self.owed(now) <= capacity(limit) {
             return self;
         }
         match self.debt(limit, now) {

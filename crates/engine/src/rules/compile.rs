@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 use tidegate_core::{Key, KeySeed, Limit, Window};
+use tidegate_stores::Force;
 
 use super::limit_spec::{Defaults, LimitSpec, SpecError};
 use super::model::{Domain, Rule, TierLimit};
@@ -135,6 +136,9 @@ impl<'a> Compiler<'a> {
         for rule in &domain.rules {
             self.add(rule, 0, &root);
         }
+        if self.tree.has_replaces {
+            self.tree.rules.iter_mut().for_each(|rule| rule.plain = false);
+        }
     }
 
     fn fault(&mut self, field: &str, message: String) {
@@ -198,7 +202,15 @@ impl<'a> Compiler<'a> {
             );
         }
         let texts = || path.texts.iter().map(String::as_str);
+        let force = match (rule.shadow_mode, rule.quota_mode) {
+            (true, _) => Force::Shadow,
+            (false, true) => Force::Quota,
+            (false, false) => Force::Enforced,
+        };
         RuleEntry {
+            number: self.tree.rules.len() as u32,
+            plain: rule.tiers.is_empty() && rule.enforce_percent == 100,
+            force,
             id: rule.name.as_deref().unwrap_or(&path.id).into(),
             path: path.dotted.as_str().into(),
             counts: Arc::default(),

@@ -3,15 +3,12 @@
 use tidegate_core::{Key, KeySeed};
 
 use super::tree::{DomainTree, LimitSet, RuleEntry, RuleSet};
-use crate::decision::Item;
 use crate::request::{Entry, Request};
 
 /// A rule that applies to a descriptor of the request.
 #[derive(Clone, Copy)]
 pub(crate) struct Hit<'r> {
     pub(crate) rule: &'r RuleEntry,
-    /// Index of the rule in its domain.
-    pub(crate) number: u32,
     pub(crate) descriptor: u16,
     pub(crate) tier: Option<u16>,
     /// What the counters of the rule's limits have in common.
@@ -37,19 +34,16 @@ impl RuleSet {
         request: &'r Request<'_>,
         mut hit: impl FnMut(Hit<'r>),
     ) {
-        let mut brought = 0;
         for (index, (entries, cost)) in request.descriptors().enumerate() {
             if let Some(limits) = request.limits_of(index) {
                 hit(Hit {
                     rule: &limits.0,
-                    number: Item::brought(brought),
                     descriptor: index as u16,
                     tier: None,
                     key: limits.0.key.then(RuleEntry::inline_values(self.seed, entries)),
                     cost,
                     enforced: true,
                 });
-                brought += 1;
                 continue;
             }
             let shortest = if domain.hierarchical { 1 } else { entries.len() };
@@ -63,56 +57,67 @@ impl RuleSet {
     }
 
     /// The rule of a descriptor's last entry.
-    #[inline]
-    pub(crate) fn find_leaf<'r, 'e>(
+    fn find_leaf<'r, 'e>(
         &self,
         domain: &'r DomainTree,
         request: &Request<'e>,
         aspect: Aspect<'_, 'e>,
     ) -> Option<Hit<'r>> {
-        let (number, values) = domain.walk(self.seed, aspect.entries)?;
-        let rule = &domain.rules[number as usize];
-        Some(Hit {
-            rule,
-            number,
-            descriptor: aspect.index,
-            tier: if rule.tiers.is_empty() { None } else { domain.tier(self.seed, aspect.entries, request) },
-            key: rule.key.then(values),
-            cost: aspect.cost,
-            enforced: rule.enforces(aspect.entries),
-        })
+        let Aspect { index: descriptor, entries, cost } = aspect;
+        let (rule, values) = domain.walk(self.seed, entries)?;
+        let tier = if rule.tiers.is_empty() { None } else { domain.tier(self.seed, entries, request) };
+        let (key, enforced) = (rule.key.then(values), rule.enforces(entries));
+        Some(Hit { rule, descriptor, tier, key, cost, enforced })
+    }
+
+    /// The rule of a descriptor's only entry, if it is plain; with the number of its domain and what the
+    /// counters of its limits have in common.
+    #[inline]
+    pub(crate) fn find_plain(&self, domain: &str, entry: Entry<'_>) -> Option<(u32, &RuleEntry, Key)> {
+        let (number, domain) = self.domain(domain)?;
+        let (rule, values) = domain.step(self.seed, 0, Key::NONE, &entry)?;
+        rule.plain.then(|| (number, rule, rule.key.then(values)))
     }
 }
 
 /// One descriptor of a request, or the first few entries of one.
 #[derive(Clone, Copy)]
-pub(crate) struct Aspect<'a, 'e> {
-    pub(crate) index: u16,
-    pub(crate) entries: &'a [Entry<'e>],
-    pub(crate) cost: u64,
+struct Aspect<'a, 'e> {
+    index: u16,
+    entries: &'a [Entry<'e>],
+    cost: u64,
 }
 
 impl DomainTree {
     /// Follows entries down the tree to the rule of the last one. Along goes the fingerprint of those
     /// values on the way that tell one counter from another.
-    #[inline]
-    fn walk(&self, seed: KeySeed, entries: &[Entry<'_>]) -> Option<(u32, Key)> {
-        let mut values = Key { home: 0, mark: 0 };
-        let mut node = 0_u32;
-        for (key, value) in entries {
-            let branch = self.nodes[node as usize].branch(key, seed)?;
-            let hash = seed.text(value);
-            (node, _) = branch.step(value, hash.mark)?;
-            if self.rules[node as usize - 1].varies {
-                values = values.then(hash);
-            }
-        }
-        Some((node.checked_sub(1)?, values))
+    fn walk(&self, seed: KeySeed, entries: &[Entry<'_>]) -> Option<(&RuleEntry, Key)> {
+        let (first, rest) = entries.split_first()?;
+        let first = self.step(seed, 0, Key::NONE, first)?;
+        // The node of a rule comes after the root and those of the rules before it.
+        rest.iter().try_fold(first, |(rule, values), entry| self.step(seed, rule.number + 1, values, entry))
+    }
+
+    /// Follows one entry from a node to a rule, and adds its value if that tells one counter from another.
+    #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+    #[inline(always)]
+    fn step(
+        &self,
+        seed: KeySeed,
+        node: u32,
+        values: Key,
+        (key, value): &Entry<'_>,
+    ) -> Option<(&RuleEntry, Key)> {
+        let branch = self.nodes.get(node as usize)?.branch(key, seed)?;
+        let hash = seed.text(value);
+        let (node, _) = branch.step(value, hash.mark)?;
+        let rule = self.rules.get((node as usize).wrapping_sub(1))?;
+        Some((rule, if rule.varies { values.then(hash) } else { values }))
     }
 
     /// The rule of the last of these entries.
     pub(crate) fn rule_of(&self, seed: KeySeed, entries: &[Entry<'_>]) -> Option<&RuleEntry> {
-        self.walk(seed, entries).map(|(number, _)| &self.rules[number as usize])
+        self.walk(seed, entries).map(|(rule, _)| rule)
     }
 
     /// The tier of the descriptor's tenant, or else of the request's.
@@ -129,7 +134,6 @@ impl DomainTree {
 
 impl RuleEntry {
     /// Whether the key of these entries is enforced: the same answer on every node, always.
-    #[inline]
     fn enforces(&self, entries: &[Entry<'_>]) -> bool {
         match self.enforce_percent {
             100.. => true,

@@ -9,11 +9,13 @@ use std::sync::atomic::AtomicUsize;
 
 use hashbrown::HashTable;
 use tidegate_core::{Key, KeySeed, Limit};
+use tidegate_stores::Force;
 
 use super::model::OnStoreError;
 use super::pattern::Pattern;
 use super::text::same;
 use crate::counts::RuleCounts;
+use crate::decision::Item;
 
 /// Every domain's rules, ready to be matched.
 pub(crate) struct RuleSet {
@@ -68,6 +70,13 @@ pub(crate) struct RuleEntry {
     /// The way here as envoyproxy/ratelimit writes it: `key_value.key`.
     pub(crate) path: Box<str>,
     pub(crate) counts: Arc<RuleCounts>,
+    /// Index of the rule in its domain.
+    pub(crate) number: u32,
+    /// Whether its limits are the same for everybody, enforced for all, and never replaced: no tiers,
+    /// no staged roll-out, no other rule of the domain that stands in for any.
+    pub(crate) plain: bool,
+    /// What a denial by one of its limits means, for keys that are enforced.
+    pub(crate) force: Force,
     /// The path without values of the request: what all counters of the rule have in common.
     pub(crate) key: Key,
     /// The same from a fixed seed, so that every node picks the same keys for a staged roll-out.
@@ -115,11 +124,17 @@ pub(crate) enum Step {
 }
 
 impl RuleSet {
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+    #[inline(always)]
     pub(crate) fn domain(&self, name: &str) -> Option<(u32, &DomainTree)> {
         if let [only] = self.domains.as_slice() {
             return same(&only.name, name).then_some((0, only));
         }
+        self.domain_of_several(name)
+    }
+
+    #[inline(never)]
+    fn domain_of_several(&self, name: &str) -> Option<(u32, &DomainTree)> {
         let hash = self.seed.text(name).mark;
         let same = |index: &u32| *self.domains[*index as usize].name == *name;
         self.by_name.find(hash, same).map(|index| (*index, &self.domains[*index as usize]))
@@ -135,7 +150,8 @@ impl DomainTree {
 }
 
 impl Node {
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+    #[inline(always)]
     pub(crate) fn branch(&self, key: &str, seed: KeySeed) -> Option<&Branch> {
         // Most nodes have one.
         let first = self.branches.first()?;
@@ -157,17 +173,31 @@ impl Node {
 
 impl Branch {
     /// The node a value leads to: exact, then patterns in file order, then any value.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+    #[inline(always)]
     pub(crate) fn step(&self, value: &str, hash: u64) -> Option<(u32, Step)> {
         if !self.exact.is_empty()
-            && let Some((_, node)) = self.exact.find(hash, |(known, _)| **known == *value)
+            && let Some(node) = self.exactly(value, hash)
         {
-            return Some((*node, Step::Exact));
+            return Some((node, Step::Exact));
         }
-        if let Some((_, node)) = self.patterns.iter().find(|(pattern, _)| pattern.matches(value)) {
-            return Some((*node, Step::Pattern));
+        if !self.patterns.is_empty()
+            && let Some(node) = self.by_pattern(value)
+        {
+            return Some((node, Step::Pattern));
         }
         self.any.map(|node| (node, Step::Any))
+    }
+
+    // Not inlined: whoever has no such rules should not make room for looking.
+    #[inline(never)]
+    fn exactly(&self, value: &str, hash: u64) -> Option<u32> {
+        self.exact.find(hash, |(known, _)| **known == *value).map(|(_, node)| *node)
+    }
+
+    #[inline(never)]
+    fn by_pattern(&self, value: &str) -> Option<u32> {
+        self.patterns.iter().find(|(pattern, _)| pattern.matches(value)).map(|(_, node)| *node)
     }
 }
 
@@ -178,6 +208,9 @@ impl RuleEntry {
             id: id.into(),
             path: id.into(),
             counts: Arc::default(),
+            number: Item::BROUGHT,
+            plain: false,
+            force: Force::Enforced,
             key,
             stable_key: key,
             varies: true,

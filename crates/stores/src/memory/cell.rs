@@ -10,8 +10,13 @@
 //! Two cells fill a cache line, and a decision touches one of them. Algorithms whose state is small
 //! live in `a`, `b` and the expiry; the others keep it in their page, and `b` is its index there.
 
+use std::num::NonZeroU64;
+
+use tidegate_core::algorithm::token_bucket::Quick;
 use tidegate_core::algorithm::{arrival, fixed_window, sliding_window};
-use tidegate_core::{Key, Micros};
+use tidegate_core::{Key, Limit, Micros};
+
+use crate::charge::Usual;
 
 /// See the module's table. Aligned, so that none lies across two cache lines.
 #[repr(align(32))]
@@ -51,6 +56,12 @@ impl CellKey {
     pub(super) fn of(key: Key) -> Self {
         // Mark 0 means empty; that key moves in with key 1, one in 2^64.
         Self { mark: key.mark.max(1), home: (key.home >> EXPIRES_BITS) as u16 }
+    }
+
+    /// What is kept of `home`, where it was in the key.
+    #[inline]
+    pub(super) fn leading_home(self) -> u64 {
+        u64::from(self.home) << EXPIRES_BITS
     }
 }
 
@@ -144,6 +155,30 @@ impl Cell {
     #[inline]
     pub(super) fn of_arrival(key: CellKey, fill: u8, state: &arrival::State) -> Self {
         Self::new(key, Kind::Arrival, fill, state.at, (state.part, state.scale, state.burst_trace))
+    }
+
+    /// Takes `cost` from a bucket in the usual case: the cell holds one that was last charged under the
+    /// same limit, and the cost fits. Answers `None`, having changed nothing, if it is not that.
+    #[inline]
+    pub(super) fn take_bucket(
+        &mut self,
+        limit: &Limit,
+        quick: &Quick,
+        cost: u64,
+        now: Micros,
+    ) -> Option<Usual> {
+        if self.0[3] != quick.imprint() || self.kind() != Kind::Arrival {
+            return None;
+        }
+        let taken = quick.take(self.expires(), self.a(), cost, now)?;
+        if taken.us > EXPIRES_MASK.checked_sub(now.0)? {
+            return None;
+        }
+        let reset_after_us = NonZeroU64::new(taken.reset_after_us())?;
+        let fill = limit.weight_of(limit.burst() - taken.remaining);
+        self.0[1] = self.0[1] & !EXPIRES_MASK | (now.0 + taken.us);
+        self.0[2] = (Kind::Arrival as u64) << KIND_SHIFT | u64::from(fill) << FILL_SHIFT | taken.part;
+        Some(Usual { remaining: taken.remaining, reset_after_us })
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use tidegate_core::algorithm::{
     arrival, concurrency, fixed_window, leaky_bucket, sliding_window, token_bucket,
 };
-use tidegate_core::{Algorithm, Clock, Limit, Micros, State, Verdict};
+use tidegate_core::{Algorithm, Key, Limit, Micros, State, Verdict};
 
 use super::cell::{Cell, CellKey, Kind};
 use super::shard::{Place, Shard};
@@ -15,12 +15,6 @@ trait CellState: Copy + Default {
     fn read(cell: &Cell, limit: &Limit) -> Self;
     fn write(&self, key: CellKey, fill: u8, limit: &Limit) -> Cell;
     fn charge(self, charge: &Charge<'_>, now: Micros) -> (Self, Verdict);
-    /// The charge if it is allowed, and perhaps only if that is quick to tell.
-    #[inline]
-    fn charge_usual(self, charge: &Charge<'_>, now: Micros) -> Option<(Self, Verdict)> {
-        let (next, verdict) = self.charge(charge, now);
-        verdict.allowed().then_some((next, verdict))
-    }
     fn take(&mut self, limit: &Limit, cost: u64, now: Micros);
     fn give_back(&mut self, limit: &Limit, cost: u64, now: Micros);
 }
@@ -42,13 +36,6 @@ impl CellState for arrival::State {
             Algorithm::LeakyBucket { .. } => leaky_bucket::charge(limit, self, cost, now, hold),
             _ => token_bucket::charge(limit, self, cost, now),
         }
-    }
-    #[inline]
-    fn charge_usual(self, charge: &Charge<'_>, now: Micros) -> Option<(Self, Verdict)> {
-        if charge.limit.queues() {
-            return None;
-        }
-        token_bucket::charge_usual(charge.limit, self, charge.cost, now)
     }
     fn take(&mut self, limit: &Limit, cost: u64, now: Micros) {
         arrival::take(limit, self, cost, now);
@@ -112,50 +99,36 @@ fn kind_of(limit: &Limit) -> Kind {
     }
 }
 
-/// Settles a single charge in its place. The clock is read once the cell has been asked for, so that
-/// the one is waited for while the other is worked out.
+/// What a cell becomes if `cost` is taken from a window as is usual: the cell holds one, and the cost
+/// fits. `None` says nothing but that [`settle`] has to look closer.
 #[inline]
+pub(super) fn take_window(cell: &Cell, limit: &Limit, cost: u64, now: Micros) -> Option<(Cell, Verdict)> {
+    match kind_of(limit) {
+        Kind::SlidingWindow => take_counted::<sliding_window::State>(cell, limit, cost, now),
+        Kind::FixedWindow => take_counted::<fixed_window::State>(cell, limit, cost, now),
+        Kind::Arrival | Kind::Large => None,
+    }
+}
+
+#[inline]
+fn take_counted<S: CellState>(cell: &Cell, limit: &Limit, cost: u64, now: Micros) -> Option<(Cell, Verdict)> {
+    if cell.kind() != S::KIND {
+        return None;
+    }
+    let charge = Charge::new(Key::NONE, limit, cost);
+    let (next, verdict) = S::read(cell, limit).charge(&charge, now);
+    let taken = || next.write(cell.key(), limit.weight(verdict.remaining), limit);
+    verdict.allowed().then(|| (taken(), verdict))
+}
+
+/// Settles a single charge.
 pub(super) fn settle(
     shard: &mut Shard,
     key: CellKey,
     charge: &Charge<'_>,
     take: bool,
-    clock: &dyn Clock,
+    now: Micros,
 ) -> Verdict {
-    match kind_of(charge.limit) {
-        Kind::Arrival => settle_cell::<arrival::State>(shard, key, charge, take, clock),
-        Kind::SlidingWindow => settle_cell::<sliding_window::State>(shard, key, charge, take, clock),
-        Kind::FixedWindow => settle_cell::<fixed_window::State>(shard, key, charge, take, clock),
-        Kind::Large => settle_any(shard, key, charge, take, clock.now()),
-    }
-}
-
-/// The common case: the key has a cell, and the charge fits.
-#[inline]
-fn settle_cell<S: CellState>(
-    shard: &mut Shard,
-    key: CellKey,
-    charge: &Charge<'_>,
-    take: bool,
-    clock: &dyn Clock,
-) -> Verdict {
-    let cell = shard.cell_mut(key).filter(|cell| cell.kind() == S::KIND);
-    let now = clock.now();
-    if let Some(cell) = cell {
-        let usual = S::read(cell, charge.limit).charge_usual(charge, now);
-        if let Some((next, verdict)) = usual {
-            if take {
-                *cell = next.write(key, charge.limit.weight(verdict.remaining), charge.limit);
-            }
-            return verdict;
-        }
-    }
-    settle_any(shard, key, charge, take, now)
-}
-
-/// Any case.
-#[cold]
-fn settle_any(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, take: bool, now: Micros) -> Verdict {
     let assessed = assess(shard, key, charge, now);
     let verdict = assessed.verdict;
     if !take {
@@ -188,36 +161,6 @@ pub(super) fn as_it_stands(
     let peek = Charge { cost: 0, count_denied: false, ..*charge };
     let stands = assess(shard, key, &peek, now).verdict;
     Verdict { outcome: verdict.outcome, ..stands }
-}
-
-/// A charge of a key that has a cell, and that fits.
-pub(super) struct Usual {
-    pub(super) verdict: Verdict,
-    pub(super) place: (u32, usize),
-    pub(super) taken: Cell,
-}
-
-/// Looks at a charge, and answers if it is as usual: the key has a cell, and the charge fits.
-#[inline]
-pub(super) fn assess_usual(shard: &Shard, key: CellKey, charge: &Charge<'_>, now: Micros) -> Option<Usual> {
-    match kind_of(charge.limit) {
-        Kind::Arrival => usual_cell::<arrival::State>(shard, key, charge, now),
-        Kind::SlidingWindow => usual_cell::<sliding_window::State>(shard, key, charge, now),
-        Kind::FixedWindow => usual_cell::<fixed_window::State>(shard, key, charge, now),
-        Kind::Large => None,
-    }
-}
-
-#[inline]
-fn usual_cell<S: CellState>(shard: &Shard, key: CellKey, charge: &Charge<'_>, now: Micros) -> Option<Usual> {
-    let Place { page, slot } = shard.find(key);
-    let cell = shard.page(page).cell(slot?);
-    if cell.kind() != S::KIND {
-        return None;
-    }
-    let (next, verdict) = S::read(cell, charge.limit).charge_usual(charge, now)?;
-    let taken = next.write(key, charge.limit.weight(verdict.remaining), charge.limit);
-    Some(Usual { verdict, place: (page, slot?), taken })
 }
 
 /// A charge that has been looked at under the lock, and not been taken yet.

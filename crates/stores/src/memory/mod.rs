@@ -17,12 +17,13 @@ mod settle;
 mod shard;
 mod snapshot;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
-use tidegate_core::{Clock, KeySeed, Micros};
+use tidegate_core::{Clock, Key, KeySeed, Micros};
 
-use self::cell::{CellKey, HOME_BITS};
+use self::cell::CellKey;
 use self::page::PAGE_CELLS;
 use self::shard::Shard;
 pub use self::snapshot::{SnapshotError, SnapshotSummary};
@@ -69,10 +70,27 @@ fn random_seed() -> KeySeed {
 /// Counters in memory. Share it by reference or in an [`Arc`].
 pub struct MemoryStore {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
-    clock: Arc<dyn Clock>,
+    /// By how many bits, after the first, `home` is shifted to be the number of a shard.
+    shard_shift: u32,
+    clock: StoreClock,
     seed: KeySeed,
     /// One snapshot at a time.
     snapshotting: Mutex<()>,
+}
+
+/// Where time comes from. Mostly it is the system's, and then who asks need not be told which clock.
+enum StoreClock {
+    System(Arc<SystemClock>),
+    Other(Arc<dyn Clock>),
+}
+
+impl StoreClock {
+    fn new(clock: Arc<dyn Clock>) -> Self {
+        match (Arc::clone(&clock) as Arc<dyn Any + Send + Sync>).downcast() {
+            Ok(system) => Self::System(system),
+            Err(_) => Self::Other(clock),
+        }
+    }
 }
 
 /// What a store holds and has done.
@@ -97,8 +115,10 @@ impl MemoryStore {
             let share = max_keys / count + usize::from(number < max_keys % count);
             CachePadded::new(Mutex::new(Shard::new(share)))
         });
-        let (clock, seed) = (config.clock, config.seed);
-        Self { shards: shards.collect(), clock, seed, snapshotting: Mutex::new(()) }
+        // Shifting by 64 is not defined, so one bit is shifted first.
+        let shard_shift = 63 - count.ilog2();
+        let (shards, clock) = (shards.collect(), StoreClock::new(config.clock));
+        Self { shards, shard_shift, clock, seed: config.seed, snapshotting: Mutex::new(()) }
     }
 
     /// The seed that keys must be built with.
@@ -109,18 +129,27 @@ impl MemoryStore {
     /// The time by this store's clock.
     #[inline]
     pub fn now(&self) -> Micros {
-        self.clock.now()
+        match &self.clock {
+            StoreClock::System(clock) => clock.now(),
+            StoreClock::Other(clock) => clock.now(),
+        }
     }
 
+    /// By the leading bits of `home`; never more than a cell keeps of it.
     #[inline]
     fn shard_number(&self, key: CellKey) -> usize {
-        // The count is a power of two, at most 2^HOME_BITS.
-        (usize::from(key.home) * self.shards.len()) >> HOME_BITS
+        (key.leading_home() >> 1 >> self.shard_shift) as usize
     }
 
     #[inline]
     fn shard(&self, key: CellKey) -> &Mutex<Shard> {
         &self.shards[self.shard_number(key)]
+    }
+
+    /// The same for a whole key.
+    #[inline]
+    fn shard_of(&self, key: Key) -> &Mutex<Shard> {
+        &self.shards[(key.home >> 1 >> self.shard_shift) as usize]
     }
 
     /// What the store holds and has done.

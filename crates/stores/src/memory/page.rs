@@ -71,24 +71,36 @@ impl Page {
     /// The slot of a key.
     #[inline]
     pub(super) fn find(&self, key: CellKey) -> Option<usize> {
-        let mut slot = self.first_slot(key.mark);
-        loop {
-            let cell = self.slots.get(slot)?;
-            if cell.is_of(key) {
-                return Some(slot);
-            }
-            if cell.is_empty() {
-                return None;
-            }
-            slot = self.next_slot(slot);
-        }
+        let first = self.first_slot(key.mark);
+        let (before, after) = self.slots.split_at_checked(first)?;
+        let stops = |cell: &Cell| cell.is_empty() || cell.is_of(key);
+        let slot = match after.iter().position(stops) {
+            Some(step) => first + step,
+            None => before.iter().position(stops)?,
+        };
+        (!self.slots[slot].is_empty()).then_some(slot)
     }
 
     /// The cell of a key, if it has one.
     #[inline]
     pub(super) fn cell_mut(&mut self, key: CellKey) -> Option<&mut Cell> {
-        let slot = self.find(key)?;
-        self.slots.get_mut(slot)
+        let first = self.first_slot(key.mark);
+        let (before, after) = self.slots.split_at_mut_checked(first)?;
+        for cell in after {
+            if cell.is_of(key) {
+                return Some(cell);
+            }
+            if cell.is_empty() {
+                return None;
+            }
+        }
+        Self::cell_among(before, key)
+    }
+
+    /// The search goes on from the first slot.
+    #[cold]
+    fn cell_among(slots: &mut [Cell], key: CellKey) -> Option<&mut Cell> {
+        slots.iter_mut().take_while(|cell| !cell.is_empty()).find(|cell| cell.is_of(key))
     }
 
     #[inline]

@@ -1,42 +1,131 @@
 //! Settling charges on the shards that hold their counters.
 
+use std::num::NonZeroU64;
+
 use smallvec::SmallVec;
 use tidegate_core::algorithm::concurrency;
-use tidegate_core::{Micros, State, Verdict};
+use tidegate_core::{Key, Limit, Micros, State, Verdict};
 
 use super::MemoryStore;
 use super::cell::CellKey;
-use super::counter::{self, Assessed, Usual};
+use super::counter::{self, Assessed};
 use super::shard::Shard;
-use crate::charge::{Charge, Intent, Verdicts, blocked};
+use crate::charge::{Charge, Intent, Usual, Verdicts, blocked};
 use crate::sync::MutexGuard;
+
+/// How many limits of a rule are charged together in the usual way.
+const FEW: usize = 4;
 
 impl MemoryStore {
     /// Settles without waiting: takes every charge or none, and adds one verdict per charge.
-    #[inline]
     pub fn settle_now(&self, charges: &[Charge<'_>], intent: Intent, verdicts: &mut Verdicts) {
+        if intent == Intent::Look || !self.settle_usual(charges, verdicts) {
+            self.settle_any(charges, intent, verdicts);
+        }
+    }
+
+    /// The same for charges that are known not to be as usual; to others it gives the same answer.
+    pub fn settle_any(&self, charges: &[Charge<'_>], intent: Intent, verdicts: &mut Verdicts) {
         match charges {
             [] => {}
-            [charge] => verdicts.push(self.settle_one(charge, intent)),
+            [charge] => verdicts.push(self.settle_one_any(charge, intent)),
             _ => self.settle_many(charges, intent, verdicts),
         }
     }
 
+    /// Takes charges in the usual way, if all are of one home and cost. Answers false, having changed
+    /// nothing, if it cannot.
+    fn settle_usual(&self, charges: &[Charge<'_>], verdicts: &mut Verdicts) -> bool {
+        let Some((first, rest)) = charges.split_first() else { return true };
+        if rest.is_empty() {
+            let usual = self.take_usual(first.key, first.limit, first.cost);
+            verdicts.extend(usual.map(Verdict::from));
+            return usual.is_some();
+        }
+        let alike = |charge: &Charge<'_>| charge.key.home == first.key.home && charge.cost == first.cost;
+        if !rest.iter().all(alike) || has_repeats(charges) {
+            return false;
+        }
+        let buckets = charges.iter().map(|charge| (charge.key.mark ^ first.key.mark, charge.limit));
+        let said = self.take_all_usual(first.key, buckets, first.cost);
+        verdicts.extend(said.iter().flatten().take(charges.len()).map(|usual| Verdict::from(*usual)));
+        said.is_some()
+    }
+
     /// Settles a single charge without waiting.
-    #[inline]
     pub fn settle_one(&self, charge: &Charge<'_>, intent: Intent) -> Verdict {
+        let take = || self.take_usual(charge.key, charge.limit, charge.cost);
+        let usual = (intent == Intent::Take).then(take).flatten();
+        usual.map_or_else(|| self.settle_one_any(charge, intent), Verdict::from)
+    }
+
+    fn settle_one_any(&self, charge: &Charge<'_>, intent: Intent) -> Verdict {
         let key = CellKey::of(charge.key);
         let mut shard = self.shard(key).lock();
-        counter::settle(&mut shard, key, charge, intent == Intent::Take && charge.cost > 0, &*self.clock)
+        counter::settle(&mut shard, key, charge, intent == Intent::Take && charge.cost > 0, self.now())
+    }
+
+    /// Takes `cost` of a counter as is usual: it has a cell, and the cost fits. Answers `None`, having
+    /// changed nothing, if it is not that; [`MemoryStore::settle_now`] knows what to do then.
+    #[inline]
+    pub fn take_usual(&self, key: Key, limit: &Limit, cost: u64) -> Option<Usual> {
+        let Some(quick) = limit.quick().filter(|_| cost > 0) else {
+            return self.take_window(key, limit, cost);
+        };
+        let mut shard = self.shard_of(key).lock();
+        // The clock is read once the cell has been asked for, so that the one is waited for while the
+        // other is worked out.
+        let cell = shard.cell_mut(CellKey::of(key))?;
+        cell.take_bucket(limit, quick, cost, self.now())
+    }
+
+    #[inline(never)]
+    fn take_window(&self, key: Key, limit: &Limit, cost: u64) -> Option<Usual> {
+        if cost == 0 {
+            return None;
+        }
+        let key = CellKey::of(key);
+        let mut shard = self.shard(key).lock();
+        let cell = shard.cell_mut(key)?;
+        let (taken, verdict) = counter::take_window(cell, limit, cost, self.now())?;
+        let reset_after_us = NonZeroU64::new(verdict.reset_after_us)?;
+        *cell = taken;
+        Some(Usual { remaining: verdict.remaining, reset_after_us })
+    }
+
+    /// Takes `cost` of each of a few buckets of one home as is usual: every one has a cell, and the cost
+    /// fits. Answers what is left of each, in order; or `None`, having changed nothing, if it is not
+    /// that. No two buckets may be the same.
+    #[inline]
+    pub fn take_all_usual<'l>(
+        &self,
+        home: Key,
+        buckets: impl ExactSizeIterator<Item = (u64, &'l Limit)> + Clone,
+        cost: u64,
+    ) -> Option<[Usual; FEW]> {
+        if buckets.len() > FEW || cost == 0 {
+            return None;
+        }
+        let (mut said, mut before) = ([Usual::UNTOUCHED; FEW], [[0; 2]; FEW]);
+        let mut shard = self.shard_of(home).lock();
+        let now = self.now();
+        // Each is taken in its place at once; if one does not fit, those before it get theirs back.
+        for (count, (salt, limit)) in buckets.clone().enumerate() {
+            let cell = shard.cell_mut(CellKey::of(home.of_limit(salt)));
+            let old = cell.as_ref().map_or([0; 2], |cell| [cell.0[1], cell.0[2]]);
+            let Some(taken) = cell.and_then(|cell| cell.take_bucket(limit, limit.quick()?, cost, now)) else {
+                undo(&mut shard, home, buckets.map(|(salt, _)| salt).zip(&before[..count]));
+                return None;
+            };
+            (said[count % FEW], before[count % FEW]) = (taken, old);
+        }
+        Some(said)
     }
 
     fn settle_many(&self, charges: &[Charge<'_>], intent: Intent, verdicts: &mut Verdicts) {
         let mut locked = Locked::new(self, charges);
         let now = self.now();
         let repeats = has_repeats(charges);
-        if !repeats && settle_usual(self, &mut locked, charges, intent, now, verdicts) {
-            return;
-        }
         let mut all: SmallVec<[Assessed; 4]> = SmallVec::with_capacity(charges.len());
         for (index, charge) in charges.iter().enumerate() {
             let key = CellKey::of(charge.key);
@@ -112,32 +201,14 @@ impl MemoryStore {
     }
 }
 
-/// The common case: every key has a cell, and every charge fits. Answers false, having changed
-/// nothing, if it is not that.
-#[inline]
-fn settle_usual(
-    store: &MemoryStore,
-    locked: &mut Locked<'_>,
-    charges: &[Charge<'_>],
-    intent: Intent,
-    now: Micros,
-    verdicts: &mut Verdicts,
-) -> bool {
-    let mut usual: SmallVec<[Usual; 4]> = SmallVec::new();
-    for charge in charges {
-        let key = CellKey::of(charge.key);
-        match counter::assess_usual(locked.shard(store, key), key, charge, now) {
-            Some(assessed) => usual.push(assessed),
-            None => return false,
+/// Gives buckets back what they were before.
+#[cold]
+fn undo<'w>(shard: &mut Shard, home: Key, cells: impl Iterator<Item = (u64, &'w [u64; 2])>) {
+    for (salt, words) in cells {
+        if let Some(cell) = shard.cell_mut(CellKey::of(home.of_limit(salt))) {
+            [cell.0[1], cell.0[2]] = *words;
         }
     }
-    for (charge, assessed) in charges.iter().zip(&usual) {
-        verdicts.push(assessed.verdict);
-        if intent == Intent::Take && charge.cost > 0 {
-            locked.shard(store, CellKey::of(charge.key)).set(assessed.place, assessed.taken);
-        }
-    }
-    true
 }
 
 /// The shards of several charges, locked in ascending order, so that two requests can never wait

@@ -65,7 +65,7 @@ impl Shard {
     #[inline]
     fn index(&self, mark: u64) -> usize {
         // Shifting by 64 is not defined, so depth 0 shifts twice.
-        (mark >> 1 >> (63 - u32::from(self.depth))) as usize
+        (mark >> 1 >> (u32::from(self.depth) ^ 63)) as usize
     }
 
     #[inline]
@@ -79,12 +79,6 @@ impl Shard {
     pub(super) fn cell_mut(&mut self, key: CellKey) -> Option<&mut Cell> {
         let page = self.directory[self.index(key.mark)];
         self.pages[page as usize].cell_mut(key)
-    }
-
-    /// Overwrites a cell with a newer one of the same key.
-    #[inline]
-    pub(super) fn set(&mut self, (page, slot): (u32, usize), cell: Cell) {
-        self.page_mut(page).set(slot, cell);
     }
 
     #[inline]

@@ -2,8 +2,8 @@
 //!
 //! Promises: in any time `t`, at most `burst + t x requests / period` pass.
 
-use super::arrival::{State, capacity};
-use crate::wide::{clamp, div_ceil, div_floor, mul};
+use super::arrival::{State, capacity, imprint, trace};
+use crate::wide::{Divisor, clamp, div_ceil, div_floor, mul};
 use crate::{Limit, Micros, NEVER_US, Outcome, Verdict};
 
 /// What would become of a charge.
@@ -16,31 +16,85 @@ pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
 /// is the one to carry on with, at the new rate.
 #[inline]
 pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Verdict) {
-    charge_usual(limit, state, cost, now).unwrap_or_else(|| charge_wide(limit, state, cost, now))
+    let quick = limit.quick().filter(|_| state.is_of(limit));
+    match quick.and_then(|quick| quick.take(state.at, state.part, cost, now)) {
+        Some(taken) => {
+            let (remaining, reset_after_us) = (taken.remaining, taken.reset_after_us());
+            let next = State { at: now.plus(taken.us), part: taken.part, ..state };
+            (next, Verdict { outcome: Outcome::Allowed, remaining, reset_after_us })
+        }
+        None => charge_wide(limit, state, cost, now),
+    }
 }
 
-/// Takes a charge in the usual case: it fits, and so does every product fit 64 bits. `None` says
-/// nothing but that [`charge`] has to look closer.
-#[inline]
-pub fn charge_usual(limit: &Limit, state: State, cost: u64, now: Micros) -> Option<(State, Verdict)> {
-    if limit.small_capacity() == 0 {
-        return None;
+/// A bucket's numbers for the usual case: the bucket was last charged under the same numbers, the charge
+/// fits, and no product comes near 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quick {
+    requests: Divisor,
+    period_us: Divisor,
+    burst: u64,
+    /// What the bucket holds, in units x microseconds.
+    capacity: u64,
+    /// The longest a bucket takes to drain; a state that lies further ahead is not this bucket's.
+    drains_us: u64,
+    imprint: u64,
+}
+
+/// What a usual charge leaves behind.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// Until the bucket is empty, in whole microseconds.
+    pub us: u64,
+    /// And the fraction's numerator.
+    pub part: u64,
+    /// Units left.
+    pub remaining: u64,
+}
+
+impl Quick {
+    pub(crate) fn new(requests: u64, period_us: u64, burst: u64) -> Option<Self> {
+        // Twice as much, and what was there before, stays below 2^64.
+        let capacity = burst.checked_mul(period_us).filter(|capacity| *capacity < Divisor::END)?;
+        let (requests, period_us) = (Divisor::new(requests)?, Divisor::new(period_us)?);
+        let imprint = imprint(requests.get(), trace(burst));
+        Some(Self { requests, period_us, burst, capacity, drains_us: requests.quotient(capacity), imprint })
     }
-    let debt = match state.at.0.checked_sub(now.0) {
-        None => 0,
-        Some(ahead_us) => ahead_us.checked_mul(state.scale)?.checked_add(state.part)?,
-    };
-    let after = cost.checked_mul(limit.period_us())?.checked_add(debt)?;
-    let left = limit.small_capacity().checked_sub(after)?;
-    let us = after.checked_div(limit.requests())?;
-    let part = after - us * limit.requests();
-    let taken = State { at: now.plus(us), part, scale: limit.requests(), burst_trace: limit.burst_trace() };
-    let verdict = Verdict {
-        outcome: Outcome::Allowed,
-        remaining: left / limit.period_us(),
-        reset_after_us: us + u64::from(part > 0),
-    };
-    Some((taken, verdict))
+
+    /// What a state of this bucket bears of it, as [`imprint`] puts it.
+    #[inline]
+    pub fn imprint(&self) -> u64 {
+        self.imprint
+    }
+
+    /// Takes a charge from a bucket that was last charged under the same limit and will be empty at
+    /// `at + part / requests`. `None` says nothing but that [`charge`] has to look closer.
+    #[inline]
+    pub fn take(&self, at: Micros, part: u64, cost: u64, now: Micros) -> Option<Taken> {
+        let mut debt = 0;
+        if let Some(ahead_us) = at.0.checked_sub(now.0) {
+            if ahead_us > self.drains_us {
+                return None;
+            }
+            debt = ahead_us * self.requests.get() + part;
+        }
+        if cost > self.burst {
+            return None;
+        }
+        let after = debt + cost * self.period_us.get();
+        let left = self.capacity.checked_sub(after)?;
+        let us = self.requests.quotient(after);
+        let part = after - us * self.requests.get();
+        Some(Taken { us, part, remaining: self.period_us.quotient(left) })
+    }
+}
+
+impl Taken {
+    /// Until the bucket is empty, rounded up.
+    #[inline]
+    pub fn reset_after_us(&self) -> u64 {
+        self.us + u64::from(self.part > 0)
+    }
 }
 
 /// Any case.
