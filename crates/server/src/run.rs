@@ -102,6 +102,8 @@ struct Service {
     /// True once connections are to go.
     drain: watch::Sender<bool>,
     open: Arc<AtomicUsize>,
+    /// They serve for as long as somebody may hand them connections.
+    _workers: Arc<[Worker]>,
     _data: DataFolder,
 }
 
@@ -179,8 +181,8 @@ impl Service {
         }
         health.serving();
         banner.show();
-        let (settings, _data) = (settings.clone(), data);
-        Ok(Self { settings, limiter, health, reporter, stop, drain, open, _data })
+        let (settings, _data, _workers) = (settings.clone(), data, workers);
+        Ok(Self { settings, limiter, health, reporter, stop, drain, open, _workers, _data })
     }
 
     /// Serves until a signal says to stop, then drains.

@@ -56,7 +56,7 @@ impl Worker {
                 }
             });
         };
-        // It ends with the process, which waits for connections and not for threads.
+        // It ends when nobody can hand it connections any more, and with it those that are open.
         thread::Builder::new().name(format!("tidegate-worker-{number}")).spawn(work)?;
         Ok(Self { hands, load: Arc::default() })
     }

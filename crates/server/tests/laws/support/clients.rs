@@ -1,5 +1,5 @@
 //! Every protocol as a client speaks it, compiled from `proto/`.
-#![expect(unused_qualifications, clippy::pedantic, reason = "generated")]
+#![expect(unused_qualifications, unreachable_pub, clippy::pedantic, reason = "generated")]
 
 /// A module per package, as the generated code expects.
 macro_rules! package {

@@ -69,6 +69,10 @@ impl Setup {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         let path = |name: &str| self.folder.path().join(name).display().to_string();
         command.arg("serve").current_dir(self.folder.path());
+        // Whoever runs the tests may have settings of their own.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TIDEGATE_")) {
+            command.env_remove(name);
+        }
         command.env("TIDEGATE_RULES", path("rules")).env("TIDEGATE_DATA", path("data"));
         for listener in ["GRPC", "HTTP", "ADMIN"] {
             command.env(format!("TIDEGATE_{listener}__LISTEN"), "127.0.0.1:0");
