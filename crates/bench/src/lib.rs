@@ -22,6 +22,7 @@
 )]
 
 pub mod cli;
+pub mod constant;
 mod error;
 mod finding;
 pub mod heap;

@@ -35,7 +35,8 @@ impl Banner {
             && !tls
             && let Some(address) = socket.address()
         {
-            let host = if address.ip().is_unspecified() { "localhost".to_owned() } else { address.ip().to_string() };
+            let host =
+                if address.ip().is_unspecified() { "localhost".to_owned() } else { address.ip().to_string() };
             self.http = Some(format!("http://{host}:{}", address.port()));
         }
     }

@@ -47,9 +47,10 @@ impl Health {
 
     /// What an operator wants to know.
     pub fn detail(&self) -> serde_json::Value {
-        let refused = self.limiter.refused_rules().map(|problems| {
-            problems.0.iter().map(ToString::to_string).collect::<Vec<_>>()
-        });
+        let refused = self
+            .limiter
+            .refused_rules()
+            .map(|problems| problems.0.iter().map(ToString::to_string).collect::<Vec<_>>());
         json!({
             "ready": self.is_ready(),
             "draining": self.is_draining(),

@@ -60,8 +60,7 @@ pub fn start(log: Log, traces: Option<&Traces>) -> Result<Telemetry, TelemetryEr
 #[expect(clippy::float_arithmetic, reason = "the sampler takes a share of 1")]
 fn provider(traces: &Traces) -> Result<SdkTracerProvider, TelemetryError> {
     let exporter = SpanExporter::builder().with_tonic().with_endpoint(&traces.endpoint).build();
-    let exporter =
-        exporter.map_err(|source| TelemetryError { endpoint: traces.endpoint.clone(), source })?;
+    let exporter = exporter.map_err(|source| TelemetryError { endpoint: traces.endpoint.clone(), source })?;
     let share = f64::from(traces.sample_ppm) / 1e6;
     Ok(SdkTracerProvider::builder()
         .with_resource(Resource::builder().with_service_name("tidegate").build())

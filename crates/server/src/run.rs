@@ -145,7 +145,8 @@ impl Service {
             (Front::Grpc(grpc_api, grpc.clone()), &grpc.listen, "grpc.listen", &grpc.tls),
             (Front::Http(http_api), &settings.http.listen, "http.listen", &settings.http.tls),
         ];
-        let count = settings.workers.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+        let count =
+            settings.workers.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
         let workers: Arc<[Worker]> = (0..count).map(Worker::start).collect::<io::Result<_>>()?;
         let mut banner = banner::Banner::new(settings, &limiter);
         let mut acceptors = Vec::new();

@@ -30,9 +30,9 @@ impl Source {
     /// Whether there is nothing but folders in which nothing is yet.
     pub(crate) fn is_empty(&self) -> bool {
         let empty = |path: &PathBuf| {
-            path.is_dir() && std::fs::read_dir(path).is_ok_and(|files| {
-                files.flatten().all(|file| !is_rule_file(&file.path()))
-            })
+            path.is_dir()
+                && std::fs::read_dir(path)
+                    .is_ok_and(|files| files.flatten().all(|file| !is_rule_file(&file.path())))
         };
         self.domains.is_empty() && self.watch.paths().iter().all(empty)
     }

@@ -6,7 +6,6 @@ use axum::extract::rejection::JsonRejection;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::Deserialize;
-use serde_json::json;
 use tidegate::Request;
 
 use super::Admin;
@@ -38,7 +37,7 @@ fn one() -> u64 {
     1
 }
 
-/// Answers `{text, explanation}`; charges nothing.
+/// Answers the explanation; charges nothing.
 pub(super) async fn explain(
     State(admin): State<Admin>,
     asked: Result<Json<Asked>, JsonRejection>,
@@ -60,5 +59,5 @@ pub(super) async fn explain(
     let first = Request::new(&asked.domain, &borrowed[0]).cost(asked.cost);
     let request = borrowed[1..].iter().fold(first, |request, entries| request.and(entries));
     let explanation = admin.limiter.explain(&request);
-    Json(json!({"text": explanation.to_string(), "explanation": explanation})).into_response()
+    Json(explanation).into_response()
 }

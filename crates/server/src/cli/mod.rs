@@ -4,6 +4,7 @@
 //!
 //! One file per command; `flags` are those that set settings, `out` writes to the terminal.
 
+mod bench;
 mod check;
 mod completions;
 mod config;
@@ -53,7 +54,7 @@ struct Cli {
     command: Command,
 }
 
-// A further command, such as a benchmark, is a file here, a variant, and a line in `main_with`.
+// A further command is a file here, a variant, and a line in `main_with`.
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
@@ -61,6 +62,7 @@ enum Command {
     Check(check::Check),
     Explain(explain::Explain),
     Init(init::Init),
+    Bench(bench::Bench),
     Completions(completions::Completions),
 }
 
@@ -83,6 +85,7 @@ where
         Command::Check(command) => command.run(),
         Command::Explain(command) => command.run(),
         Command::Init(command) => command.run(),
+        Command::Bench(command) => command.run(),
         Command::Completions(command) => command.run(),
     }
 }

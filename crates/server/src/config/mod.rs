@@ -39,3 +39,4 @@ pub use environment::variable;
 pub use gather::{Sources, USUAL_FILE, load};
 pub use origin::{Held, InForce, Origin};
 pub use settings::Settings;
+pub(crate) use units::length;

@@ -37,7 +37,7 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
 }
 
 /// `0`, `0s` and the like are nothing; the rest is as in rule files.
-pub(super) fn length(text: &str, zero: bool) -> Result<Duration, &'static str> {
+pub(crate) fn length(text: &str, zero: bool) -> Result<Duration, &'static str> {
     let nothing = text.strip_prefix('0').is_some_and(|unit| unit.bytes().all(|b| b.is_ascii_alphabetic()));
     match micros(text) {
         Ok(us) => Ok(Duration::from_micros(us)),

@@ -62,10 +62,7 @@ impl GrpcApi {
         let bounds = rate_limit.bounds;
         let permits = PermitService { limiter: rate_limit.limiter.clone(), bounds };
         let permits = PermitsServer::new(permits).max_decoding_message_size(bounds.message_bytes);
-        let others = Routes::new(health)
-            .add_service(reflection.build_v1()?)
-            .add_service(permits)
-            .prepare();
+        let others = Routes::new(health).add_service(reflection.build_v1()?).add_service(permits).prepare();
         Ok(Self { rate_limit, others })
     }
 

@@ -27,15 +27,16 @@ impl pb::permits_server::Permits for PermitService {
         let entries = self.entries(&asked)?;
         let mut descriptors = entries.iter();
         let first = descriptors.next().map(Vec::as_slice).unwrap_or_default();
-        let request =
-            descriptors.fold(Request::new(&asked.domain, first), |request, next| request.and(next));
+        let request = descriptors.fold(Request::new(&asked.domain, first), |request, next| request.and(next));
         let answer = match self.limiter.acquire_now(&request) {
             Acquired::Permit(permit) => {
                 let timeout = permit.timeout();
                 let token = permit_token::encode(&request, permit.detach(), timeout);
                 pb::AcquireResponse { permit: token, expires_at: self.expiry(timeout), denial: None }
             }
-            Acquired::Denied(decision) => pb::AcquireResponse { denial: denial(&decision), ..Default::default() },
+            Acquired::Denied(decision) => {
+                pb::AcquireResponse { denial: denial(&decision), ..Default::default() }
+            }
         };
         Ok(Response::new(answer))
     }

@@ -97,7 +97,8 @@ impl RateLimit {
         let one = |descriptor: &AskedDescriptor| {
             let Some((requests, unit)) = descriptor.limit else { return Ok(None) };
             let window = write::window_of(unit).ok_or_else(|| {
-                let message = format!("limit.unit must be SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR, got {unit}");
+                let message =
+                    format!("limit.unit must be SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR, got {unit}");
                 Status::invalid_argument(message)
             })?;
             let spec = LimitSpec::new(u64::from(requests), window);

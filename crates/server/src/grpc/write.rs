@@ -38,8 +38,7 @@ pub struct CurrentLimit<'a> {
 }
 
 /// Seconds of each unit, at the index that is its number in the protocol.
-const UNIT_SECONDS: [u64; 8] =
-    [0, 1, 60, 3_600, 86_400, 30 * 86_400, 365 * 86_400, 7 * 86_400];
+const UNIT_SECONDS: [u64; 8] = [0, 1, 60, 3_600, 86_400, 30 * 86_400, 365 * 86_400, 7 * 86_400];
 
 /// The number of the unit that is this window; 0 if there is none.
 pub fn unit_of(window: &Window) -> u8 {

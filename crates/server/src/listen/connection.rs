@@ -233,6 +233,8 @@ fn http_builder(header_bytes: usize) -> auto::Builder<TokioExecutor> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
+        // A client that has said all it wants still gets its answer.
+        .half_close(true)
         .max_buf_size(header_bytes.max(LEAST_BUFFER_BYTES))
         .pipeline_flush(true);
     builder

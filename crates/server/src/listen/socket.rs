@@ -79,7 +79,9 @@ impl Socket {
     /// Where it listens, as an address or a path; the port is the one the system chose.
     pub fn place(&self) -> String {
         match self {
-            Self::Tcp(listener) => listener.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string()),
+            Self::Tcp(listener) => {
+                listener.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string())
+            }
             Self::Unix(_, file) => format!("unix:{}", file.0.display()),
         }
     }

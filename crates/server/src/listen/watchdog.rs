@@ -84,7 +84,11 @@ impl Watchdog {
         }
         if self.multiplexed {
             let silent = pulse.bytes() < PREFACE_BYTES;
-            return if silent && now >= self.born + self.patience.handshake { Finding::Close } else { Finding::Fine };
+            return if silent && now >= self.born + self.patience.handshake {
+                Finding::Close
+            } else {
+                Finding::Fine
+            };
         }
         let started = pulse.started();
         // A connection that never sent a request is waited for as if its headers had begun.

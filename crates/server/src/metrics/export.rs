@@ -127,11 +127,8 @@ impl Snapshot {
 }
 
 fn outcomes(family: &mut MetricEncoder<'_>, labels: &[(&str, &str)], counts: &Counts) -> fmt::Result {
-    let outcomes = [
-        ("allowed", counts.allowed),
-        ("denied", counts.denied),
-        ("shadow_denied", counts.shadow_denied),
-    ];
+    let outcomes =
+        [("allowed", counts.allowed), ("denied", counts.denied), ("shadow_denied", counts.shadow_denied)];
     for (outcome, count) in outcomes {
         let labels: Vec<(&str, &str)> = labels.iter().copied().chain([("outcome", outcome)]).collect();
         counter(family, &labels, count)?;

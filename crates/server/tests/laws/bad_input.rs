@@ -48,12 +48,21 @@ fn requests_beyond_a_bound_are_refused_by_name_and_charge_nothing() {
         (vec![ann(); 10_000], "descriptors must be at most 100 (bounds.descriptors)"),
         (vec![ann(), many(33)], "entries of a descriptor must be at most 32 (bounds.entries)"),
         (vec![ann(), many(0)], "the entries of a descriptor must not be empty"),
-        (vec![ann(), descriptor(&[("user", &text(5_000))])], "must be at most 4096 (bounds.value_bytes), got 5000"),
+        (
+            vec![ann(), descriptor(&[("user", &text(5_000))])],
+            "must be at most 4096 (bounds.value_bytes), got 5000",
+        ),
         (vec![ann(), descriptor(&[(&text(300), "x")])], "must be at most 256 (bounds.key_bytes), got 300"),
         (vec![ann(), descriptor(&[("", "x")])], "the key of an entry must not be empty"),
-        (vec![ann(), descriptor(&[("user", "a\0b")])], "must not contain control characters, found U+0000 at byte 1"),
+        (
+            vec![ann(), descriptor(&[("user", "a\0b")])],
+            "must not contain control characters, found U+0000 at byte 1",
+        ),
         (vec![ann(), descriptor(&[("us\ner", "x")])], "found U+000A at byte 2"),
-        (vec![ann(), with_hits(&[("user", "ann")], u64::MAX)], "cost must be at most 9007199254740992 (2^53)"),
+        (
+            vec![ann(), with_hits(&[("user", "ann")], u64::MAX)],
+            "cost must be at most 9007199254740992 (2^53)",
+        ),
     ];
     for (descriptors, expected) in cases {
         let request = RateLimitRequest { domain: "api".to_owned(), descriptors, hits_addend: 0 };
@@ -62,7 +71,8 @@ fn requests_beyond_a_bound_are_refused_by_name_and_charge_nothing() {
         assert!(refused.message().contains(expected), "{refused}");
     }
     let huge = descriptor(&[("user", &text(1 << 20))]);
-    let refused = client.ask(RateLimitRequest { domain: "api".to_owned(), descriptors: vec![huge], hits_addend: 0 });
+    let refused =
+        client.ask(RateLimitRequest { domain: "api".to_owned(), descriptors: vec![huge], hits_addend: 0 });
     let refused = refused.expect_err("a value of a mebibyte");
     assert_eq!(refused.code(), GrpcCode::InvalidArgument);
     assert!(refused.message().contains("at most 262144 bytes (bounds.message_bytes)"), "{refused}");
@@ -101,13 +111,17 @@ fn raw_call(at: SocketAddr, body: &[u8]) -> (String, String) {
         let request = http::Request::post(format!(
             "http://{at}/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
         ));
-        let request = request.header("content-type", "application/grpc").body(Full::new(body)).expect("a request");
+        let request =
+            request.header("content-type", "application/grpc").body(Full::new(body)).expect("a request");
         let response = sender.send_request(request).await.expect("an answer");
         let headers = response.headers().clone();
         let trailers = response.into_body().collect().await.expect("a body").trailers().cloned();
         let find = |name: &str| {
-            let found = headers.get(name).or_else(|| trailers.as_ref().and_then(|trailers| trailers.get(name)));
-            found.map(|value| String::from_utf8_lossy(value.as_bytes()).replace("%20", " ")).unwrap_or_default()
+            let found =
+                headers.get(name).or_else(|| trailers.as_ref().and_then(|trailers| trailers.get(name)));
+            found
+                .map(|value| String::from_utf8_lossy(value.as_bytes()).replace("%20", " "))
+                .unwrap_or_default()
         };
         (find("grpc-status"), find("grpc-message"))
     })
@@ -132,7 +146,8 @@ fn thousands_of_silent_and_slow_connections_are_shed_and_others_are_served() {
     assert_eq!(left(&service), 999);
     until("they are gone", || {
         let metrics = service.get(service.admin, "/metrics").body;
-        let open = |listener: &str| metrics.contains(&format!("ratelimit_connections{{listener=\"{listener}\"}} 0"));
+        let open =
+            |listener: &str| metrics.contains(&format!("ratelimit_connections{{listener=\"{listener}\"}} 0"));
         open("http") && open("grpc")
     });
     drop(sockets);
@@ -218,7 +233,8 @@ fn header_floods_are_refused() {
 fn a_body_that_never_comes_is_given_up() {
     let service = Setup::rules(RULES).with("http.header_timeout", "1s").start();
     let mut stream = connect(service.http);
-    let head = "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{";
+    let head =
+        "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{";
     stream.write_all(head.as_bytes()).expect("it reads");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
     let answer = drained(stream);
@@ -230,7 +246,9 @@ fn a_body_that_never_comes_is_given_up() {
 fn garbage_on_every_listener_hurts_nobody() {
     let mut service = service(RULES);
     for at in [service.http, service.grpc, service.admin] {
-        for garbage in [&b"\x16\x03\x01\x02\x00\x01\x00"[..], b"\0\0\0\0\0", b"GET / HTTP/9.9\r\n\r\n", &[0xff; 4_096]] {
+        for garbage in
+            [&b"\x16\x03\x01\x02\x00\x01\x00"[..], b"\0\0\0\0\0", b"GET / HTTP/9.9\r\n\r\n", &[0xff; 4_096]]
+        {
             let mut stream = connect(at);
             stream.write_all(garbage).expect("it reads");
             // Whoever sends half a request is waited for; this one goes.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_server::config::table::SETTINGS;
 use tidegate_server::config::variable;
+
+use crate::support::service::service;
 
 /// What a run came to.
 struct Run {
@@ -319,6 +321,27 @@ fn explain_live_asks_a_node() {
     let entry = |key, value| json!({"entries": [{"key": key, "value": value}]});
     let descriptors = json!([entry("user", "ann"), entry("ip", "b")]);
     assert_eq!(request, json!({"domain": "api", "descriptors": descriptors, "cost": 3}));
+}
+
+#[test]
+fn explain_live_tells_what_a_running_service_has_counted() {
+    let service = service(RULES);
+    let body = r#"{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}"#;
+    let head = format!(
+        "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(service.http).unwrap();
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let here = folder(&[]);
+    let url = format!("http://{}", service.admin);
+    let told = run(here.path(), &["explain", "--live", "--url", &url, "--domain", "api", "user=ann"]);
+    assert_eq!((told.code, told.err.as_str()), (0, ""));
+    assert!(told.out.starts_with("allowed by user (minute), domain api\n"), "{}", told.out);
+    assert!(told.out.contains("4 left before, 3 after"), "{}", told.out);
 }
 
 #[test]

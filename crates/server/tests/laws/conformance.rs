@@ -50,7 +50,8 @@ fn of_25_calls_on_20_a_minute_20_pass() {
         let expected = if index < 20 { Code::Ok } else { Code::OverLimit };
         assert_eq!((answer.overall_code(), codes(answer)), (expected, vec![expected]), "call {}", index + 1);
         let status = only(answer);
-        let limit = RateLimit { requests_per_unit: 20, unit: Unit::Minute.into(), name: "per_user".to_owned() };
+        let limit =
+            RateLimit { requests_per_unit: 20, unit: Unit::Minute.into(), name: "per_user".to_owned() };
         assert_eq!(status.current_limit, Some(limit));
         assert_eq!(status.limit_remaining, 19_u32.saturating_sub(index as u32));
         let reset = status.duration_until_reset.expect("a limit has a reset");
@@ -125,7 +126,9 @@ fn a_descriptor_shows_its_most_restrictive_limit() {
 fn hits_of_the_descriptor_win_over_those_of_the_request_and_0_peeks() {
     let (_service, mut client) = api();
     let entries = &[("user", "ann")][..];
-    let mut left = |descriptor, hits| only(&client.ask(request(&[descriptor], hits)).expect("an answer")).limit_remaining;
+    let mut left = |descriptor, hits| {
+        only(&client.ask(request(&[descriptor], hits)).expect("an answer")).limit_remaining
+    };
     assert_eq!(left(descriptor(entries), 0), 19, "0 in the request counts as 1");
     assert_eq!(left(descriptor(entries), 5), 14);
     assert_eq!(left(with_hits(entries, 4), 9), 10);
@@ -168,7 +171,8 @@ fn a_request_brings_its_own_limit() {
 fn an_override_without_a_unit_is_refused() {
     let (_service, mut client) = api();
     for unit in [0, 8, -1] {
-        let refused = client.ask(request(&[with_limit(&[("user", "ann")], 5, unit)], 0)).expect_err("refused");
+        let refused =
+            client.ask(request(&[with_limit(&[("user", "ann")], 5, unit)], 0)).expect_err("refused");
         assert_eq!(refused.code(), GrpcCode::InvalidArgument);
         assert!(refused.message().contains("limit.unit must be SECOND, MINUTE"), "{refused}");
     }
@@ -211,15 +215,22 @@ fn the_deciding_rule_is_named_in_the_metadata() {
         Some(prost_types::value::Kind::StringValue(text)) => text,
         other => panic!("{name} is {other:?}"),
     };
-    assert_eq!((text("rule"), text("limit"), text("source")), ("hourly".into(), "hour".into(), "memory".into()));
+    assert_eq!(
+        (text("rule"), text("limit"), text("source")),
+        ("hourly".into(), "hour".into(), "memory".into())
+    );
 }
 
 #[test]
 fn its_three_errors() {
     let (_service, mut client) = api();
-    let empty = client.ask(RateLimitRequest { domain: String::new(), ..request(&[descriptor(&[("a", "b")])], 0) });
+    let empty =
+        client.ask(RateLimitRequest { domain: String::new(), ..request(&[descriptor(&[("a", "b")])], 0) });
     let empty = empty.expect_err("refused");
-    assert_eq!((empty.code(), empty.message()), (GrpcCode::InvalidArgument, "rate limit domain must not be empty"));
+    assert_eq!(
+        (empty.code(), empty.message()),
+        (GrpcCode::InvalidArgument, "rate limit domain must not be empty")
+    );
     let none = client.ask(request(&[], 0)).expect_err("refused");
     let message = "rate limit descriptor list must not be empty";
     assert_eq!((none.code(), none.message()), (GrpcCode::InvalidArgument, message));
@@ -236,7 +247,8 @@ fn headers_come_along_where_they_are_wanted() {
     let mut client = Client::new(&service);
     client.check("api", &[with_hits(&[("user", "ann")], 20)]);
     let headers: Vec<_> = client.check_one("api", "user", "ann").response_headers_to_add;
-    let value = |name: &str| headers.iter().find(|header| header.key == name).map(|header| header.value.as_str());
+    let value =
+        |name: &str| headers.iter().find(|header| header.key == name).map(|header| header.value.as_str());
     assert_eq!(value("ratelimit-limit"), Some("20"));
     assert_eq!(value("ratelimit-remaining"), Some("0"));
     assert!(value("ratelimit-policy").is_some_and(|policy| policy.contains(";q=20;w=60")), "{headers:?}");
@@ -255,7 +267,10 @@ descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 4}}]
     assert_eq!(only(&client.check("api", &[with_hits(&[("user", "ann")], 3)])).limit_remaining, 0);
     assert_eq!(client.passes("api", "user", "ann", 1), 0, "the denied hits have counted");
     let config = service.get(service.admin, "/rlconfig").body;
-    assert!(config.contains("api.user: unit=DAY requests_per_unit=4, shadow_mode: false, algorithm: fixed_window"));
+    assert!(
+        config
+            .contains("api.user: unit=DAY requests_per_unit=4, shadow_mode: false, algorithm: fixed_window")
+    );
 }
 
 #[test]
@@ -268,7 +283,8 @@ descriptors: [{key: user, limits: [{algorithm: fixed_window, requests: 100, per:
     let mut client = Client::new(&service);
     let mut seen = Vec::new();
     crate::support::service::until("the reset has ticked down thrice", || {
-        let reset = only(&client.check_one("api", "user", "ann")).duration_until_reset.expect("a reset").seconds;
+        let reset =
+            only(&client.check_one("api", "user", "ann")).duration_until_reset.expect("a reset").seconds;
         if seen.last() != Some(&reset) {
             seen.push(reset);
         }
@@ -282,7 +298,9 @@ descriptors: [{key: user, limits: [{algorithm: fixed_window, requests: 100, per:
 fn a_reload_adds_and_removes_rules_and_keeps_counters() {
     let (service, mut client) = api();
     client.check("api", &[with_hits(&[("user", "ann")], 15)]);
-    service.change_rules(&RULES.replace("key: hourly", "key: fresh").replace("requests_per_unit: 20", "requests_per_unit: 16"));
+    service.change_rules(
+        &RULES.replace("key: hourly", "key: fresh").replace("requests_per_unit: 20", "requests_per_unit: 16"),
+    );
     assert!(only(&client.check_one("api", "hourly", "x")).current_limit.is_none(), "it is gone");
     assert_eq!(client.passes("api", "fresh", "x", 12), 10, "it is there");
     assert_eq!(client.passes("api", "user", "ann", 5), 1, "15 of now 16 are taken");

@@ -31,10 +31,177 @@ fn the_commands_of_operations_md_work() {
 
 #[test]
 fn every_yaml_block_of_the_documents_is_yaml() {
-    for name in ["docs/envoy.md", "docs/migrating-from-envoy-ratelimit.md", "docs/http.md", "docs/operations.md"] {
+    for name in
+        ["docs/envoy.md", "docs/migrating-from-envoy-ratelimit.md", "docs/http.md", "docs/operations.md"]
+    {
         for block in Document::read(name).blocks.iter().filter(|block| block.kind == "yaml") {
             let parsed = yaml::parse(&block.text);
             assert!(matches!(parsed, Ok(Some(_))), "{name}:{}: {parsed:?}", block.line);
         }
     }
+}
+
+/// The files below a folder of the workspace.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![workspace().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() { folders.push(path) } else { found.push(path) }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Runs a program that has to succeed; answers what it prints.
+fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    assert!(output.status.success(), "{command:?}: {said}");
+    said
+}
+
+fn check(rules: &Path) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["check", "--strict"]).arg(rules).current_dir(folder.path());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TIDEGATE_")) {
+        command.env_remove(name);
+    }
+    succeed(&mut command);
+}
+
+#[test]
+fn every_yaml_file_of_deploy_is_yaml() {
+    let yaml = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "yaml");
+    let found: Vec<PathBuf> = files("deploy").into_iter().filter(yaml).collect();
+    assert!(found.len() > 5, "{found:?}");
+    for path in found {
+        let text = read(&path);
+        assert!(matches!(yaml::parse(&text), Ok(Some(_))), "{}", path.display());
+    }
+}
+
+#[test]
+fn the_rules_of_deploy_pass_a_strict_check() {
+    check(&workspace().join("deploy/compose/rules"));
+    // Those of Kubernetes are texts of a ConfigMap.
+    let map = read(&workspace().join("deploy/kubernetes/rules.yaml"));
+    let (_, block) = map.split_once(".yaml: |\n").expect("a file in the map");
+    let rules: String =
+        block.lines().map(|line| line.strip_prefix("    ").unwrap_or(line).to_owned() + "\n").collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("edge.yaml"), rules).expect("it is written");
+    check(folder.path());
+}
+
+#[test]
+fn the_settings_of_deploy_are_settings() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.arg("config").arg("--config").arg(workspace().join("deploy/systemd/tidegate.yaml"));
+    command.env_clear();
+    assert!(succeed(&mut command).contains("drain.delay"));
+    // Every variable that is set for a container is one that the service knows.
+    for path in files("deploy") {
+        let text = read(&path);
+        for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+            let Some(name) = word.strip_prefix("TIDEGATE_").filter(|name| !name.is_empty()) else { continue };
+            let name = name.replace("__", ".").to_lowercase();
+            let known = tidegate_server::config::table::Setting::find(&name).is_some();
+            assert!(known, "{}: {word} is no setting", path.display());
+        }
+    }
+}
+
+#[test]
+fn envoy_takes_the_configuration_of_compose() {
+    let mut command = Command::new(crate::support::envoy::program());
+    command.args(["--mode", "validate", "--use-dynamic-base-id", "-c"]);
+    command.arg(workspace().join("deploy/compose/envoy.yaml"));
+    assert!(succeed(&mut command).contains("OK"));
+}
+
+#[test]
+fn what_the_dockerfile_copies_exists_and_is_not_ignored() {
+    let dockerfile = read(&workspace().join("deploy/docker/Dockerfile"));
+    let kept = read(&workspace().join("deploy/docker/Dockerfile.dockerignore"));
+    let copies = dockerfile
+        .lines()
+        .filter_map(|line| line.strip_prefix("COPY "))
+        .filter(|copy| !copy.starts_with("--"));
+    let mut sources = Vec::new();
+    for copy in copies {
+        let mut paths: Vec<&str> = copy.split_whitespace().collect();
+        paths.pop().expect("a target");
+        sources.append(&mut paths);
+    }
+    assert!(sources.len() >= 4, "{sources:?}");
+    for source in sources {
+        assert!(workspace().join(source).exists(), "COPY {source}");
+        assert!(kept.lines().any(|line| line == format!("!{source}")), "{source} is ignored");
+    }
+    let version = read(&workspace().join("Cargo.toml"));
+    let version = version.lines().find_map(|line| line.strip_prefix("rust-version = ")).expect("a version");
+    assert!(dockerfile.contains(&format!("FROM rust:{}-", version.trim_matches('"'))), "Rust {version}");
+}
+
+#[test]
+fn systemd_takes_the_unit() {
+    let unit = read(&workspace().join("deploy/systemd/tidegate.service"));
+    for line in ["DynamicUser=yes", "StateDirectory=tidegate", "NoNewPrivileges=yes", "ProtectSystem=strict"]
+    {
+        assert!(unit.lines().any(|found| found == line), "{line}");
+    }
+    let available = Command::new("systemd-analyze").arg("--version").output();
+    if !available.is_ok_and(|output| output.status.success()) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tidegate.service");
+    fs::write(&path, unit.replace("/usr/local/bin/tidegate", env!("CARGO_BIN_EXE_tidegate")))
+        .expect("it is written");
+    let said = succeed(Command::new("systemd-analyze").arg("verify").arg(&path));
+    assert_eq!(said, "", "no warnings");
+}
+
+/// The names of all metrics, each as often as it is described.
+#[test]
+fn operations_md_lists_every_metric_and_every_warning() {
+    let document = read(&workspace().join("docs/operations.md"));
+    let source = read(&workspace().join("crates/server/src/metrics/export.rs"));
+    let names = source.split('"').skip(1).step_by(2).filter(|text| text.starts_with("ratelimit_"));
+    let mut count = 0;
+    for name in names {
+        count += 1;
+        assert!(document.contains(&format!("`{name}")), "{name} is not in docs/operations.md");
+    }
+    assert!(count > 8, "{count}");
+    for folder in ["crates/server/src", "crates/engine/src"] {
+        for path in files(folder) {
+            for level in ["tracing::warn!(", "tracing::error!("] {
+                for call in read(&path).split(level).skip(1) {
+                    let call = call.split(");").next().unwrap_or_default();
+                    let message = call.split('"').rev().nth(1).unwrap_or_default();
+                    assert!(
+                        document.contains(message),
+                        "{}: {message:?} is not in docs/operations.md",
+                        path.display()
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn file_names_of_blocks_are_files_of_the_document() {
+    let document = Document::read("docs/envoy.md");
+    let named: Vec<&str> = document.blocks.iter().filter_map(file_of).collect();
+    assert!(named.contains(&"rules/edge.yaml") && named.contains(&"envoy.yaml"), "{named:?}");
 }

@@ -6,10 +6,10 @@ use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
-use tonic_reflection::pb::v1::ServerReflectionRequest;
 
 use crate::support::clients::tidegate::v1::permits_client::PermitsClient;
 use crate::support::clients::tidegate::v1::{
@@ -63,13 +63,17 @@ fn reflection_lists_every_service() {
             other => panic!("{other:?}"),
         }
     });
-    for expected in ["envoy.service.ratelimit.v3.RateLimitService", "tidegate.v1.Permits", "grpc.health.v1.Health"] {
+    for expected in
+        ["envoy.service.ratelimit.v3.RateLimitService", "tidegate.v1.Permits", "grpc.health.v1.Health"]
+    {
         assert!(names.iter().any(|name| name == expected), "{expected} is not in {names:?}");
     }
 }
 
 /// A stream of one request.
-fn tokio_stream_once<T: Send + Unpin + 'static>(item: T) -> impl tonic::codegen::tokio_stream::Stream<Item = T> + Send {
+fn tokio_stream_once<T: Send + Unpin + 'static>(
+    item: T,
+) -> impl tonic::codegen::tokio_stream::Stream<Item = T> + Send {
     tonic::codegen::tokio_stream::once(item)
 }
 

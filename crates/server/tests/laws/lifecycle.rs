@@ -95,7 +95,11 @@ fn a_port_in_use_is_one_clear_message_and_exit_1() {
         let ended = Setup::rules(RULES).with(listener, &address).fail();
         assert_eq!(ended.status.code(), Some(1));
         let expected = format!("cannot listen on {address} ({listener}): ");
-        assert!(ended.errors.contains(&expected) && ended.errors.contains("choose another address"), "{}", ended.errors);
+        assert!(
+            ended.errors.contains(&expected) && ended.errors.contains("choose another address"),
+            "{}",
+            ended.errors
+        );
         assert_eq!(ended.errors.trim().lines().count(), 1, "{}", ended.errors);
     }
 }
@@ -119,7 +123,8 @@ fn a_data_folder_in_use_or_unwritable_is_one_clear_message_and_exit_1() {
 
 #[test]
 fn bad_rules_and_a_bad_snapshot_are_clear_messages_and_exit_1() {
-    let ended = Setup::rules("domain: api\ndescriptors: [{key: user, rate_limit: {unit: fortnight}}]\n").fail();
+    let ended =
+        Setup::rules("domain: api\ndescriptors: [{key: user, rate_limit: {unit: fortnight}}]\n").fail();
     assert_eq!(ended.status.code(), Some(1));
     assert!(ended.errors.contains("rules.yaml:2:") && ended.errors.contains("fortnight"), "{}", ended.errors);
 
@@ -143,7 +148,8 @@ fn a_killed_service_leaves_its_folder_to_the_next() {
 fn logs_are_json_away_from_a_terminal_and_human_if_told() {
     let ended = service(RULES).stop();
     for line in ended.errors.lines() {
-        let line: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let line: serde_json::Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(line["level"].is_string() && line["message"].is_string(), "{line}");
     }
     let ended = Setup::rules(RULES).with("log.format", "human").start().stop();
@@ -157,7 +163,9 @@ fn a_unix_socket_serves_and_goes_with_the_service() {
     let service = setup.with("http.listen", &format!("unix:{}", path.display())).start();
     let ask = || {
         let mut stream = std::os::unix::net::UnixStream::connect(&path).expect("it listens");
-        stream.write_all(b"GET /healthcheck HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").expect("it reads");
+        stream
+            .write_all(b"GET /healthcheck HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n")
+            .expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         answer

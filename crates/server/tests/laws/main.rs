@@ -11,3 +11,4 @@ mod http;
 mod lifecycle;
 mod support;
 mod tls;
+mod wire;

@@ -127,8 +127,7 @@ impl Setup {
             }]},
             "http_filters": self.filters(),
         });
-        let chain =
-            json!({"filters": [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]});
+        let chain = json!({"filters": [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]});
         json!({
             "admin": {"address": address("127.0.0.1:0")},
             "static_resources": {

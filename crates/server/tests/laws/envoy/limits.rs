@@ -72,7 +72,11 @@ descriptors:
         ]))
         .start();
     assert_eq!(edge.statuses("ann", 4), [200, 200, 200, 429]);
-    assert_eq!(edge.statuses("bob", 2), [200, 429], "ann's denied request has taken nothing of what all share");
+    assert_eq!(
+        edge.statuses("bob", 2),
+        [200, 429],
+        "ann's denied request has taken nothing of what all share"
+    );
 }
 
 #[test]

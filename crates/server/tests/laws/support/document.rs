@@ -90,7 +90,8 @@ impl Document {
         }
         for block in &self.blocks {
             let Some(of) = block.output_of else { continue };
-            let (expected, found): (Vec<_>, _) = (block.text.lines().map(str::trim_end).collect(), output(of));
+            let (expected, found): (Vec<_>, _) =
+                (block.text.lines().map(str::trim_end).collect(), output(of));
             let found: Vec<&str> = found.iter().map(String::as_str).collect();
             let (line, said) = (block.line, found.join("\n"));
             assert!(fits(&expected, &found), "{name}:{line}: expected\n{}\nfound\n{said}", block.text);
@@ -99,7 +100,8 @@ impl Document {
 
     /// One script of all blocks; what each prints goes to a file of its own.
     fn script(&self) -> String {
-        let mut script = String::from("set -eu -o pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n");
+        let mut script =
+            String::from("set -eu -o pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n");
         for (index, block) in self.blocks.iter().enumerate() {
             let text = &block.text;
             match (block.kind.as_str(), file_of(block)) {
@@ -188,7 +190,9 @@ impl Shell {
         command.arg(folder.path().join("script")).current_dir(work);
         command.env("PATH", format!("{}:{path}", bin.display())).env("OUT", out);
         // Whoever runs the tests may have settings of their own.
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TIDEGATE_")) {
+        for (name, _) in
+            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TIDEGATE_"))
+        {
             command.env_remove(name);
         }
         // The ports of a service that is told nothing.

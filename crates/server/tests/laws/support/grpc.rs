@@ -30,10 +30,7 @@ pub(crate) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
 
 /// A descriptor that brings a limit along.
 pub(crate) fn with_limit(entries: &[(&str, &str)], requests_per_unit: u32, unit: i32) -> RateLimitDescriptor {
-    RateLimitDescriptor {
-        limit: Some(RateLimitOverride { requests_per_unit, unit }),
-        ..descriptor(entries)
-    }
+    RateLimitDescriptor { limit: Some(RateLimitOverride { requests_per_unit, unit }), ..descriptor(entries) }
 }
 
 /// A descriptor with its own hits.
@@ -68,11 +65,8 @@ impl Client {
 
     /// Asks about descriptors, each taking 1.
     pub(crate) fn check(&mut self, domain: &str, descriptors: &[RateLimitDescriptor]) -> RateLimitResponse {
-        let request = RateLimitRequest {
-            domain: domain.to_owned(),
-            descriptors: descriptors.to_vec(),
-            hits_addend: 0,
-        };
+        let request =
+            RateLimitRequest { domain: domain.to_owned(), descriptors: descriptors.to_vec(), hits_addend: 0 };
         self.ask(request).unwrap_or_else(|status| panic!("{status}"))
     }
 

@@ -70,7 +70,9 @@ impl Setup {
         let path = |name: &str| self.folder.path().join(name).display().to_string();
         command.arg("serve").current_dir(self.folder.path());
         // Whoever runs the tests may have settings of their own.
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TIDEGATE_")) {
+        for (name, _) in
+            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TIDEGATE_"))
+        {
             command.env_remove(name);
         }
         command.env("TIDEGATE_RULES", path("rules")).env("TIDEGATE_DATA", path("data"));
@@ -179,7 +181,8 @@ impl Service {
 
     /// How often rules were loaded.
     pub(crate) fn generation(&self) -> u64 {
-        let detail: serde_json::Value = serde_json::from_str(&self.get(self.admin, "/readyz").body).expect("JSON");
+        let detail: serde_json::Value =
+            serde_json::from_str(&self.get(self.admin, "/readyz").body).expect("JSON");
         detail["rules"]["generation"].as_u64().expect("a number")
     }
 
@@ -191,10 +194,13 @@ impl Service {
     /// POSTs JSON.
     pub(crate) fn post(&self, at: SocketAddr, path: &str, body: &str) -> Answer {
         let length = body.len();
-        send(at, &format!(
-            "POST {path} HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+        send(
+            at,
+            &format!(
+                "POST {path} HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
              connection: close\r\n\r\n{body}"
-        ))
+            ),
+        )
     }
 
     /// Checks over HTTP; `entries` is the descriptor as JSON.
@@ -244,7 +250,23 @@ pub(crate) fn send(at: SocketAddr, request: &str) -> Answer {
     let answer = String::from_utf8_lossy(&answer);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    Answer { status, head: head.to_owned(), body: body.to_owned() }
+    let mut answer = Answer { status, head: head.to_owned(), body: body.to_owned() };
+    if answer.header("transfer-encoding") == Some("chunked") {
+        answer.body = unchunked(body);
+    }
+    answer
+}
+
+/// The pieces of a body without their lengths.
+fn unchunked(mut rest: &str) -> String {
+    let mut body = String::new();
+    while let Some((length, after)) = rest.split_once("\r\n") {
+        let length = usize::from_str_radix(length.trim(), 16).unwrap_or(0);
+        let Some(piece) = after.get(..length).filter(|_| length > 0) else { break };
+        body.push_str(piece);
+        rest = after[length..].trim_start_matches("\r\n");
+    }
+    body
 }
 
 /// Waits until something holds.

@@ -1,0 +1,249 @@
+//! `tidegate bench`
+#![expect(clippy::float_arithmetic, reason = "figures for people, not decisions")]
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, stderr};
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use tidegate_load::payload::{Check, EnvoyRateLimit, Payload};
+use tidegate_load::{Endpoint, Keys, Length, Pace, Phase, Plan, Report, Status, run};
+
+use super::{EXIT_CODES, out};
+use crate::config::length;
+
+const EXAMPLES: &str = "\
+Examples:
+  tidegate bench --domain api_platform --entry api_key
+                                       as fast as it goes, over gRPC, keys drawn by a zipf law
+  tidegate bench --api http --connections 32 --time 30s
+  tidegate bench --rate 20000 --time 1m --pid $(pidof tidegate)
+                                       an open loop: latency counts from when a call was due
+  tidegate bench --keys hot --json | jq .latency.p99_us";
+
+/// Put load on a service and measure what it makes of it.
+///
+/// Calls the rate limit service over gRPC, or POST /v1/check over HTTP. Without --rate the loop is
+/// closed: each stream sends its next call when the last one is answered, which shows the most the
+/// service can do. With --rate the loop is open: calls are due at fixed times whatever the service
+/// does, and latency counts from then, so that a stall is seen by everyone it kept waiting.
+///
+/// One thread sends it all; where that was the bottleneck, the report says so. It ends by itself.
+/// Send it only to services that are yours.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(super) struct Bench {
+    /// Where the service listens: `host:port` or `unix:/path` [default: 127.0.0.1:8081, or :8080 for http]
+    endpoint: Option<Endpoint>,
+    /// What to speak.
+    #[arg(long, value_enum, default_value = "grpc")]
+    api: Api,
+    /// The domain to ask about.
+    #[arg(long, default_value = "api_platform")]
+    domain: String,
+    /// The key of the descriptor's entry; its value is the key drawn.
+    #[arg(long, default_value = "api_key")]
+    entry: String,
+    /// Connections held open.
+    #[arg(long, short, default_value_t = 4)]
+    connections: usize,
+    /// Calls at once on each connection; HTTP has one [default: 32 for grpc]
+    #[arg(long, short)]
+    streams: Option<usize>,
+    /// How keys are drawn.
+    #[arg(long, value_enum, default_value = "zipf")]
+    keys: Draw,
+    /// How many keys there are.
+    #[arg(long, short = 'n', default_value_t = 10_000)]
+    key_count: u64,
+    /// Exponent of the zipf law.
+    #[arg(long, default_value_t = 1.0)]
+    exponent: f64,
+    /// Calls a second of an open loop.
+    #[arg(long)]
+    rate: Option<f64>,
+    /// In an open loop, random times between calls instead of equal ones.
+    #[arg(long, requires = "rate")]
+    poisson: bool,
+    /// How long to measure.
+    #[arg(long, short, default_value = "10s", value_parser = some_time)]
+    time: Duration,
+    /// Measure so many calls instead.
+    #[arg(long, conflicts_with = "time")]
+    requests: Option<u64>,
+    /// Traffic before the measured part.
+    #[arg(long, default_value = "1s", value_parser = some_time)]
+    warm_up: Duration,
+    /// Processes whose CPU and memory to measure, such as the service's. May be given more than once.
+    #[arg(long)]
+    pid: Vec<u32>,
+    /// Open lost connections anew, to measure restarts.
+    #[arg(long)]
+    reconnect: bool,
+    /// The same seed draws the same keys.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Api {
+    /// Envoy's rate limit protocol.
+    Grpc,
+    /// POST /v1/check.
+    Http,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Draw {
+    /// One key.
+    Hot,
+    /// Some far more often than others.
+    Zipf,
+    /// All equally often.
+    Uniform,
+    /// Each in turn.
+    Sequential,
+}
+
+impl Bench {
+    pub(super) fn run(self) -> ExitCode {
+        let plan = match self.plan() {
+            Ok(plan) => plan,
+            Err(error) => return out::fail(error),
+        };
+        let mut payload: Box<dyn Payload> = match self.api {
+            Api::Grpc => Box::new(EnvoyRateLimit::new(&self.domain, &self.entry)),
+            Api::Http => Box::new(Check::new("localhost", &self.domain, &self.entry)),
+        };
+        let bar = bar();
+        let mut progress = |status: Status| {
+            show(&bar, status);
+            ControlFlow::Continue(())
+        };
+        let report = run(&plan, &mut *payload, &mut progress);
+        bar.finish_and_clear();
+        match report {
+            Ok(report) if self.json => out::print_json(&report),
+            Ok(report) => out::print(&tell(&plan, &report)),
+            Err(error) => return out::fail(error),
+        }
+        ExitCode::SUCCESS
+    }
+
+    fn plan(&self) -> Result<Plan, String> {
+        let usual = if self.api == Api::Grpc { "127.0.0.1:8081" } else { "127.0.0.1:8080" };
+        let endpoint = match &self.endpoint {
+            Some(endpoint) => endpoint.clone(),
+            None => usual.parse().map_err(|error| format!("{usual}: {error}"))?,
+        };
+        let n = self.key_count;
+        Ok(Plan {
+            connections: self.connections,
+            streams: self.streams.unwrap_or(if self.api == Api::Grpc { 32 } else { 1 }),
+            pace: match self.rate {
+                Some(per_second) => Pace::Open { per_second, poisson: self.poisson },
+                None => Pace::Closed,
+            },
+            keys: match self.keys {
+                Draw::Hot => Keys::Hot,
+                Draw::Zipf => Keys::Zipf { n, exponent: self.exponent },
+                Draw::Uniform => Keys::Uniform(n),
+                Draw::Sequential => Keys::Sequential(n),
+            },
+            warm_up: self.warm_up,
+            length: self.requests.map_or(Length::Time(self.time), Length::Requests),
+            pids: self.pid.clone(),
+            seed: self.seed,
+            reconnect: self.reconnect,
+            ..Plan::new(endpoint)
+        })
+    }
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    length(text, true).map_err(|remedy| format!("not a length of time{remedy}"))
+}
+
+/// Drawn on a terminal only.
+fn bar() -> ProgressBar {
+    if !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(1_000);
+    if let Ok(style) = ProgressStyle::with_template("{prefix:>9} [{bar:40}] {msg}") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+#[expect(clippy::cast_sign_loss, reason = "a share of 1 is not negative")]
+fn show(bar: &ProgressBar, status: Status) {
+    let phase = match status.phase {
+        Phase::WarmUp => "warm-up",
+        Phase::Measured => "measuring",
+    };
+    bar.set_prefix(phase);
+    bar.set_position((status.done * 1_000.0) as u64);
+    bar.set_message(format!("{:.0}/s, {} errors", status.per_second, status.errors));
+}
+
+/// The report for people.
+fn tell(plan: &Plan, report: &Report) -> String {
+    let mut text = String::new();
+    let latency = &report.latency;
+    let rows = [
+        [
+            "calls".to_owned(),
+            format!("{} in {:.1} s, {:.0}/s", report.requests, report.elapsed_s, report.per_second),
+        ],
+        [
+            "answers".to_owned(),
+            format!("{} allowed, {} denied, {} errors", report.allowed, report.denied, report.errors),
+        ],
+        [
+            "latency".to_owned(),
+            format!(
+                "p50 {}, p90 {}, p99 {}, p99.9 {}, max {}",
+                time(latency.p50_us),
+                time(latency.p90_us),
+                time(latency.p99_us),
+                time(latency.p999_us),
+                time(latency.max_us)
+            ),
+        ],
+    ];
+    text.push_str(&out::columns(&rows));
+    for process in &report.processes {
+        let (pid, us, bytes) = (process.pid, process.us_per_request, process.resident_after_bytes);
+        // Writing to a text cannot fail.
+        let _ =
+            writeln!(text, "process {pid}: {us:.2} µs of CPU per call, {} MB resident", bytes / 1_000_000);
+    }
+    for error in &report.error_texts {
+        let _ = writeln!(text, "error: {error}");
+    }
+    if report.unsent > 0 {
+        let _ = writeln!(text, "{} calls were due and not sent before the end", report.unsent);
+    }
+    if report.reconnects > 0 {
+        let _ = writeln!(
+            text,
+            "{} connections were opened anew, {} calls sent again",
+            report.reconnects, report.resent
+        );
+    }
+    if matches!(plan.pace, Pace::Closed) && report.generator.is_limit() {
+        let _ = writeln!(text, "the generator was the bottleneck: the service can do more than this");
+    }
+    text
+}
+
+fn time(us: f64) -> String {
+    if us < 1_000.0 { format!("{us:.0} µs") } else { format!("{:.2} ms", us / 1_000.0) }
+}
