@@ -82,7 +82,9 @@ test-tools: components
 	@command -v c++ >/dev/null || { echo "installing g++ (libFuzzer is C++)"; $(call apt,g++); }
 	@$(call cargo_tool,cargo-deny,$(DENY_VERSION),checks licences)
 	@$(call cargo_tool,cargo-fuzz,$(FUZZ_VERSION),runs the fuzzers)
-	@command -v curl >/dev/null || { echo "installing curl (documentation uses it)"; $(call apt,curl); }
+	@command -v curl >/dev/null || { echo "installing curl (documents use it)"; $(call apt,curl); }
+	@command -v openssl >/dev/null || { echo "installing openssl (documents use it)"; $(call apt,openssl); }
+	@command -v python3 >/dev/null || { echo "installing python3 (documents use it)"; $(call apt,python3); }
 	@$(call envoy)
 
 bench-tools:

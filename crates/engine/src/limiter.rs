@@ -171,7 +171,8 @@ impl Limiter {
     pub fn release_now(&self, request: &Request<'_>, lease: Lease) -> bool {
         let rules = self.inner.rules.load();
         let slots = charges(&rules, request, Scope::Holders { lease: lease.0 });
-        slots.iter().fold(false, |any, slot| self.inner.store.release_now(slot) || any)
+        // Every one of them is returned, not only the first that is held.
+        slots.iter().filter(|slot| self.inner.store.release_now(slot)).count() > 0
     }
 
     /// Waits until the request passes, for at most `patience`, and answers a denial if it cannot

@@ -25,8 +25,11 @@ pub struct Request<'a> {
     /// The descriptors after the first.
     more: SmallVec<[Tail; 2]>,
     /// Limits the request brings along, each with the index of its descriptor, in order.
-    brought: Option<Box<Vec<(usize, InlineLimits)>>>,
+    brought: Option<Box<Brought>>,
 }
+
+/// Behind one pointer, because hardly any request has them.
+type Brought = SmallVec<[(usize, InlineLimits); 1]>;
 
 /// One `key=value` of a descriptor.
 pub type Entry<'a> = (&'a str, &'a str);
@@ -112,7 +115,7 @@ impl<'a> Request<'a> {
 
     /// All limits brought along, in the order of descriptors.
     pub(crate) fn all_limits(&self) -> &[(usize, InlineLimits)] {
-        self.brought.as_deref().map_or(&[], Vec::as_slice)
+        self.brought.as_deref().map_or(&[], SmallVec::as_slice)
     }
 
     /// The only entry of all descriptors and its cost, if there is but one and it brings no limits.

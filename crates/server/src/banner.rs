@@ -11,7 +11,8 @@ use crate::listen::socket::Socket;
 pub struct Banner {
     text: String,
     http: Option<String>,
-    domain: Option<String>,
+    /// A domain, and a key it has rules for.
+    example: Option<(String, String)>,
 }
 
 impl Banner {
@@ -21,9 +22,11 @@ impl Banner {
         let mut text = format!("tidegate {}\n", env!("CARGO_PKG_VERSION"));
         let rules = settings.rules.display();
         // Writing to a text cannot fail.
-        let _ = writeln!(text, "  rules   {rules} ({} domains: {})", domains.len(), listed(&domains));
+        let _ = writeln!(text, "  rules   {rules} (domains: {})", listed(&domains));
         let _ = writeln!(text, "  data    {}", settings.data.display());
-        Self { text, http: None, domain: domains.into_iter().next() }
+        let example =
+            limiter.listing().into_iter().find_map(|domain| Some((domain.domain, domain.first_key?)));
+        Self { text, http: None, example }
     }
 
     /// Adds a listener.
@@ -43,10 +46,10 @@ impl Banner {
 
     /// Prints it.
     pub fn show(mut self) {
-        if let (Some(url), Some(domain)) = (&self.http, &self.domain) {
+        if let (Some(url), Some((domain, key))) = (&self.http, &self.example) {
             let _ = writeln!(
                 self.text,
-                "\ntry it:\n  curl -i {url}/v1/check -d '{{\"domain\":\"{domain}\",\"descriptor\":{{\"api_key\":\"ann\"}}}}' \
+                "\ntry it:\n  curl -i {url}/v1/check -d '{{\"domain\":\"{domain}\",\"descriptor\":{{\"{key}\":\"ann\"}}}}' \
                  -H 'content-type: application/json'"
             );
         }
@@ -55,8 +58,13 @@ impl Banner {
     }
 }
 
+/// So many domains are named.
+const SHOWN: usize = 5;
+
 fn listed(domains: &[String]) -> String {
-    const SHOWN: usize = 5;
+    if domains.is_empty() {
+        return "none yet".to_owned();
+    }
     let mut text = domains[..domains.len().min(SHOWN)].join(", ");
     if domains.len() > SHOWN {
         text.push_str(", …");

@@ -153,7 +153,7 @@ fn most(what: &'static str, setting: &'static str, most: usize, found: usize) ->
 #[inline]
 fn plain(what: &'static str, text: &str) -> Result<(), Refusal> {
     let control = |byte: &u8| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f;
-    match text.as_bytes().iter().position(|byte| control(byte)) {
+    match text.as_bytes().iter().position(control) {
         None => Ok(()),
         Some(at) => Err(Refusal::Control { what, found: u32::from(text.as_bytes()[at]), at }),
     }

@@ -46,6 +46,7 @@ pub fn start(log: Log, traces: Option<&Traces>) -> Result<Telemetry, TelemetryEr
         fmt::layer().json().flatten_event(true).with_writer(io::stderr).boxed()
     };
     let provider = traces.map(provider).transpose()?;
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method alone does not fit the bound")]
     let spans = provider.as_ref().map(|provider| {
         tracing_opentelemetry::layer()
             .with_tracer(provider.tracer("tidegate"))

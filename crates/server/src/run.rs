@@ -126,7 +126,7 @@ impl Service {
         let rate_limit = RateLimit {
             limiter: limiter.clone(),
             bounds: settings.bounds,
-            headers: settings.headers.rls.then(|| renderer.clone()),
+            headers: settings.headers.rls.then_some(renderer),
             metrics: metrics.clone(),
         };
         let (bounds, grpc) = (settings.bounds, &settings.grpc);
@@ -182,8 +182,17 @@ impl Service {
         }
         health.serving();
         banner.show();
-        let (settings, _data, _workers) = (settings.clone(), data, workers);
-        Ok(Self { settings, limiter, health, reporter, stop, drain, open, _workers, _data })
+        Ok(Self {
+            settings: settings.clone(),
+            limiter,
+            health,
+            reporter,
+            stop,
+            drain,
+            open,
+            _workers: workers,
+            _data: data,
+        })
     }
 
     /// Serves until a signal says to stop, then drains.

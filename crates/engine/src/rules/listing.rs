@@ -17,6 +17,9 @@ pub struct DomainListing {
     pub hierarchical: bool,
     /// How many distinct limits requests may bring along.
     pub inline_limits: Option<u64>,
+    /// The key of its first rule: an example of what to ask about.
+    #[serde(skip)]
+    pub first_key: Option<String>,
     /// Its rules, in the order they were written.
     pub rules: Vec<RuleListing>,
 }
@@ -84,6 +87,7 @@ impl RuleSet {
             tenant: domain.tenant_key.as_deref().map(str::to_owned),
             hierarchical: domain.hierarchical,
             inline_limits: domain.inline_limits,
+            first_key: domain.nodes[0].branches.first().map(|branch| branch.key.to_string()),
             rules: domain.rules.iter().map(|rule| rule.listing(domain)).collect(),
         };
         self.domains.iter().map(domain).collect()

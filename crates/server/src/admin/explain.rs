@@ -57,7 +57,7 @@ pub(super) async fn explain(
     let borrowed: Vec<Vec<(&str, &str)>> =
         owned.iter().map(|entries| entries.iter().map(|(key, value)| (&**key, &**value)).collect()).collect();
     let first = Request::new(&asked.domain, &borrowed[0]).cost(asked.cost);
-    let request = borrowed[1..].iter().fold(first, |request, entries| request.and(entries));
+    let request = borrowed[1..].iter().fold(first, Request::and);
     let explanation = admin.limiter.explain(&request);
     Json(explanation).into_response()
 }

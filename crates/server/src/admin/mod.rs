@@ -1,7 +1,7 @@
 //! The admin listener: metrics, the rules in force, and why a request is decided as it is.
 //!
-//! - [`stats`]: `/rlconfig` and `/stats` as envoyproxy/ratelimit writes them
-//! - [`explain`]: `/admin/v1/explain`
+//! - [`stats`][]: `/rlconfig` and `/stats` as envoyproxy/ratelimit writes them
+//! - [`explain`][]: `/admin/v1/explain`
 
 mod explain;
 mod stats;

@@ -2,8 +2,8 @@
 //! tonic on the same port.
 //!
 //! - [`read`], [`write`]: Envoy's messages from and to bytes
-//! - [`rate_limit`]: `ShouldRateLimit`
-//! - [`permits`]: `tidegate.v1.Permits`
+//! - [`rate_limit`][]: `ShouldRateLimit`
+//! - [`permits`][]: `tidegate.v1.Permits`
 //! - [`body`]: the body of an answer
 
 pub mod body;

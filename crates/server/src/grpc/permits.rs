@@ -27,7 +27,7 @@ impl pb::permits_server::Permits for PermitService {
         let entries = self.entries(&asked)?;
         let mut descriptors = entries.iter();
         let first = descriptors.next().map(Vec::as_slice).unwrap_or_default();
-        let request = descriptors.fold(Request::new(&asked.domain, first), |request, next| request.and(next));
+        let request = descriptors.fold(Request::new(&asked.domain, first), Request::and);
         let answer = match self.limiter.acquire_now(&request) {
             Acquired::Permit(permit) => {
                 let timeout = permit.timeout();
@@ -94,7 +94,7 @@ impl PermitService {
     fn expiry(&self, timeout: Option<Duration>) -> Option<prost_types::Timestamp> {
         let us = self.limiter.now().0 + u64::try_from(timeout?.as_micros()).unwrap_or(0);
         let (seconds, nanos) = (us / 1_000_000, us % 1_000_000 * 1_000);
-        Some(prost_types::Timestamp { seconds: seconds as i64, nanos: nanos as i32 })
+        Some(prost_types::Timestamp { seconds: seconds.cast_signed(), nanos: nanos as i32 })
     }
 }
 

@@ -30,16 +30,17 @@ impl RateLimit {
     /// What the client did wrong, or that no rules are loaded. Nothing is charged then.
     pub fn answer(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
         let timer = self.metrics.grpc_check.start();
-        let result = Asked::read(message, &self.bounds).map_err(status_of).and_then(|asked| {
-            self.check_asked(&asked)?;
-            let simple = |asked: &AskedDescriptor| asked.limit.is_none() && !asked.is_negative_hits;
-            if asked.descriptors.iter().all(simple) {
-                let request = request_of(&asked, |_| true, &Brought::new());
-                Ok(self.decide(&request, asked.descriptors.len(), out))
-            } else {
-                self.decide_special(&asked, out)
-            }
-        });
+        let result =
+            Asked::read(message, &self.bounds).map_err(|error| status_of(&error)).and_then(|asked| {
+                self.check_asked(&asked)?;
+                let simple = |asked: &AskedDescriptor| asked.limit.is_none() && !asked.is_negative_hits;
+                if asked.descriptors.iter().all(simple) {
+                    let request = request_of(&asked, |_| true, &Brought::new());
+                    Ok(self.decide(&request, asked.descriptors.len(), out))
+                } else {
+                    self.decide_special(&asked, out)
+                }
+            });
         match &result {
             Ok(_) => timer.stop(),
             Err(_) => self.metrics.grpc_errors.add(1),
@@ -124,7 +125,7 @@ impl RateLimit {
 
 type Brought = SmallVec<[Option<InlineLimits>; 2]>;
 
-fn status_of(error: ReadError) -> Status {
+fn status_of(error: &ReadError) -> Status {
     Status::invalid_argument(error.to_string())
 }
 

@@ -1,5 +1,6 @@
 //! TLS: certificates from files, reloaded when they change.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -117,6 +118,7 @@ fn certificates(bytes: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>
     if found.is_empty() { Err(fault(path, "it holds no certificate in PEM")) } else { Ok(found) }
 }
 
-fn fault(path: &Path, reason: impl ToString) -> TlsError {
+fn fault(path: &Path, reason: impl Display) -> TlsError {
+    // By value, for errors that nobody needs afterwards.
     TlsError { file: path.display().to_string(), reason: reason.to_string() }
 }

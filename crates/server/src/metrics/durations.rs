@@ -59,7 +59,7 @@ impl Durations {
     pub(super) fn read(&self) -> (f64, u64, Vec<(f64, u64)>) {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
-        let bounds = BOUNDS_NS.iter().map(|ns| seconds(*ns)).chain([f64::MAX]);
+        let bounds = BOUNDS_NS.iter().map(|ns| seconds(*ns)).chain([f64::INFINITY]);
         (seconds(self.sum_ns.load(Relaxed)), counts.iter().sum(), bounds.zip(counts).collect())
     }
 }

@@ -10,7 +10,7 @@ use tidegate::{Counts, Limiter, RuleCount};
 
 use super::{Connections, Durations, Metrics};
 
-/// The metrics as text in the OpenMetrics format, which Prometheus reads.
+/// The metrics as text in the `OpenMetrics` format, which Prometheus reads.
 ///
 /// # Errors
 /// If the encoder fails, which it has no reason to.
@@ -93,7 +93,7 @@ impl Snapshot {
 
     fn store(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let stats = self.limiter.stats();
-        gauge(encoder, "ratelimit_keys", "Counters held in memory", stats.keys as i64)?;
+        gauge(encoder, "ratelimit_keys", "Counters held in memory", stats.keys.cast_signed() as i64)?;
         let help = "Live counters displaced because the store was full";
         let mut evicted =
             encoder.encode_descriptor("ratelimit_keys_evicted", help, None, MetricType::Counter)?;
@@ -109,7 +109,7 @@ impl Snapshot {
         let help = "Connections open now";
         let mut open = encoder.encode_descriptor("ratelimit_connections", help, None, MetricType::Gauge)?;
         for (listener, connections) in listeners {
-            open.encode_family(&[("listener", listener)])?.encode_gauge(&(connections.open() as i64))?;
+            open.encode_family(&[("listener", listener)])?.encode_gauge(&connections.open().cast_signed())?;
         }
         let help = "What became of connections";
         let mut ends =

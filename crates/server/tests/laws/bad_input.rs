@@ -10,7 +10,7 @@ use tonic::Code as GrpcCode;
 use crate::support::clients::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use crate::support::clients::envoy::service::ratelimit::v3::RateLimitRequest;
 use crate::support::grpc::{Client, descriptor, only, with_hits};
-use crate::support::service::{PATIENCE, Service, Setup, service, until};
+use crate::support::service::{PATIENCE, Service, Setup, get, service, until};
 
 const RULES: &str = "
 domain: api
@@ -145,7 +145,7 @@ fn thousands_of_silent_and_slow_connections_are_shed_and_others_are_served() {
     assert_eq!(service.check("api", r#"{"user":"ann"}"#).status, 200, "others are served meanwhile");
     assert_eq!(left(&service), 999);
     until("they are gone", || {
-        let metrics = service.get(service.admin, "/metrics").body;
+        let metrics = get(service.admin, "/metrics").body;
         let open =
             |listener: &str| metrics.contains(&format!("ratelimit_connections{{listener=\"{listener}\"}} 0"));
         open("http") && open("grpc")
@@ -159,7 +159,7 @@ fn connections_beyond_the_bound_are_shed() {
     let service = Setup::rules(RULES).with("connections.max", "10").start();
     let kept: Vec<_> = (0..9).map(|_| connect(service.http)).collect();
     until("they are counted", || {
-        service.get(service.admin, "/metrics").body.contains("ratelimit_connections{listener=\"http\"} 9")
+        get(service.admin, "/metrics").body.contains("ratelimit_connections{listener=\"http\"} 9")
     });
     let admin = connect(service.admin);
     let one_more = drained(connect(service.http));
@@ -236,7 +236,7 @@ fn a_body_that_never_comes_is_given_up() {
     let head =
         "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{";
     stream.write_all(head.as_bytes()).expect("it reads");
-    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
+    stream.set_read_timeout(Some(Duration::from_mins(1))).expect("a time-out");
     let answer = drained(stream);
     assert!(answer.starts_with(b"HTTP/1.1 408") || answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
     assert_eq!(left(&service), 1000);

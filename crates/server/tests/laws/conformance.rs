@@ -7,7 +7,7 @@ use crate::support::clients::envoy::service::ratelimit::v3::rate_limit_response:
 use crate::support::clients::envoy::service::ratelimit::v3::rate_limit_response::{Code, RateLimit};
 use crate::support::clients::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use crate::support::grpc::{Client, descriptor, only, with_hits, with_limit};
-use crate::support::service::{Service, Setup, service};
+use crate::support::service::{Service, Setup, get, service};
 
 const RULES: &str = "
 domain: api
@@ -35,7 +35,7 @@ fn api() -> (Service, Client) {
 }
 
 fn codes(response: &RateLimitResponse) -> Vec<Code> {
-    response.statuses.iter().map(|status| status.code()).collect()
+    response.statuses.iter().map(super::support::clients::envoy::service::ratelimit::v3::rate_limit_response::DescriptorStatus::code).collect()
 }
 
 fn request(descriptors: &[RateLimitDescriptor], hits_addend: u32) -> RateLimitRequest {
@@ -156,8 +156,8 @@ fn a_request_brings_its_own_limit() {
     let (_service, mut client) = api();
     let (minute, hour) = (2, 3);
     let asked = with_limit(&[("anything", "x")], 2, minute);
-    let answers: Vec<_> = (0..3).map(|_| client.check("api", &[asked.clone()])).collect();
-    let passed: Vec<_> = answers.iter().map(|answer| answer.overall_code()).collect();
+    let answers: Vec<_> = (0..3).map(|_| client.check("api", std::slice::from_ref(&asked))).collect();
+    let passed: Vec<_> = answers.iter().map(RateLimitResponse::overall_code).collect();
     assert_eq!(passed, [Code::Ok, Code::Ok, Code::OverLimit]);
     let limit = only(&answers[0]).current_limit.clone().expect("a limit");
     assert_eq!((limit.requests_per_unit, limit.unit()), (2, Unit::Minute));
@@ -266,7 +266,7 @@ descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 4}}]
     assert_eq!(only(&client.check("api", &[with_hits(&[("user", "ann")], 3)])).limit_remaining, 1);
     assert_eq!(only(&client.check("api", &[with_hits(&[("user", "ann")], 3)])).limit_remaining, 0);
     assert_eq!(client.passes("api", "user", "ann", 1), 0, "the denied hits have counted");
-    let config = service.get(service.admin, "/rlconfig").body;
+    let config = get(service.admin, "/rlconfig").body;
     assert!(
         config
             .contains("api.user: unit=DAY requests_per_unit=4, shadow_mode: false, algorithm: fixed_window")
@@ -306,7 +306,7 @@ fn a_reload_adds_and_removes_rules_and_keeps_counters() {
     assert_eq!(client.passes("api", "user", "ann", 5), 1, "15 of now 16 are taken");
     std::fs::write(service.file("rules/rules.yaml"), "domain: [").expect("it is written");
     crate::support::service::until("the bad file is refused", || {
-        service.get(service.http, "/readyz").json()["rules"]["refused"].is_array()
+        get(service.http, "/readyz").json()["rules"]["refused"].is_array()
     });
     assert_eq!(client.passes("api", "fresh", "y", 12), 10, "the last good rules stay");
 }

@@ -16,7 +16,7 @@ use crate::support::clients::tidegate::v1::{
     AcquireRequest, AcquireResponse, Descriptor, Entry, ReleaseRequest, RenewRequest,
 };
 use crate::support::grpc::Client;
-use crate::support::service::{Setup, service, until};
+use crate::support::service::{Setup, get, service, until};
 
 const RULES: &str = "
 domain: api
@@ -120,7 +120,7 @@ fn old_connections_are_asked_to_go_and_calls_go_on() {
         .start();
     let mut client = Client::new(&service);
     let accepted = || {
-        let metrics = service.get(service.admin, "/metrics").body;
+        let metrics = get(service.admin, "/metrics").body;
         let line = "ratelimit_connection_events_total{listener=\"grpc\",event=\"accepted\"} ";
         let found = metrics.lines().find_map(|found| found.strip_prefix(line)).expect("the metric is there");
         found.parse::<u64>().expect("a number")

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use crate::support::grpc::{Client, only, with_hits};
-use crate::support::service::{PATIENCE, Setup, service, until};
+use crate::support::service::{PATIENCE, Setup, get, service, until};
 
 const RULES: &str = "
 domain: api
@@ -40,7 +40,7 @@ fn what_was_accepted_is_finished_while_draining() {
     stream.write_all(head.as_bytes()).expect("it reads");
     stream.write_all(&body.as_bytes()[..10]).expect("it reads");
     until("the connection is counted", || {
-        service.get(service.admin, "/metrics").body.contains("ratelimit_connections{listener=\"http\"} 1")
+        get(service.admin, "/metrics").body.contains("ratelimit_connections{listener=\"http\"} 1")
     });
     service.signal("TERM");
     until("it accepts no more", || TcpStream::connect(service.http).is_err());
@@ -54,12 +54,12 @@ fn what_was_accepted_is_finished_while_draining() {
 #[test]
 fn readiness_goes_off_before_connections_are_refused() {
     let service = Setup::rules(RULES).with("drain.delay", "30s").start();
-    assert_eq!(service.get(service.http, "/healthcheck").body, "OK");
+    assert_eq!(get(service.http, "/healthcheck").body, "OK");
     service.signal("TERM");
-    until("it is not ready", || service.get(service.http, "/readyz").status == 503);
-    let detail = service.get(service.http, "/readyz").json();
+    until("it is not ready", || get(service.http, "/readyz").status == 503);
+    let detail = get(service.http, "/readyz").json();
     assert_eq!((&detail["ready"], &detail["draining"]), (&false.into(), &true.into()));
-    assert_eq!(service.get(service.http, "/healthcheck").status, 500);
+    assert_eq!(get(service.http, "/healthcheck").status, 500);
     assert_eq!(service.check("api", r#"{"user":"ann"}"#).status, 200, "it still answers");
     service.signal("TERM");
     let ended = service.wait();
@@ -81,9 +81,9 @@ fn rules_may_come_later_and_until_then_it_is_not_ready() {
     let setup = Setup::rules(RULES);
     fs::remove_file(setup.path().join("rules/rules.yaml")).expect("it was there");
     let service = setup.start();
-    assert_eq!(service.get(service.http, "/readyz").status, 503);
+    assert_eq!(get(service.http, "/readyz").status, 503);
     fs::write(service.file("rules/rules.yaml"), RULES).expect("it is written");
-    until("it is ready", || service.get(service.http, "/readyz").status == 200);
+    until("it is ready", || get(service.http, "/readyz").status == 200);
     assert_eq!(service.check("api", r#"{"user":"ann"}"#).header("x-ratelimit-limit"), Some("10"));
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::edge::{Edge, Setup};
-use crate::support::service::{self, Service, service, until};
+use crate::support::service::{self, Service, post, service, until};
 
 const RULES: &str = "
 domain: api
@@ -31,7 +31,7 @@ fn paid_afterwards(service: &Service) -> Edge {
 /// What a user has left; asking takes nothing.
 fn left(service: &Service, user: &str) -> u64 {
     let body = format!(r#"{{"domain":"api","descriptor":{{"user":"{user}"}},"cost":0}}"#);
-    let answer = service.post(service.http, "/v1/check", &body).json();
+    let answer = post(service.http, "/v1/check", &body).json();
     answer["limits"][0]["remaining"].as_u64().expect("a number")
 }
 

@@ -219,7 +219,8 @@ impl Edge {
 
     /// A request with these headers.
     pub(super) fn get_with(&self, headers: &[(&str, &str)]) -> Answer {
-        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let headers = headers.iter().map(|(name, value)| [*name, ": ", *value, "\r\n"].concat());
+        let headers = headers.collect::<Vec<_>>().concat();
         send(self.address, &format!("GET / HTTP/1.1\r\nhost: edge\r\n{headers}connection: close\r\n\r\n"))
     }
 

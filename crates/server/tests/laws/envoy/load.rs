@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use super::edge::Edge;
 use crate::support::service::{send, until};
 
-/// Two clients at once: one more than a balancer can keep apart.
+/// Two at once, so that a request is under way whatever happens.
 const CLIENTS: usize = 2;
 
 /// Requests that go on until they are told to stop.

@@ -3,7 +3,7 @@
 use super::edge::{Edge, Setup};
 use super::load::Load;
 use crate::support::ports;
-use crate::support::service::{self, Service, until};
+use crate::support::service::{self, Service, get, until};
 
 /// Nobody is denied by them.
 const RULES: &str = "
@@ -62,7 +62,7 @@ fn roll(nodes: [Service; 2], edge: &Edge) {
 
 /// How many requests a node has answered since it started.
 fn answered(node: &Service) -> u64 {
-    let metrics = node.get(node.admin, "/metrics").body;
+    let metrics = get(node.admin, "/metrics").body;
     let count = metrics
         .lines()
         .find_map(|line| line.strip_prefix("ratelimit_check_duration_seconds_count{api=\"grpc\"} "));

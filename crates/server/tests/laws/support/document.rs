@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -22,7 +22,8 @@ use super::{envoy, ports};
 const PORTS: [u16; 9] = [3000, 6070, 8080, 8081, 9901, 10000, 16070, 18080, 18081];
 
 /// How long a document may take: far more than it ever does.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_mins(4);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A document.
 pub(crate) struct Document {
@@ -100,24 +101,21 @@ impl Document {
 
     /// One script of all blocks; what each prints goes to a file of its own.
     fn script(&self) -> String {
-        let mut script =
-            String::from("set -eu -o pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n");
-        for (index, block) in self.blocks.iter().enumerate() {
+        let begin = "set -eu -o pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n".to_owned();
+        let step = |(index, block): (usize, &Block)| {
             let text = &block.text;
             match (block.kind.as_str(), file_of(block)) {
                 ("sh", _) => {
                     let out = format!("\"$OUT\"/{index}");
-                    script.push_str(&format!("{{\n{text}}} > {out} 2>&1\ntouch {out}.ok\n"));
+                    format!("{{\n{text}}} > {out} 2>&1\ntouch {out}.ok\n")
                 }
-                ("yaml", Some(file)) => {
-                    script.push_str(&format!(
-                        "mkdir -p \"$(dirname '{file}')\"\ncat > '{file}' <<'END OF BLOCK'\n{text}END OF BLOCK\n"
-                    ));
-                }
-                _ => {}
+                ("yaml", Some(file)) => format!(
+                    "mkdir -p \"$(dirname '{file}')\"\ncat > '{file}' <<'END OF BLOCK'\n{text}END OF BLOCK\n"
+                ),
+                _ => String::new(),
             }
-        }
-        script
+        };
+        [begin].into_iter().chain(self.blocks.iter().enumerate().map(step)).collect()
     }
 }
 
@@ -206,12 +204,11 @@ impl Shell {
     }
 
     fn wait(mut self) -> String {
-        let start = Instant::now();
-        while start.elapsed() < PATIENCE {
+        for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
             if let Some(status) = self.0.try_wait().expect("it is our child") {
                 return ExitStatus::to_string(&status);
             }
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(LOOK);
         }
         format!("no end after {PATIENCE:?}")
     }

@@ -138,10 +138,6 @@ impl Service {
         assert!(status.expect("kill runs").success());
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Whether it still runs.
     pub(crate) fn runs(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_none()
@@ -181,32 +177,14 @@ impl Service {
 
     /// How often rules were loaded.
     pub(crate) fn generation(&self) -> u64 {
-        let detail: serde_json::Value =
-            serde_json::from_str(&self.get(self.admin, "/readyz").body).expect("JSON");
+        let detail: serde_json::Value = serde_json::from_str(&get(self.admin, "/readyz").body).expect("JSON");
         detail["rules"]["generation"].as_u64().expect("a number")
-    }
-
-    /// GETs a path.
-    pub(crate) fn get(&self, at: SocketAddr, path: &str) -> Answer {
-        send(at, &format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n"))
-    }
-
-    /// POSTs JSON.
-    pub(crate) fn post(&self, at: SocketAddr, path: &str, body: &str) -> Answer {
-        let length = body.len();
-        send(
-            at,
-            &format!(
-                "POST {path} HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
-             connection: close\r\n\r\n{body}"
-            ),
-        )
     }
 
     /// Checks over HTTP; `entries` is the descriptor as JSON.
     pub(crate) fn check(&self, domain: &str, descriptor: &str) -> Answer {
         let body = format!(r#"{{"domain":"{domain}","descriptor":{descriptor}}}"#);
-        self.post(self.http, "/v1/check", &body)
+        post(self.http, "/v1/check", &body)
     }
 }
 
@@ -237,6 +215,20 @@ impl Answer {
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
+}
+
+/// GETs a path.
+pub(crate) fn get(at: SocketAddr, path: &str) -> Answer {
+    send(at, &format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n"))
+}
+
+/// POSTs JSON.
+pub(crate) fn post(at: SocketAddr, path: &str, body: &str) -> Answer {
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {length}"
+    );
+    send(at, &format!("{head}\r\nconnection: close\r\n\r\n{body}"))
 }
 
 /// Sends bytes and reads the answer until the connection closes.
