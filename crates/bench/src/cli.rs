@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::finding::Finding;
 use crate::{report, study};
 
-/// Measures Tidegate: speed beside the crate governor, size, pauses and accuracy.
+/// Measures Tidegate: speed beside the crate governor, size, pauses, accuracy, and the service.
 #[derive(Parser)]
 #[command(name = "tidegate-bench")]
 pub(crate) struct Options {
@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// Where benchmarks.md and plots/ go [default: docs, or target/bench-quick with --quick]
     #[arg(long, global = true, value_name = "FOLDER")]
     docs: Option<PathBuf>,
+    /// The service to measure [default: the one that cargo built beside this program]
+    #[arg(long, global = true, value_name = "PROGRAM")]
+    pub(crate) tidegate: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -47,6 +50,11 @@ enum Command {
     Accuracy,
     /// Plots of every algorithm at the seam of two windows.
     Seam,
+    /// The service beside throttlecrab, NGINX and servers that decide nothing.
+    Service {
+        /// Only this part.
+        part: Option<study::service::Part>,
+    },
     /// All of the above, written to benchmarks.md.
     Report,
 }
@@ -96,6 +104,9 @@ fn measure(options: &Options) -> Result<Vec<Finding>, Error> {
         Command::Pauses => study::pauses::run(options)?,
         Command::Accuracy => study::accuracy::run(options)?,
         Command::Seam => study::seam::run(options)?,
+        Command::Service { part } => {
+            return study::service::run(options, part, |finding| options.tell(finding));
+        }
         Command::Report => return report::run(options, |finding| options.tell(finding)),
     };
     options.tell(&finding)?;

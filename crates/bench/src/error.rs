@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use tidegate::BuildError;
+use tidegate_load::LoadError;
 use tidegate_stores::memory::SnapshotError;
 
 /// Why a study gave no result.
@@ -17,6 +18,8 @@ pub(crate) enum Error {
     Snapshot(#[from] SnapshotError),
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Load(#[from] LoadError),
     #[error("{path}: the plot could not be drawn: {reason}")]
     Plot { path: PathBuf, reason: String },
     /// The measurement itself is not what it claims to be.

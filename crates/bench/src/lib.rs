@@ -1,4 +1,5 @@
-//! Measures Tidegate: speed beside the crate `governor`, size, pauses and accuracy.
+//! Measures Tidegate: speed beside the crate `governor`, size, pauses, accuracy, and the service
+//! beside other servers.
 //!
 //! ```sh
 //! cargo run --release -p tidegate-bench -- compare      # one study; --quick for a short run, --json for machines
@@ -9,6 +10,7 @@
 //! # Layout
 //!
 //! - [`cli`]: the command line; `study/`: one file per study
+//! - `study/service/`: the service beside others; [`constant`]: servers that decide nothing
 //! - [`subject`], [`stream`]: what is measured, and the requests it is asked
 //! - [`heap`]: an allocator that counts
 //! - `finding`: what a study found, as text, Markdown and JSON; `report`: all of it as one page

@@ -1,6 +1,7 @@
 //! Where and what was measured.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Serialize;
@@ -63,8 +64,14 @@ fn said(program: &str, arguments: &[&str]) -> String {
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
 
+/// The root of the repository.
+pub(crate) fn workspace() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
 /// The version of a crate that this was built with.
-fn locked_version(name: &str) -> String {
+pub(crate) fn locked_version(name: &str) -> String {
     const LOCK: &str = include_str!("../../../Cargo.lock");
     let mut lines = LOCK.lines().skip_while(|line| *line != format!("name = \"{name}\""));
     let version = lines.nth(1).and_then(|line| line.strip_prefix("version = "));

@@ -15,8 +15,10 @@ pub(crate) fn run(
     tell: impl Fn(&Finding) -> Result<(), Error>,
 ) -> Result<Vec<Finding>, Error> {
     let machine = Machine::look();
+    // What is missing is said before anything is measured.
+    study::service::Programs::find(options)?;
     let studies = [
-        // First, because it is the one that needs tools, and says so if they are missing.
+        // First, because it needs tools too, and says so if they are missing.
         |_: &Options| study::instructions::run(false),
         study::compare::run,
         study::bytes::run,
@@ -30,6 +32,7 @@ pub(crate) fn run(
         tell(&finding)?;
         findings.push(finding);
     }
+    findings.extend(study::service::run(options, None, tell)?);
     let path = options.docs().join("benchmarks.md");
     fs::create_dir_all(options.docs()).map_err(Error::io(&options.docs()))?;
     fs::write(&path, page(options, &machine, &findings)).map_err(Error::io(&path))?;

@@ -5,6 +5,7 @@ use tidegate_core::{Key, Verdict};
 use tidegate_stores::{Charge, Force, MemoryStore, Verdicts, blocked};
 
 use crate::decision::{Decision, Item, Items, Rules};
+use crate::inline::Brought;
 use crate::request::Request;
 use crate::rules::find::Hit;
 use crate::rules::tree::{DomainTree, LimitEntry, RuleSet};
@@ -42,13 +43,15 @@ pub(crate) fn check(rules: Rules, store: &MemoryStore, request: &Request<'_>) ->
         let spot = Spot { domain, rule: rule.number, key, cost };
         return check_several(rules, store, spot);
     };
-    let Some(usual) = store.take_usual(key.of_limit(entry.salt), &entry.limit, cost) else {
+    let key_of_limit = key.of_limit(entry.salt);
+    let Some(verdict) = store.settle_usual(key_of_limit, &entry.limit, cost, rules.count_denied) else {
         let spot = Spot { domain, rule: rule.number, key, cost };
-        return settle_spot(rules, store, spot);
+        return settle_one(rules, store, spot);
     };
+    let allowed = verdict.allowed() || rule.force == Force::Shadow;
     let mut items = Items::new();
-    items.push(Item::plain(rule, 0, usual));
-    Decision { rules, domain, allowed: true, items, brought: None }
+    items.push(Item::plain(rule, 0, verdict));
+    Decision { rules, domain, allowed, items, brought: Brought::default() }
 }
 
 /// Where the only entry of a request leads: a plain rule.
@@ -69,9 +72,26 @@ fn check_several(rules: Rules, store: &MemoryStore, spot: Spot) -> Decision {
     let Some(said) = store.take_all_usual(key, buckets, cost) else {
         return settle_spot(rules, store, spot);
     };
-    let items = std::array::from_fn(|index| Item::plain(rule, index as u16, said[index]));
+    let items = std::array::from_fn(|index| Item::plain(rule, index as u16, said[index].into()));
     let items = Items::from_buf_and_len(items, rule.limits.len());
-    Decision { rules, domain, allowed: true, items, brought: None }
+    Decision { rules, domain, allowed: true, items, brought: Brought::default() }
+}
+
+/// Settles the only limit of a plain rule at length.
+#[inline(never)]
+fn settle_one(rules: Rules, store: &MemoryStore, spot: Spot) -> Decision {
+    let mut decision = Decision::under(rules);
+    let Decision { rules, domain, allowed, items, .. } = &mut decision;
+    let rule = &rules.domains[spot.domain as usize].rules[spot.rule as usize];
+    *domain = spot.domain;
+    if let Some(entry) = rule.limits.first() {
+        let charge = Charge::new(spot.key.of_limit(entry.salt), &entry.limit, spot.cost);
+        let charge = Charge { count_denied: rules.count_denied, ..charge };
+        let verdict = store.settle_one_any(&charge, Intent::Take);
+        *allowed = verdict.allowed() || rule.force == Force::Shadow;
+        items.push(Item::plain(rule, 0, verdict));
+    }
+    decision
 }
 
 /// Settles the limits of a plain rule at length.
@@ -86,7 +106,7 @@ fn settle_spot(rules: Rules, store: &MemoryStore, spot: Spot) -> Decision {
     let allowed = conclude(&charges, &verdicts, &mut items);
     // They borrow the rules, which the decision takes along.
     drop(charges);
-    Decision { rules, domain, allowed, items, brought: None }
+    Decision { rules, domain, allowed, items, brought: Brought::default() }
 }
 
 /// Decides a request in any case.
@@ -105,7 +125,8 @@ pub(crate) fn decide(
     *allowed = settle(store, &charges, items, intent);
     // They borrow the rules, which the decision takes along.
     drop(charges);
-    decision.with(request)
+    decision.brought = request.brought().clone();
+    decision
 }
 
 /// Adds the charges of the limits a request falls under, and an item for each that says which
@@ -162,7 +183,7 @@ pub(crate) fn settle(store: &MemoryStore, charges: &Charges<'_>, items: &mut Ite
 }
 
 /// Gives each item its verdict, and answers whether the request passes.
-fn conclude(charges: &[Charge<'_>], verdicts: &[Verdict], items: &mut Items) -> bool {
+pub(crate) fn conclude(charges: &[Charge<'_>], verdicts: &[Verdict], items: &mut Items) -> bool {
     for (item, verdict) in items.iter_mut().zip(verdicts) {
         item.verdict = *verdict;
     }

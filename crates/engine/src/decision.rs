@@ -7,9 +7,9 @@ use std::time::Duration;
 use arc_swap::Guard;
 use smallvec::SmallVec;
 use tidegate_core::{Limit, NEVER_US, Outcome, Verdict};
-use tidegate_stores::{Force, Usual};
+use tidegate_stores::Force;
 
-use crate::inline::InlineLimits;
+use crate::inline::Brought;
 use crate::request::Request;
 use crate::rules::find::Hit;
 use crate::rules::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
@@ -42,9 +42,6 @@ pub struct Decision {
     pub(crate) brought: Brought,
 }
 
-/// Limits that are not in the rules, each with the descriptor it belongs to.
-pub(crate) type Brought = Option<Box<[(usize, InlineLimits)]>>;
-
 pub(crate) type Items = SmallVec<[Item; 4]>;
 
 /// One limit's verdict, with where to find its names.
@@ -72,10 +69,9 @@ impl Item {
         Self { rule: hit.rule.number, descriptor: hit.descriptor, limit, tier: hit.tier, force, verdict }
     }
 
-    /// Of a plain rule, by a request's only entry, charged in the usual way.
+    /// Of a plain rule, by a request's only entry.
     #[inline]
-    pub(crate) fn plain(rule: &RuleEntry, limit: u16, usual: Usual) -> Self {
-        let verdict = usual.into();
+    pub(crate) fn plain(rule: &RuleEntry, limit: u16, verdict: Verdict) -> Self {
         Self { rule: rule.number, descriptor: 0, limit, tier: None, force: rule.force, verdict }
     }
 
@@ -123,16 +119,7 @@ impl Decision {
     /// the list is too large to be handed around.
     #[inline]
     pub(crate) fn under(rules: Rules) -> Self {
-        Self { rules, domain: 0, allowed: true, items: Items::new(), brought: None }
-    }
-
-    /// The same for a request that may have brought limits along.
-    pub(crate) fn with(mut self, request: &Request<'_>) -> Self {
-        let brought = request.all_limits();
-        if !brought.is_empty() {
-            self.brought = Some(brought.into());
-        }
-        self
+        Self { rules, domain: 0, allowed: true, items: Items::new(), brought: Brought::default() }
     }
 
     /// Whether the request may pass.
@@ -212,9 +199,8 @@ impl Decision {
         if item.rule != Item::BROUGHT {
             return &self.tree().rules[item.rule as usize];
         }
-        let brought = self.brought.as_deref().unwrap_or_default();
-        let found = brought.iter().find(|(descriptor, _)| *descriptor == usize::from(item.descriptor));
-        let (_, limits) = found.expect("a decision keeps the limits that its request brought along");
+        let found = self.brought.of(usize::from(item.descriptor));
+        let limits = found.expect("a decision keeps the limits that its request brought along");
         &limits.0
     }
 

@@ -106,7 +106,8 @@ impl Limiter {
         let mut explanation = story(&rules, request);
         // They borrow the rules, which the decision takes along.
         drop(charges);
-        let decision = Decision { domain: number, allowed, items, ..Decision::under(rules) }.with(request);
+        let brought = request.brought().clone();
+        let decision = Decision { domain: number, allowed, items, brought, ..Decision::under(rules) };
         explanation.tell(&decision, &limits);
         explanation
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -19,6 +20,48 @@ const USUAL_MOST: u64 = 1_000;
 /// Limits ready to go with requests of a domain; see [`Limiter::inline_limits`]. Cheap to clone.
 #[derive(Clone)]
 pub struct InlineLimits(pub(crate) Arc<RuleEntry>);
+
+/// The limits that one request brings along, each with the index of its descriptor. Mostly there are none,
+/// and then it costs a comparison to drop.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Brought(ManuallyDrop<Option<Box<ByDescriptor>>>);
+
+type ByDescriptor = Vec<(usize, InlineLimits)>;
+
+impl Brought {
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The limits of a descriptor.
+    pub(crate) fn of(&self, descriptor: usize) -> Option<&InlineLimits> {
+        let all = self.0.as_deref()?;
+        all.iter().find(|(of, _)| *of == descriptor).map(|(_, limits)| limits)
+    }
+
+    /// Sets the limits of a descriptor.
+    pub(crate) fn add(&mut self, descriptor: usize, limits: &InlineLimits) {
+        let all = self.0.get_or_insert_default();
+        all.retain(|(of, _)| *of != descriptor);
+        all.push((descriptor, limits.clone()));
+    }
+
+    #[cold]
+    fn free(&mut self) {
+        drop(self.0.take());
+    }
+}
+
+// By hand, because what the compiler makes of it is a call into a function that saves registers first.
+impl Drop for Brought {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.is_none() {
+            self.free();
+        }
+    }
+}
 
 /// Why requests may not bring these limits.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

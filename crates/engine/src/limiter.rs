@@ -10,10 +10,10 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 use tidegate_core::Micros;
 use tidegate_stores::memory::{MemoryStats, SnapshotError, SnapshotSummary};
-use tidegate_stores::{MemoryStore, SystemClock};
+use tidegate_stores::{MemoryStore, SystemClock, Verdicts};
 
 use crate::builder::Builder;
-use crate::decide::{Charges, Intent, Scope, charges, check, decide, plan, settle};
+use crate::decide::{Charges, Intent, Scope, charges, check, conclude, decide, plan};
 use crate::decision::Decision;
 use crate::inline::InlineRegistry;
 use crate::line::Lines;
@@ -136,11 +136,15 @@ impl Limiter {
         let number = self.inner.leases.fetch_add(1, Ordering::Relaxed);
         let lease = self.inner.lease_secret.hash_one(number) & !(LEASES_PER_PERMIT - 1);
         let rules = self.inner.rules.load();
-        let mut denied = Decision { allowed: false, ..Decision::under(rules) };
+        let mut denied = Decision::under(rules);
+        denied.allowed = false;
         let mut charges = Charges::new();
         let scope = Scope::Holders { lease };
         denied.domain = plan(&denied.rules, request, scope, &mut charges, &mut denied.items);
-        if settle(&self.inner.store, &charges, &mut denied.items, Intent::Take) {
+        // Slots are never usual: their state is large.
+        let mut verdicts = Verdicts::new();
+        self.inner.store.settle_any(&charges, Intent::Take, &mut verdicts);
+        if conclude(&charges, &verdicts, &mut denied.items) {
             return Acquired::Permit(Permit::new(&self.inner, Lease(lease), &charges));
         }
         // The charges borrow the rules, which the decision takes along.

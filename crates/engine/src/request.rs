@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::inline::InlineLimits;
+use crate::inline::{Brought, InlineLimits};
 
 /// A request to be decided.
 ///
@@ -24,12 +24,9 @@ pub struct Request<'a> {
     first: Tail,
     /// The descriptors after the first.
     more: SmallVec<[Tail; 2]>,
-    /// Limits the request brings along, each with the index of its descriptor, in order.
-    brought: Option<Box<Brought>>,
+    /// Limits the request brings along.
+    brought: Brought,
 }
-
-/// Behind one pointer, because hardly any request has them.
-type Brought = SmallVec<[(usize, InlineLimits); 1]>;
 
 /// One `key=value` of a descriptor.
 pub type Entry<'a> = (&'a str, &'a str);
@@ -49,7 +46,7 @@ impl<'a> Request<'a> {
     pub fn new(domain: &'a str, entries: impl AsRef<[Entry<'a>]>) -> Self {
         let entries = SmallVec::from_slice(entries.as_ref());
         let first = Tail { end: entries.len() as u32, own_cost: false, cost: 1 };
-        Self { domain, cost: 1, entries, first, more: SmallVec::new(), brought: None }
+        Self { domain, cost: 1, entries, first, more: SmallVec::new(), brought: Brought::default() }
     }
 
     /// Adds another descriptor; every descriptor must be within its limits.
@@ -84,10 +81,7 @@ impl<'a> Request<'a> {
     /// Holds the last descriptor against these limits instead of those in the rules.
     #[must_use]
     pub fn limits(mut self, limits: &InlineLimits) -> Self {
-        let descriptor = self.more.len();
-        let brought = self.brought.get_or_insert_default();
-        brought.retain(|(of, _)| *of != descriptor);
-        brought.push((descriptor, limits.clone()));
+        self.brought.add(self.more.len(), limits);
         self
     }
 
@@ -109,13 +103,12 @@ impl<'a> Request<'a> {
 
     /// The limits brought along for a descriptor.
     pub(crate) fn limits_of(&self, descriptor: usize) -> Option<&InlineLimits> {
-        let brought = self.brought.as_deref()?;
-        brought.iter().find(|(of, _)| *of == descriptor).map(|(_, limits)| limits)
+        self.brought.of(descriptor)
     }
 
-    /// All limits brought along, in the order of descriptors.
-    pub(crate) fn all_limits(&self) -> &[(usize, InlineLimits)] {
-        self.brought.as_deref().map_or(&[], SmallVec::as_slice)
+    /// All limits brought along.
+    pub(crate) fn brought(&self) -> &Brought {
+        &self.brought
     }
 
     /// The only entry of all descriptors and its cost, if there is but one and it brings no limits.

@@ -1,6 +1,7 @@
 //! SVG charts.
 
 mod axis;
+mod bars;
 pub(crate) mod palette;
 
 use std::path::Path;
@@ -10,6 +11,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 pub(crate) use self::axis::Axis;
+pub(crate) use self::bars::{Bar, Bars, bar_chart};
 use crate::error::Error;
 
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;

@@ -12,6 +12,11 @@ pub(crate) const LEAKY_BUCKET: RGBColor = RGBColor(230, 159, 0);
 pub(crate) const QUEUE: RGBColor = RGBColor(86, 180, 233);
 pub(crate) const GOVERNOR: RGBColor = RGBColor(120, 120, 120);
 
+pub(crate) const TIDEGATE: RGBColor = RGBColor(0, 114, 178);
+pub(crate) const PEER: RGBColor = RGBColor(213, 94, 0);
+/// A server that decides nothing.
+pub(crate) const CONSTANT: RGBColor = RGBColor(150, 150, 150);
+
 /// Targets, offered load and other things to compare with.
 pub(crate) const REFERENCE: RGBColor = RGBColor(150, 150, 150);
 pub(crate) const TEXT: RGBColor = RGBColor(40, 40, 40);

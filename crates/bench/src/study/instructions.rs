@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use crate::error::{Error, ensure};
 use crate::finding::{Finding, Table, Target};
+use crate::machine::workspace;
 use crate::progress::Progress;
 use crate::stream::COUNTED;
 
@@ -73,11 +74,6 @@ pub(crate) fn run(save: bool) -> Result<Finding, Error> {
         eprintln!("instructions: kept in {}", path.display());
     }
     Ok(finding(&found, &kept))
-}
-
-fn workspace() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
 fn kept(path: &Path) -> Result<Counts, Error> {

@@ -6,3 +6,4 @@ pub(crate) mod compare;
 pub(crate) mod instructions;
 pub(crate) mod pauses;
 pub(crate) mod seam;
+pub(crate) mod service;

@@ -72,7 +72,8 @@ impl RuleSet {
 
     /// The rule of a descriptor's only entry, if it is plain; with the number of its domain and what the
     /// counters of its limits have in common.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "where it is called, domain and key are mostly constants")]
+    #[inline(always)]
     pub(crate) fn find_plain(&self, domain: &str, entry: Entry<'_>) -> Option<(u32, &RuleEntry, Key)> {
         let (number, domain) = self.domain(domain)?;
         let (rule, values) = domain.step(self.seed, 0, Key::NONE, &entry)?;

@@ -14,7 +14,7 @@ use std::num::NonZeroU64;
 
 use tidegate_core::algorithm::token_bucket::Quick;
 use tidegate_core::algorithm::{arrival, fixed_window, sliding_window};
-use tidegate_core::{Key, Limit, Micros};
+use tidegate_core::{Key, Limit, Micros, Verdict};
 
 use crate::charge::Usual;
 
@@ -159,7 +159,8 @@ impl Cell {
 
     /// Takes `cost` from a bucket in the usual case: the cell holds one that was last charged under the
     /// same limit, and the cost fits. Answers `None`, having changed nothing, if it is not that.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "this is the way of nearly every decision")]
+    #[inline(always)]
     pub(super) fn take_bucket(
         &mut self,
         limit: &Limit,
@@ -179,6 +180,25 @@ impl Cell {
         self.0[1] = self.0[1] & !EXPIRES_MASK | (now.0 + taken.us);
         self.0[2] = (Kind::Arrival as u64) << KIND_SHIFT | u64::from(fill) << FILL_SHIFT | taken.part;
         Some(Usual { remaining: taken.remaining, reset_after_us })
+    }
+
+    /// Denies `cost` of a bucket in the usual case: the cell holds one that was last charged under the same
+    /// limit, and the cost does not fit. Nothing changes but the fill. Answers `None` if it is not that.
+    #[inline(never)]
+    pub(super) fn deny_bucket(
+        &mut self,
+        limit: &Limit,
+        quick: &Quick,
+        cost: u64,
+        now: Micros,
+    ) -> Option<Verdict> {
+        if self.0[3] != quick.imprint() || self.kind() != Kind::Arrival {
+            return None;
+        }
+        let verdict = quick.deny(self.expires(), self.a(), cost, now)?;
+        let fill = u64::from(limit.weight(verdict.remaining));
+        self.0[2] = (Kind::Arrival as u64) << KIND_SHIFT | fill << FILL_SHIFT | self.a();
+        Some(verdict)
     }
 
     #[inline]

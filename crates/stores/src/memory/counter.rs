@@ -3,7 +3,7 @@
 use tidegate_core::algorithm::{
     arrival, concurrency, fixed_window, leaky_bucket, sliding_window, token_bucket,
 };
-use tidegate_core::{Algorithm, Key, Limit, Micros, State, Verdict};
+use tidegate_core::{Algorithm, Limit, Micros, State, Verdict};
 
 use super::cell::{Cell, CellKey, Kind};
 use super::shard::{Place, Shard};
@@ -99,26 +99,34 @@ fn kind_of(limit: &Limit) -> Kind {
     }
 }
 
-/// What a cell becomes if `cost` is taken from a window as is usual: the cell holds one, and the cost
-/// fits. `None` says nothing but that [`settle`] has to look closer.
+/// Settles `cost` of a window as is usual: the cell holds one. Answers `None`, having changed nothing, if
+/// it does not, or if the cost does not fit and is counted all the same.
 #[inline]
-pub(super) fn take_window(cell: &Cell, limit: &Limit, cost: u64, now: Micros) -> Option<(Cell, Verdict)> {
-    match kind_of(limit) {
-        Kind::SlidingWindow => take_counted::<sliding_window::State>(cell, limit, cost, now),
-        Kind::FixedWindow => take_counted::<fixed_window::State>(cell, limit, cost, now),
+pub(super) fn settle_window(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Verdict> {
+    match kind_of(charge.limit) {
+        Kind::SlidingWindow => settle_counted::<sliding_window::State>(cell, charge, now),
+        Kind::FixedWindow => settle_counted::<fixed_window::State>(cell, charge, now),
         Kind::Arrival | Kind::Large => None,
     }
 }
 
 #[inline]
-fn take_counted<S: CellState>(cell: &Cell, limit: &Limit, cost: u64, now: Micros) -> Option<(Cell, Verdict)> {
+fn settle_counted<S: CellState>(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Verdict> {
     if cell.kind() != S::KIND {
         return None;
     }
-    let charge = Charge::new(Key::NONE, limit, cost);
-    let (next, verdict) = S::read(cell, limit).charge(&charge, now);
-    let taken = || next.write(cell.key(), limit.weight(verdict.remaining), limit);
-    verdict.allowed().then(|| (taken(), verdict))
+    let limit = charge.limit;
+    let (next, verdict) = S::read(cell, limit).charge(charge, now);
+    if verdict.allowed() {
+        *cell = next.write(cell.key(), limit.weight(verdict.remaining), limit);
+    }
+    (verdict.allowed() || !charge.count_denied).then_some(verdict)
+}
+
+/// Whether a limit counts in windows that fit a cell.
+#[inline]
+pub(super) fn is_window(limit: &Limit) -> bool {
+    matches!(limit.algorithm(), Algorithm::FixedWindow | Algorithm::SlidingWindow)
 }
 
 /// Settles a single charge.

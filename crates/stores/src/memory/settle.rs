@@ -1,7 +1,5 @@
 //! Settling charges on the shards that hold their counters.
 
-use std::num::NonZeroU64;
-
 use smallvec::SmallVec;
 use tidegate_core::algorithm::concurrency;
 use tidegate_core::{Key, Limit, Micros, State, Verdict};
@@ -19,8 +17,10 @@ const FEW: usize = 4;
 impl MemoryStore {
     /// Settles without waiting: takes every charge or none, and adds one verdict per charge.
     pub fn settle_now(&self, charges: &[Charge<'_>], intent: Intent, verdicts: &mut Verdicts) {
-        if intent == Intent::Look || !self.settle_usual(charges, verdicts) {
-            self.settle_any(charges, intent, verdicts);
+        match charges {
+            [] => {}
+            [charge] => verdicts.push(self.settle_one(charge, intent)),
+            _ => self.settle_many(charges, intent, intent == Intent::Take, verdicts),
         }
     }
 
@@ -29,68 +29,56 @@ impl MemoryStore {
         match charges {
             [] => {}
             [charge] => verdicts.push(self.settle_one_any(charge, intent)),
-            _ => self.settle_many(charges, intent, verdicts),
+            _ => self.settle_many(charges, intent, false, verdicts),
         }
-    }
-
-    /// Takes charges in the usual way, if all are of one home and cost. Answers false, having changed
-    /// nothing, if it cannot.
-    fn settle_usual(&self, charges: &[Charge<'_>], verdicts: &mut Verdicts) -> bool {
-        let Some((first, rest)) = charges.split_first() else { return true };
-        if rest.is_empty() {
-            let usual = self.take_usual(first.key, first.limit, first.cost);
-            verdicts.extend(usual.map(Verdict::from));
-            return usual.is_some();
-        }
-        let alike = |charge: &Charge<'_>| charge.key.home == first.key.home && charge.cost == first.cost;
-        if !rest.iter().all(alike) || has_repeats(charges) {
-            return false;
-        }
-        let buckets = charges.iter().map(|charge| (charge.key.mark ^ first.key.mark, charge.limit));
-        let said = self.take_all_usual(first.key, buckets, first.cost);
-        verdicts.extend(said.iter().flatten().take(charges.len()).map(|usual| Verdict::from(*usual)));
-        said.is_some()
     }
 
     /// Settles a single charge without waiting.
     pub fn settle_one(&self, charge: &Charge<'_>, intent: Intent) -> Verdict {
-        let take = || self.take_usual(charge.key, charge.limit, charge.cost);
-        let usual = (intent == Intent::Take).then(take).flatten();
-        usual.map_or_else(|| self.settle_one_any(charge, intent), Verdict::from)
+        let Charge { key, limit, cost, count_denied, .. } = *charge;
+        let settle = || self.settle_usual(key, limit, cost, count_denied);
+        let usual = (intent == Intent::Take).then(settle).flatten();
+        usual.unwrap_or_else(|| self.settle_one_any(charge, intent))
     }
 
-    fn settle_one_any(&self, charge: &Charge<'_>, intent: Intent) -> Verdict {
+    /// The same for a charge that is known not to be as usual; to others it gives the same answer.
+    pub fn settle_one_any(&self, charge: &Charge<'_>, intent: Intent) -> Verdict {
         let key = CellKey::of(charge.key);
         let mut shard = self.shard(key).lock();
         counter::settle(&mut shard, key, charge, intent == Intent::Take && charge.cost > 0, self.now())
     }
 
-    /// Takes `cost` of a counter as is usual: it has a cell, and the cost fits. Answers `None`, having
-    /// changed nothing, if it is not that; [`MemoryStore::settle_now`] knows what to do then.
-    #[inline]
-    pub fn take_usual(&self, key: Key, limit: &Limit, cost: u64) -> Option<Usual> {
+    /// Settles `cost` of a counter as is usual: it has a cell, written under the same limit. Answers
+    /// `None`, having changed nothing, if it is not that; [`MemoryStore::settle_one_any`] knows what to do
+    /// then.
+    #[expect(clippy::inline_always, reason = "this is the way of nearly every decision")]
+    #[inline(always)]
+    pub fn settle_usual(&self, key: Key, limit: &Limit, cost: u64, count_denied: bool) -> Option<Verdict> {
         let Some(quick) = limit.quick().filter(|_| cost > 0) else {
-            return self.take_window(key, limit, cost);
+            return self.settle_window(key, limit, cost, count_denied);
         };
         let mut shard = self.shard_of(key).lock();
         // The clock is read once the cell has been asked for, so that the one is waited for while the
         // other is worked out.
         let cell = shard.cell_mut(CellKey::of(key))?;
-        cell.take_bucket(limit, quick, cost, self.now())
+        let now = self.now();
+        match cell.take_bucket(limit, quick, cost, now) {
+            Some(usual) => Some(usual.into()),
+            None if count_denied => None,
+            None => cell.deny_bucket(limit, quick, cost, now),
+        }
     }
 
     #[inline(never)]
-    fn take_window(&self, key: Key, limit: &Limit, cost: u64) -> Option<Usual> {
-        if cost == 0 {
+    fn settle_window(&self, key: Key, limit: &Limit, cost: u64, count_denied: bool) -> Option<Verdict> {
+        if cost == 0 || !counter::is_window(limit) {
             return None;
         }
+        let charge = Charge { count_denied, ..Charge::new(key, limit, cost) };
         let key = CellKey::of(key);
         let mut shard = self.shard(key).lock();
         let cell = shard.cell_mut(key)?;
-        let (taken, verdict) = counter::take_window(cell, limit, cost, self.now())?;
-        let reset_after_us = NonZeroU64::new(verdict.reset_after_us)?;
-        *cell = taken;
-        Some(Usual { remaining: verdict.remaining, reset_after_us })
+        counter::settle_window(cell, &charge, self.now())
     }
 
     /// Takes `cost` of each of a few buckets of one home as is usual: every one has a cell, and the cost
@@ -114,7 +102,9 @@ impl MemoryStore {
             let cell = shard.cell_mut(CellKey::of(home.of_limit(salt)));
             let old = cell.as_ref().map_or([0; 2], |cell| [cell.0[1], cell.0[2]]);
             let Some(taken) = cell.and_then(|cell| cell.take_bucket(limit, limit.quick()?, cost, now)) else {
-                undo(&mut shard, home, buckets.map(|(salt, _)| salt).zip(&before[..count]));
+                for ((salt, _), words) in buckets.zip(&before[..count]) {
+                    restore(&mut shard, CellKey::of(home.of_limit(salt)), *words);
+                }
                 return None;
             };
             (said[count % FEW], before[count % FEW]) = (taken, old);
@@ -122,10 +112,53 @@ impl MemoryStore {
         Some(said)
     }
 
-    fn settle_many(&self, charges: &[Charge<'_>], intent: Intent, verdicts: &mut Verdicts) {
+    /// Takes a few buckets, of any homes, as [`MemoryStore::take_all_usual`] does those of one.
+    #[inline]
+    fn take_buckets(
+        &self,
+        locked: &mut Locked<'_>,
+        charges: &[Charge<'_>],
+        now: Micros,
+        verdicts: &mut Verdicts,
+    ) -> bool {
+        let may = |charge: &Charge<'_>| charge.cost > 0 && charge.limit.quick().is_some();
+        if charges.len() > FEW || !charges.iter().all(may) {
+            return false;
+        }
+        let mut before = [[0; 2]; FEW];
+        for (count, charge) in charges.iter().enumerate() {
+            let Charge { limit, cost, .. } = *charge;
+            let key = CellKey::of(charge.key);
+            let cell = locked.shard(self, key).cell_mut(key);
+            let old = cell.as_ref().map_or([0; 2], |cell| [cell.0[1], cell.0[2]]);
+            let Some(taken) = cell.and_then(|cell| cell.take_bucket(limit, limit.quick()?, cost, now)) else {
+                for (charge, words) in charges.iter().zip(&before[..count]) {
+                    let key = CellKey::of(charge.key);
+                    restore(locked.shard(self, key), key, *words);
+                }
+                verdicts.clear();
+                return false;
+            };
+            before[count % FEW] = old;
+            verdicts.push(taken.into());
+        }
+        true
+    }
+
+    /// Settles several charges; those that `may_be_usual` are first tried as such.
+    fn settle_many(
+        &self,
+        charges: &[Charge<'_>],
+        intent: Intent,
+        may_be_usual: bool,
+        verdicts: &mut Verdicts,
+    ) {
         let mut locked = Locked::new(self, charges);
         let now = self.now();
         let repeats = has_repeats(charges);
+        if may_be_usual && !repeats && self.take_buckets(&mut locked, charges, now, verdicts) {
+            return;
+        }
         let mut all: SmallVec<[Assessed; 4]> = SmallVec::with_capacity(charges.len());
         for (index, charge) in charges.iter().enumerate() {
             let key = CellKey::of(charge.key);
@@ -201,13 +234,11 @@ impl MemoryStore {
     }
 }
 
-/// Gives buckets back what they were before.
+/// Gives a bucket back what it was before.
 #[cold]
-fn undo<'w>(shard: &mut Shard, home: Key, cells: impl Iterator<Item = (u64, &'w [u64; 2])>) {
-    for (salt, words) in cells {
-        if let Some(cell) = shard.cell_mut(CellKey::of(home.of_limit(salt))) {
-            [cell.0[1], cell.0[2]] = *words;
-        }
+fn restore(shard: &mut Shard, key: CellKey, words: [u64; 2]) {
+    if let Some(cell) = shard.cell_mut(key) {
+        [cell.0[1], cell.0[2]] = words;
     }
 }
 

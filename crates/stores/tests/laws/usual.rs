@@ -1,7 +1,7 @@
 //! The short way of settling and the long one: the same verdicts, and the same cells after.
 
-use tidegate_core::{Key, Limit, VirtualClock};
-use tidegate_stores::{Charge, Intent, Verdicts};
+use tidegate_core::{Key, Limit, Verdict, VirtualClock};
+use tidegate_stores::{Charge, Intent, MemoryStore, Verdicts};
 
 use crate::limits::{PERIOD_US, fixed_window, leaky_bucket, sliding_window, token_bucket};
 use crate::world::{key, snapshot_of, store};
@@ -16,10 +16,19 @@ impl Dice {
     }
 }
 
-/// Requests of these limits, one home for all, on two stores.
+/// Settles as a rule's limits are: first all at once in their places, and at length if that was not usual.
+fn settle_rule(store: &MemoryStore, home: Key, charges: &[Charge<'_>], verdicts: &mut Verdicts) {
+    let buckets = charges.iter().map(|charge| (charge.key.mark ^ home.mark, charge.limit));
+    match store.take_all_usual(home, buckets, charges[0].cost) {
+        Some(said) => verdicts.extend(said.into_iter().take(charges.len()).map(Verdict::from)),
+        None => store.settle_any(charges, Intent::Take, verdicts),
+    }
+}
+
+/// Requests of these limits, one home for all, on three stores.
 fn settle_alike(limits: &[Limit], seed: u64) {
     let clock = VirtualClock::new();
-    let (short, long) = (store(1_000, &clock), store(1_000, &clock));
+    let [short, rule, long] = [(); 3].map(|()| store(1_000, &clock));
     let mut dice = Dice(seed);
     let mut denied = 0;
     for _ in 0..2_000 {
@@ -27,15 +36,18 @@ fn settle_alike(limits: &[Limit], seed: u64) {
         let salt = |number: usize| 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(number as u64);
         let of = |(number, limit)| Charge::new(Key::of_limit(home, salt(number)), limit, cost);
         let charges: Vec<_> = limits.iter().enumerate().map(of).collect();
-        let (mut one, mut two) = (Verdicts::new(), Verdicts::new());
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Verdicts::new());
         short.settle_now(&charges, Intent::Take, &mut one);
         long.settle_any(&charges, Intent::Take, &mut two);
+        settle_rule(&rule, home, &charges, &mut three);
         assert_eq!(one, two, "{charges:?}");
+        assert_eq!(three, two, "{charges:?}");
         denied += u32::from(one.iter().any(|verdict| !verdict.allowed()));
         clock.advance_us(dice.below(PERIOD_US / 20));
     }
     assert!((100..1_900).contains(&denied), "both answers are common, {denied} were denied");
     assert!(snapshot_of(&short) == snapshot_of(&long), "the cells are the same");
+    assert!(snapshot_of(&rule) == snapshot_of(&long), "the cells are the same");
 }
 
 #[test]

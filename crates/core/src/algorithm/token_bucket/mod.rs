@@ -69,23 +69,45 @@ impl Quick {
 
     /// Takes a charge from a bucket that was last charged under the same limit and will be empty at
     /// `at + part / requests`. `None` says nothing but that [`charge`] has to look closer.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "this is the way of nearly every decision")]
+    #[inline(always)]
     pub fn take(&self, at: Micros, part: u64, cost: u64, now: Micros) -> Option<Taken> {
-        let mut debt = 0;
-        if let Some(ahead_us) = at.0.checked_sub(now.0) {
-            if ahead_us > self.drains_us {
-                return None;
-            }
-            debt = ahead_us * self.requests.get() + part;
-        }
-        if cost > self.burst {
-            return None;
-        }
-        let after = debt + cost * self.period_us.get();
+        let after = self.debt(at, part, now)? + self.asked(cost)?;
         let left = self.capacity.checked_sub(after)?;
         let us = self.requests.quotient(after);
         let part = after - us * self.requests.get();
         Some(Taken { us, part, remaining: self.period_us.quotient(left) })
+    }
+
+    /// The denial of a charge that such a bucket has no room for. `None` says nothing but that
+    /// [`charge`] has to look closer.
+    pub fn deny(&self, at: Micros, part: u64, cost: u64, now: Micros) -> Option<Verdict> {
+        let debt = self.debt(at, part, now)?;
+        // More than the bucket holds is not this bucket's.
+        let free = self.capacity.checked_sub(debt)?;
+        let over = self.asked(cost)?.checked_sub(free).filter(|over| *over > 0)?;
+        let ceil = |debt: u64| debt.checked_sub(1).map_or(0, |less| self.requests.quotient(less) + 1);
+        Some(Verdict {
+            outcome: Outcome::Denied { retry_after_us: ceil(over) },
+            remaining: self.period_us.quotient(free),
+            reset_after_us: ceil(debt),
+        })
+    }
+
+    /// What the bucket owes, in units x microseconds.
+    #[inline]
+    fn debt(&self, at: Micros, part: u64, now: Micros) -> Option<u64> {
+        match at.0.checked_sub(now.0) {
+            None => Some(0),
+            Some(ahead_us) if ahead_us > self.drains_us => None,
+            Some(ahead_us) => Some(ahead_us * self.requests.get() + part),
+        }
+    }
+
+    /// A cost in the same units, if the bucket ever holds as much.
+    #[inline]
+    fn asked(&self, cost: u64) -> Option<u64> {
+        (cost <= self.burst).then(|| cost * self.period_us.get())
     }
 }
 

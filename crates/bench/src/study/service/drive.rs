@@ -1,0 +1,112 @@
+//! Passes of the load generator, and whether they count.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use tidegate_load::payload::Payload;
+use tidegate_load::{Endpoint, Keys, Length, Pace, Plan, Report, Status};
+
+use super::servers::Server;
+use crate::error::{Error, ensure};
+
+/// The users whose requests are decided, drawn by a zipf law.
+pub(super) const USERS: u64 = 10_000;
+/// How often a pass is tried that does not count.
+const TRIES: usize = 3;
+/// The part of the calls of an open loop that have to be answered in time for a pass to count.
+const LEAST_KEPT: f64 = 0.95;
+
+/// How many calls are on their way at once.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) connections: usize,
+    pub(super) streams: usize,
+}
+
+/// Few connections with many calls on each, as a proxy has them.
+pub(super) const BATCHED: Shape = Shape { connections: 4, streams: 32 };
+/// As many connections as calls.
+pub(super) const UNBATCHED: Shape = Shape { connections: 32, streams: 1 };
+
+/// How long passes are, and how many.
+#[derive(Clone, Copy)]
+pub(super) struct Passes {
+    pub(super) count: usize,
+    pub(super) warm_up: Duration,
+    pub(super) length: Duration,
+}
+
+impl Passes {
+    pub(super) fn new(quick: bool) -> Self {
+        let (count, warm_up_ms, length_ms) = if quick { (3, 150, 600) } else { (5, 500, 2_500) };
+        Self { count, warm_up: Duration::from_millis(warm_up_ms), length: Duration::from_millis(length_ms) }
+    }
+
+    /// A closed loop over zipf keys.
+    pub(super) fn plan(&self, server: &Server, shape: Shape) -> Plan {
+        Plan {
+            connections: shape.connections,
+            streams: shape.streams,
+            keys: Keys::Zipf { n: USERS, exponent: 1.0 },
+            warm_up: self.warm_up,
+            length: Length::Time(self.length),
+            pids: vec![server.child.pid()],
+            ..Plan::new(Endpoint::Tcp(server.addr))
+        }
+    }
+}
+
+/// One pass against a server, repeated if it does not count; it fails if none does.
+pub(super) fn pass(server: &mut Server, plan: &Plan) -> Result<Report, Error> {
+    let name = server.child.name;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let report = drive(name, plan, &mut *server.payload, |_| {})?;
+        let Some(flaw) = flaw(plan, &report) else {
+            return Ok(report);
+        };
+        ensure(tries < TRIES, || {
+            format!(
+                "{name}: {tries} passes do not count: {flaw}. Is something else running on this machine? Try \
+                 again when it is calm."
+            )
+        })?;
+    }
+}
+
+/// Why the figures would be those of the generator, or of another load than was asked for.
+fn flaw(plan: &Plan, report: &Report) -> Option<String> {
+    let (busy, starved) = (report.generator.share * 100.0, report.generator.starved * 100.0);
+    let generator = format!(
+        "the load generator was busy for {busy:.0} % of the time and kept from its core for {starved:.0} %"
+    );
+    match plan.pace {
+        Pace::Closed if report.generator.is_limit() => {
+            Some(format!("{generator}, so that it was the limit, not the server"))
+        }
+        Pace::Open { per_second, .. } if report.per_second < LEAST_KEPT * per_second => {
+            let kept = report.per_second;
+            Some(format!("{per_second:.0} calls per second were due and {kept:.0} came; {generator}"))
+        }
+        Pace::Closed | Pace::Open { .. } => None,
+    }
+}
+
+/// Lets the generator run, and fails if a call failed or was denied.
+pub(super) fn drive(
+    name: &str,
+    plan: &Plan,
+    payload: &mut dyn Payload,
+    mut tell: impl FnMut(Status),
+) -> Result<Report, Error> {
+    let report = tidegate_load::run(plan, payload, &mut |status: Status| {
+        tell(status);
+        ControlFlow::Continue(())
+    })?;
+    ensure(report.errors == 0 && report.denied == 0, || {
+        let (errors, denied, texts) = (report.errors, report.denied, &report.error_texts);
+        format!("{name}: {errors} calls failed and {denied} were denied, which none should: {texts:?}")
+    })?;
+    Ok(report)
+}

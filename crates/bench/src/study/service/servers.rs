@@ -1,0 +1,198 @@
+//! How each server is started, and what it is asked.
+
+use std::fmt::Write;
+use std::fs;
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tidegate_load::payload::{Check, EnvoyRateLimit, Get, Payload, Throttlecrab};
+
+use super::child::{self, Child, free_addr, listens, new_folder};
+use super::programs::Programs;
+use crate::error::Error;
+
+/// Requests per second and at once that no run comes near to, for all servers.
+const PLENTY: i32 = 1_000_000;
+
+/// A server that is ready, and what to ask it.
+pub(super) struct Server {
+    pub(super) child: Child,
+    pub(super) addr: SocketAddr,
+    pub(super) payload: Box<dyn Payload>,
+}
+
+/// A Tidegate that is ready.
+pub(super) struct Tidegate {
+    pub(super) child: Child,
+    grpc: SocketAddr,
+    http: SocketAddr,
+    admin: SocketAddr,
+    /// From the moment it was started until it said that it is ready.
+    pub(super) ready_after_s: f64,
+}
+
+impl Tidegate {
+    pub(super) fn start(programs: &Programs, rules: &str, settings: &[(&str, &str)]) -> Result<Self, Error> {
+        let folder = new_folder()?;
+        let path = folder.path().join(RULES);
+        fs::write(&path, rules).map_err(Error::io(&path))?;
+        let (grpc, http, admin) = (free_addr()?, free_addr()?, free_addr()?);
+        let [grpc_text, http_text, admin_text] = [grpc, http, admin].map(|addr| addr.to_string());
+        let command = [programs.tidegate.as_os_str()].into_iter().chain(
+            ["serve", "--rules", RULES, "--data", "data", "--grpc", &grpc_text, "--http", &http_text]
+                .into_iter()
+                .chain(["--admin", &admin_text])
+                .map(AsRef::as_ref),
+        );
+        let command: Vec<_> = command.collect();
+        let mut child = Child::start(programs, "Tidegate", &command, settings, folder)?;
+        child.wait(|| child::get(admin, "/readyz"))?;
+        let ready_after_s = child.started.elapsed().as_secs_f64();
+        Ok(Self { child, grpc, http, admin, ready_after_s })
+    }
+
+    /// What it says of itself: a part of `/readyz`.
+    pub(super) fn says(&self, pointer: &str) -> Result<u64, Error> {
+        let body = child::get(self.admin, "/readyz").unwrap_or_default();
+        let value: Value = serde_json::from_str(&body)?;
+        let found = value.pointer(pointer).and_then(Value::as_u64);
+        found.ok_or_else(|| Error::Wrong(format!("/readyz of Tidegate has no number at {pointer}: {body}")))
+    }
+
+    pub(super) fn over_grpc(self) -> Server {
+        let payload = Box::new(EnvoyRateLimit::new("api", "user"));
+        Server { child: self.child, addr: self.grpc, payload }
+    }
+
+    pub(super) fn over_http(self) -> Server {
+        let payload = Box::new(Check::new("localhost", "api", "user"));
+        Server { child: self.child, addr: self.http, payload }
+    }
+
+    pub(super) fn grpc(&self) -> SocketAddr {
+        self.grpc
+    }
+}
+
+/// The name of the rule file in the folder of a Tidegate.
+pub(super) const RULES: &str = "rules.yaml";
+
+/// One token bucket for each user, which never runs dry.
+pub(super) fn generous_rules() -> String {
+    format!(
+        "domain: api\ndescriptors:\n  - key: user\n    limits:\n      \
+         - {{ algorithm: token_bucket, requests: {PLENTY}, per: second, burst: {PLENTY} }}\n"
+    )
+}
+
+/// One token bucket for each user, which takes long to be full again: no key expires soon.
+pub(super) fn lasting_rules() -> String {
+    "domain: api\ndescriptors:\n  - key: user\n    limits:\n      \
+     - { algorithm: token_bucket, requests: 24, per: day, burst: 24 }\n"
+        .to_owned()
+}
+
+/// A rule for each of the first `count` users.
+pub(super) fn many_rules(count: u64, requests: u64) -> String {
+    let (mut text, mut user) = (String::from("domain: api\ndescriptors:\n"), String::new());
+    for number in 0..count {
+        tidegate_load::payload::write_key(number, &mut user);
+        // Writing to a text cannot fail.
+        let _ = writeln!(
+            text,
+            "  - key: user\n    value: {user}\n    limits:\n      \
+             - {{ algorithm: token_bucket, requests: {requests}, per: second, burst: {requests} }}"
+        );
+    }
+    text
+}
+
+pub(super) fn throttlecrab(programs: &Programs) -> Result<Server, Error> {
+    let addr = free_addr()?;
+    let port = addr.port().to_string();
+    let command = ["--grpc", "--grpc-host", "127.0.0.1", "--grpc-port", &port].map(AsRef::as_ref);
+    let command: Vec<_> = [programs.throttlecrab.as_os_str()].into_iter().chain(command).collect();
+    let child = Child::start(programs, "throttlecrab", &command, &[], new_folder()?)?;
+    listening(child, addr, Box::new(Throttlecrab::new(PLENTY, PLENTY, 1)))
+}
+
+/// NGINX with `limit_req`. `return` would answer before the limit is looked at, so the answer is a
+/// GIF of one pixel, which comes from memory.
+pub(super) fn nginx(programs: &Programs) -> Result<Server, Error> {
+    let (addr, folder) = (free_addr()?, new_folder()?);
+    let settings = format!(
+        "daemon off;
+master_process off;
+worker_processes 1;
+pid nginx.pid;
+error_log stderr error;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off;
+  keepalive_requests 1000000000;
+  keepalive_timeout 300s;
+  client_body_temp_path body;
+  proxy_temp_path proxy;
+  fastcgi_temp_path fastcgi;
+  uwsgi_temp_path uwsgi;
+  scgi_temp_path scgi;
+  limit_req_zone $arg_key zone=keys:32m rate={PLENTY}r/s;
+  limit_req_status 429;
+  server {{
+    listen {addr};
+    location / {{
+      limit_req zone=keys burst={PLENTY} nodelay;
+      empty_gif;
+    }}
+  }}
+}}
+"
+    );
+    let path = folder.path().join("nginx.conf");
+    fs::write(&path, settings).map_err(Error::io(&path))?;
+    let command = [
+        programs.nginx.as_os_str(),
+        "-p".as_ref(),
+        folder.path().as_os_str(),
+        "-c".as_ref(),
+        path.as_os_str(),
+    ]
+    .map(ToOwned::to_owned);
+    let command: Vec<_> = command.iter().map(AsRef::as_ref).collect();
+    let child = Child::start(programs, "NGINX", &command, &[], folder)?;
+    listening(child, addr, Box::new(Get::new("localhost", "/", "key")))
+}
+
+/// What a constant is built of.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Stack {
+    /// With the allocator of the system.
+    Tonic,
+    TonicMimalloc,
+    Hyper,
+    Http,
+}
+
+pub(super) fn constant(programs: &Programs, stack: Stack) -> Result<Server, Error> {
+    let (name, mode) = match stack {
+        Stack::Tonic => ("tonic, constant", "tonic-multi"),
+        Stack::TonicMimalloc => ("tonic with mimalloc, constant", "tonic-multi"),
+        Stack::Hyper => ("hyper, constant", "hyper"),
+        Stack::Http => ("hyper, constant", "http"),
+    };
+    let program = if stack == Stack::Tonic { &programs.constant_stock } else { &programs.constant };
+    let (addr, folder) = (free_addr()?, new_folder()?);
+    let addr_text = addr.to_string();
+    let command = [program.as_os_str(), mode.as_ref(), addr_text.as_ref()];
+    let child = Child::start(programs, name, &command, &[], folder)?;
+    let payload: Box<dyn Payload> = match stack {
+        Stack::Http => Box::new(Check::new("localhost", "api", "user")),
+        _ => Box::new(EnvoyRateLimit::new("api", "user")),
+    };
+    listening(child, addr, payload)
+}
+
+fn listening(mut child: Child, addr: SocketAddr, payload: Box<dyn Payload>) -> Result<Server, Error> {
+    child.wait(|| listens(addr))?;
+    Ok(Server { child, addr, payload })
+}
