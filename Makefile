@@ -37,7 +37,7 @@ accuracy: ## How often sliding_window and sub_windows decide differently from th
 	cargo run --release --quiet --package tidegate-bench -- accuracy
 
 service:
-	cargo build --release --package tidegate-server
+	cargo build --release --package tidegate-server --package tidegate-bench --bins
 
 # The steps of `make test`.
 
@@ -89,6 +89,8 @@ test-tools: components
 
 bench-tools:
 	@command -v nginx >/dev/null || { echo "installing nginx (measured beside the service)"; $(call apt,nginx-light); }
+	@command -v protoc >/dev/null || command -v throttlecrab-server >/dev/null || \
+	  { echo "installing protobuf-compiler (throttlecrab-server is built with it)"; $(call apt,protobuf-compiler); }
 	@$(call cargo_tool,throttlecrab-server,$(THROTTLECRAB_VERSION),is measured beside the service)
 	@command -v valgrind >/dev/null || { echo "installing valgrind (counts instructions)"; $(call apt,valgrind); }
 	@$(call cargo_tool,gungraun-runner,$(GUNGRAUN_VERSION),counts instructions)
