@@ -6,13 +6,14 @@
 //! - [`run`]: from start to end; [`banner`]: what is seen first; [`logs`], [`trace`]
 //! - [`listen`]: sockets, TLS, workers and connections
 //! - [`grpc`], [`http`], [`admin`]: who answers
-//! - [`bounds`]: what a client may send; [`permit_token`]: what it holds
+//! - [`body`], [`bounds`]: what a client may send; [`permit_token`]: what it holds
 //! - [`health`], [`metrics`]: what the service says about itself
 //! - [`data_folder`]: what outlives a restart
 //! - [`protocols`]: compiled from `proto/`
 
 pub mod admin;
 pub mod banner;
+pub mod body;
 pub mod bounds;
 pub mod cli;
 pub mod config;

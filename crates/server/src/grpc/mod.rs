@@ -12,13 +12,9 @@ pub mod rate_limit;
 pub mod read;
 pub mod write;
 
-use std::time::Duration;
-
 use bytes::{Buf, Bytes};
 use http::{HeaderValue, Method, Request, Response, header};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use tokio::time::timeout;
 use tonic::Status;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::{Health as HealthService, HealthServer};
@@ -27,15 +23,13 @@ use tower_service::Service as _;
 use self::body::GrpcBody;
 use self::permits::{PermitService, pb::permits_server::PermitsServer};
 use self::rate_limit::RateLimit;
+use crate::body::{BodyError, collect};
 use crate::protocols;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 /// One byte that says whether the message is compressed, four that say how long it is.
 const PREFIX_BYTES: usize = 5;
-
-/// How long the next piece of a request may take.
-const BODY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Room for a usual answer; longer ones grow.
 const ANSWER_BYTES: usize = 192;
@@ -86,7 +80,7 @@ impl GrpcApi {
         if !content_type.is_some_and(|found| found.as_bytes().starts_with(b"application/grpc")) {
             return Err(Status::invalid_argument("content-type must be application/grpc"));
         }
-        let framed = collect(request.into_body(), self.rate_limit.bounds.message_bytes).await?;
+        let framed = whole(request.into_body(), self.rate_limit.bounds.message_bytes).await?;
         let message = unframed(&framed)?;
         let mut answer = Vec::with_capacity(ANSWER_BYTES);
         answer.extend_from_slice(&[0; PREFIX_BYTES]);
@@ -103,36 +97,15 @@ fn answer(body: GrpcBody) -> Response<GrpcBody> {
     response
 }
 
-/// The whole body, which is nearly always one frame.
-async fn collect(mut body: Incoming, most: usize) -> Result<Bytes, Status> {
-    let mut first = Bytes::new();
-    let mut rest = Vec::new();
-    loop {
-        let late = |_| Status::deadline_exceeded("the request did not come in time");
-        let Some(frame) = timeout(BODY_PATIENCE, body.frame()).await.map_err(late)? else { break };
-        let frame = frame.map_err(|error| Status::cancelled(format!("the request broke off: {error}")))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if first.len() + rest.len() + data.len() > most.saturating_add(PREFIX_BYTES) {
-            return Err(Status::invalid_argument(format!(
-                "a request must be at most {most} bytes (bounds.message_bytes)"
-            )));
+/// The whole body; the message in it may be as long as the bound says.
+async fn whole(body: Incoming, most: usize) -> Result<Bytes, Status> {
+    collect(body, most.saturating_add(PREFIX_BYTES)).await.map_err(|error| match error {
+        BodyError::TooLong { .. } => {
+            Status::invalid_argument(format!("a request must be at most {most} bytes (bounds.message_bytes)"))
         }
-        if first.is_empty() {
-            first = data;
-        } else {
-            rest.extend_from_slice(&data);
-        }
-        if http_body::Body::is_end_stream(&body) {
-            break;
-        }
-    }
-    if rest.is_empty() {
-        return Ok(first);
-    }
-    let mut all = Vec::with_capacity(first.len() + rest.len());
-    all.extend_from_slice(&first);
-    all.append(&mut rest);
-    Ok(all.into())
+        BodyError::Late => Status::deadline_exceeded(error.to_string()),
+        BodyError::Broken(_) => Status::cancelled(error.to_string()),
+    })
 }
 
 /// The one message of a body.

@@ -1,0 +1,83 @@
+//! The body of a request, whole, within a bound and in time.
+
+use std::fmt::Display;
+use std::future::{Future as _, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use thiserror::Error;
+use tokio::time::timeout;
+
+/// How long a body may take.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why there is no body.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BodyError {
+    /// It is longer than allowed.
+    #[error("the body is too long")]
+    TooLong {
+        /// Bytes that came, or were announced.
+        found: usize,
+    },
+    /// It did not come.
+    #[error("the body did not come within {PATIENCE:?}; send it with the request")]
+    Late,
+    /// It ended too early.
+    #[error("the body broke off: {0}")]
+    Broken(String),
+}
+
+/// All of a body of at most so many bytes. Needs a runtime with time enabled.
+///
+/// # Errors
+/// If it is longer, late or broken.
+pub async fn collect<B>(body: B, most: usize) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    // What the head announces; a body of unknown length announces nothing.
+    within(most, usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX))?;
+    let mut pieces = pin!(pieces(body, most));
+    // Nearly always it is there with the head, and then no timer is needed.
+    match poll_fn(|context| Poll::Ready(pieces.as_mut().poll(context))).await {
+        Poll::Ready(collected) => collected,
+        Poll::Pending => timeout(PATIENCE, pieces).await.unwrap_or(Err(BodyError::Late)),
+    }
+}
+
+/// Most bodies come in one piece, which is taken as it is.
+async fn pieces<B>(mut body: B, most: usize) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    let mut first = Bytes::new();
+    let mut more = BytesMut::new();
+    while !body.is_end_stream() {
+        let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await else { break };
+        let frame = frame.map_err(|error| BodyError::Broken(error.to_string()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        within(most, first.len() + more.len() + data.len())?;
+        if first.is_empty() {
+            first = data;
+        } else {
+            more.extend_from_slice(&data);
+        }
+    }
+    if more.is_empty() {
+        return Ok(first);
+    }
+    let mut all = BytesMut::with_capacity(first.len() + more.len());
+    all.extend_from_slice(&first);
+    all.extend_from_slice(&more);
+    Ok(all.freeze())
+}
+
+fn within(most: usize, found: usize) -> Result<(), BodyError> {
+    if found > most { Err(BodyError::TooLong { found }) } else { Ok(()) }
+}
