@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::drive::{BATCHED, Passes, Shape, UNBATCHED, pass};
+use super::drive::{BATCHED, Passes, Shape, UNBATCHED, drive, pass};
 use super::programs::Programs;
 use super::servers::{self, Server, Stack, Tidegate};
 use crate::cli::Options;
@@ -116,7 +116,11 @@ fn race(contest: &Contest, programs: &Programs, passes: Passes, progress: &Progr
             let server = &mut servers[at];
             progress.step(format!("{}, pass {}: {}", contest.what, number + 1, server.child.name));
             let plan = passes.plan(server, contest.shape);
-            let report = pass(server, &plan)?;
+            // Those that nothing is judged by may be faster than the generator: their figures say so.
+            let name = server.child.name;
+            let judged = name == "Tidegate" || contest.targets.iter().any(|(rival, _)| *rival == name);
+            let report =
+                if judged { pass(server, &plan)? } else { drive(name, &plan, &mut *server.payload, |_| {})? };
             figures[at].cpu_us.push(report.processes[0].us_per_request);
             figures[at].per_second.push(report.per_second);
             figures[at].server_share.push(report.processes[0].cpu_s / report.elapsed_s);
