@@ -1,0 +1,87 @@
+//! A process of ours that never outlives us.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::wait::until;
+
+/// Waits for the end of its input, which comes with the end of the test's process however that ends, then
+/// kills the process named first and removes the files named after it.
+const WATCH: &str = r#"read -r end; kill -9 "$1"; shift; exec rm -rf -- "$@""#;
+
+/// A running process, killed with its value.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    watcher: Child,
+    /// What it leaves behind that nobody else removes.
+    leftovers: Vec<PathBuf>,
+}
+
+impl Process {
+    /// Starts it. If the test's own process is killed, `files` are removed too.
+    pub(super) fn start(
+        command: &mut Command,
+        files: &[PathBuf],
+        leftovers: impl FnOnce(u32) -> Vec<PathBuf>,
+    ) -> Self {
+        let program = command.get_program().to_owned();
+        let started = command.spawn();
+        let child = started.unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
+        let leftovers = leftovers(child.id());
+        let mut watch = Command::new("sh");
+        watch.args(["-c", WATCH, "watcher", &child.id().to_string()]).args(files).args(&leftovers);
+        // Its own group: an interrupt at the terminal is for the tests, and it must survive that.
+        std::os::unix::process::CommandExt::process_group(&mut watch, 0);
+        watch.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let watcher = watch.spawn().expect("sh starts");
+        Self { child, watcher, leftovers }
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("it is our child")
+    }
+
+    /// Its number.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Stops it where it is.
+    pub(super) fn pause(&self) {
+        self.signal(Signal::STOP);
+        until("a process is paused", || (self.state() == Some('T')).then_some(()));
+    }
+
+    /// Lets it go on.
+    pub(super) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it is our child");
+    }
+
+    /// The letter of its state: the first thing after its name, which is in brackets.
+    fn state(&self) -> Option<char> {
+        let line = fs::read_to_string(format!("/proc/{}/stat", self.id())).ok()?;
+        line.rsplit_once(") ")?.1.chars().next()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The watcher last: until then somebody answers for the process. Either may have ended already.
+        for child in [&mut self.child, &mut self.watcher] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for file in &self.leftovers {
+            let _ = fs::remove_file(file);
+        }
+    }
+}

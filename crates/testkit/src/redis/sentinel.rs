@@ -1,0 +1,178 @@
+//! A primary and two replicas, watched by three sentinels.
+
+use super::client::Reply;
+use super::server::{RedisServer, url_of_many};
+use super::setup::Setup;
+use super::wait::until;
+
+/// The name under which the sentinels know the primary.
+const NAME: &str = "limits";
+/// A primary that is silent for so long is down.
+const DOWN_AFTER_MS: u32 = 500;
+/// Two of them pass before the sentinels vote again if none got enough votes. An ordinary failover takes
+/// somewhat more than the second in which sentinels look whether the chosen replica has become primary.
+const FAILOVER_TIMEOUT_MS: u32 = 2_000;
+/// How often sentinels ask and tell each other, in ms; they take 1 to 10 s by default, which is most of
+/// what a failover takes. Versions before 7 have no such command and are slow.
+const PERIODS: [&str; 10] = [
+    "SENTINEL",
+    "DEBUG",
+    "INFO-PERIOD",
+    "500",
+    "PING-PERIOD",
+    "100",
+    "ASK-PERIOD",
+    "100",
+    "PUBLISH-PERIOD",
+    "100",
+];
+
+/// Three servers of which one is the primary, and three sentinels.
+#[derive(Debug)]
+pub struct SentinelTrio {
+    servers: Vec<RedisServer>,
+    sentinels: Vec<RedisServer>,
+}
+
+impl Setup {
+    /// Starts three servers with this setup and three sentinels, and waits until all know each other and
+    /// the replicas have what the primary has.
+    ///
+    /// # Panics
+    ///
+    /// If one does not start, or with [`tls`](Self::tls), which the kit has for single servers only.
+    pub fn start_sentinel(&self) -> SentinelTrio {
+        assert!(!self.tls, "the kit has TLS for single servers only");
+        let primary = self.start();
+        let follow = format!("127.0.0.1 {}", primary.port());
+        let replica = self.clone().set("replicaof", &follow);
+        let servers = vec![primary, replica.start(), replica.start()];
+        until("replicas are linked", || servers[1..].iter().all(is_linked).then_some(()));
+        let watch = self.sentinel_of(servers[0].port());
+        let sentinels = RedisServer::start_many(&watch, 3);
+        for sentinel in &sentinels {
+            let _ = sentinel.try_command(&PERIODS);
+        }
+        let trio = SentinelTrio { servers, sentinels };
+        trio.wait_until_whole();
+        trio
+    }
+
+    fn sentinel_of(&self, primary: u16) -> Setup {
+        let mut setup = Setup::new(self.program);
+        setup.sentinel = true;
+        let setup = setup
+            .set("sentinel", &format!("monitor {NAME} 127.0.0.1 {primary} 2"))
+            .set("sentinel", &format!("down-after-milliseconds {NAME} {DOWN_AFTER_MS}"))
+            .set("sentinel", &format!("failover-timeout {NAME} {FAILOVER_TIMEOUT_MS}"))
+            .set("sentinel", &format!("parallel-syncs {NAME} 2"));
+        match &self.password {
+            Some(password) => setup.set("sentinel", &format!("auth-pass {NAME} {password}")),
+            None => setup,
+        }
+    }
+}
+
+impl SentinelTrio {
+    /// `redis+sentinel://` with the sentinels and the primary's name.
+    pub fn url(&self) -> String {
+        let credentials = self.servers[0].url();
+        let credentials = credentials.split_once("//").and_then(|(_, rest)| rest.rsplit_once('@'));
+        let url = url_of_many("redis+sentinel", &self.sentinels);
+        match credentials {
+            Some((credentials, _)) => url.replacen("//", &format!("//{credentials}@"), 1) + "/" + NAME,
+            None => url + "/" + NAME,
+        }
+    }
+
+    /// The name under which the sentinels know the primary.
+    pub fn name(&self) -> &str {
+        NAME
+    }
+
+    /// The three servers, whatever they are just now.
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// The three sentinels.
+    pub fn sentinels(&self) -> &[RedisServer] {
+        &self.sentinels
+    }
+
+    /// The primary that all running sentinels agree on.
+    ///
+    /// # Panics
+    ///
+    /// If they do not agree in time.
+    pub fn primary(&self) -> &RedisServer {
+        until("sentinels agree on a primary", || self.agreed())
+    }
+
+    /// Waits until every replica has what the primary has, kills the primary, and gives it.
+    ///
+    /// # Panics
+    ///
+    /// If the trio is not whole in time.
+    pub fn kill_primary(&self) -> &RedisServer {
+        self.wait_until_whole();
+        let primary = self.primary();
+        primary.kill();
+        primary
+    }
+
+    /// Waits until sentinels have made another one than `old` the primary, and gives that.
+    ///
+    /// # Panics
+    ///
+    /// If they do not in time.
+    pub fn wait_for_failover(&self, old: &RedisServer) -> &RedisServer {
+        until("sentinels have promoted a replica", || {
+            let primary = self.agreed().filter(|primary| primary.port() != old.port())?;
+            (primary.info("role")? == "master").then_some(primary)
+        })
+    }
+
+    /// Waits until all three servers run, two of them follow the primary, and the sentinels know that.
+    ///
+    /// # Panics
+    ///
+    /// If that takes too long.
+    pub fn wait_until_whole(&self) {
+        until("two replicas follow the primary", || {
+            let primary = self.agreed()?;
+            let mut others = self.servers.iter().filter(|server| server.port() != primary.port());
+            let follow = |server: &RedisServer| {
+                is_linked(server) && server.info("master_port") == Some(primary.port().to_string())
+            };
+            let whole = others.all(follow) && primary.info("role")? == "master";
+            (whole && self.sentinels.iter().all(knows_all)).then_some(())
+        });
+    }
+
+    fn agreed(&self) -> Option<&RedisServer> {
+        let mut ports = self.sentinels.iter().filter(|sentinel| sentinel.runs()).map(primary_port);
+        let port = ports.next()??;
+        let agree = ports.all(|other| other == Some(port));
+        self.servers.iter().find(|server| agree && server.port() == port)
+    }
+}
+
+fn is_linked(server: &RedisServer) -> bool {
+    server.info("master_link_status").as_deref() == Some("up")
+}
+
+fn primary_port(sentinel: &RedisServer) -> Option<u16> {
+    let reply = sentinel.try_command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]).ok()?;
+    if let Reply::Array(parts) = reply { parts.get(1)?.text().parse().ok() } else { None }
+}
+
+/// Whether a sentinel counts two replicas, two other sentinels, and nobody down.
+fn knows_all(sentinel: &RedisServer) -> bool {
+    let Ok(Reply::Array(fields)) = sentinel.try_command(&["SENTINEL", "MASTER", NAME]) else { return false };
+    let field = |name: &str| {
+        let at = fields.chunks_exact(2).find(|pair| pair[0].text() == name);
+        at.map(|pair| pair[1].text()).unwrap_or_default()
+    };
+    field("num-slaves") == "2" && field("num-other-sentinels") == "2" && field("flags") == "master"
+}

@@ -1,0 +1,6 @@
+//! Laws of the kit's servers, each stated by the name of its test.
+
+mod cluster;
+mod fault_proxy;
+mod sentinel;
+mod single;
