@@ -120,6 +120,17 @@ fn a_server_ends_with_a_test_that_is_killed() {
 }
 
 #[test]
+fn a_missing_program_fails_the_test_and_is_named_with_its_package() {
+    let mut test = Command::new(std::env::current_exe().unwrap());
+    test.args(["--exact", "single::what_is_on_disk_survives_a_kill"]);
+    test.env("PATH", "").env_remove("TIDEGATE_REDIS_SERVER");
+    let output = test.output().unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("redis-server is missing: `make test-tools` installs it"), "{said}");
+}
+
+#[test]
 fn a_full_server_that_may_not_evict_refuses_writes() {
     let server = Setup::redis().memory(4 << 20, "noeviction").start();
     assert_eq!(server.command(&["CONFIG", "GET", "maxmemory-policy"]).items()[1].text(), "noeviction");
