@@ -25,6 +25,8 @@ pub struct Charge<'a> {
     pub count_denied: bool,
     /// For concurrency limits: who holds the slot.
     pub lease: u64,
+    /// Charges with the same are kept together where a store has several servers.
+    pub part: u64,
 }
 
 /// The verdict on a charge that was taken in the usual way; so small that it is handed on in registers.
@@ -72,7 +74,7 @@ impl<'a> Charge<'a> {
     /// An enforced charge that cannot wait.
     pub fn new(key: Key, limit: &'a Limit, cost: u64) -> Self {
         let force = Force::Enforced;
-        Self { key, limit, cost, force, hold: false, count_denied: false, lease: 0 }
+        Self { key, limit, cost, force, hold: false, count_denied: false, lease: 0, part: key.home }
     }
 }
 
@@ -80,9 +82,15 @@ impl<'a> Charge<'a> {
 /// quota charges are.
 #[inline]
 pub fn blocked(charges: &[Charge<'_>], verdicts: &[Verdict]) -> bool {
+    blocked_by(charges.iter().map(|charge| charge.force), verdicts)
+}
+
+/// The same by what a denial of each charge means.
+#[inline]
+pub(crate) fn blocked_by(forces: impl Iterator<Item = Force>, verdicts: &[Verdict]) -> bool {
     let mut quota_denied = None;
-    for (charge, verdict) in charges.iter().zip(verdicts) {
-        match charge.force {
+    for (force, verdict) in forces.zip(verdicts) {
+        match force {
             Force::Enforced if !verdict.allowed() => return true,
             Force::Quota => quota_denied = Some(quota_denied.unwrap_or(true) && !verdict.allowed()),
             Force::Enforced | Force::Shadow => {}

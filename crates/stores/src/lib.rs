@@ -1,23 +1,29 @@
 //! Where counters live.
 //!
 //! A store promises one thing: it settles the charges of one request, all or nothing. The
-//! [`memory`] store does so in one process, on many threads.
+//! [`memory`] store does so in one process, on many threads; the `redis` store for many nodes at once.
 //!
 //! # Layout
 //!
 //! - [`charge`]: what is handed to a store, and the rule that folds verdicts into all or nothing
+//! - [`error`]: why a store did not settle
 //! - [`memory`]: the embedded store
+//! - `redis`: the store that many nodes share (feature `redis`)
 //! - [`system_clock`]: wall time that never runs backwards
 //! - `sync`: the locks, exchangeable for those of a model checker
 
 pub mod charge;
+pub mod error;
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod sync;
 pub mod system_clock;
 
 use std::future::Future;
 
 pub use charge::{Charge, Force, Intent, Usual, Verdicts, blocked};
+pub use error::StoreError;
 pub use memory::{MemoryStore, MemoryStoreConfig};
 pub use system_clock::SystemClock;
 
@@ -25,14 +31,18 @@ pub use system_clock::SystemClock;
 pub trait Store: Send + Sync + 'static {
     /// Takes every charge or none; one verdict per charge, in order. With [`Intent::Look`] it takes
     /// none and answers what would happen.
-    fn settle(&self, charges: &[Charge<'_>], intent: Intent) -> impl Future<Output = Verdicts> + Send;
+    fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        intent: Intent,
+    ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send;
 
     /// Gives each charge's cost back to its limit, never above full.
-    fn give_back(&self, charges: &[Charge<'_>]) -> impl Future<Output = ()> + Send;
+    fn give_back(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Starts the time-out of a held slot anew; false if it has returned already.
-    fn renew(&self, slot: &Charge<'_>) -> impl Future<Output = bool> + Send;
+    fn renew(&self, slot: &Charge<'_>) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Returns a held slot; false if it has returned already.
-    fn release(&self, slot: &Charge<'_>) -> impl Future<Output = bool> + Send;
+    fn release(&self, slot: &Charge<'_>) -> impl Future<Output = Result<bool, StoreError>> + Send;
 }

@@ -8,6 +8,9 @@
 use crate::wide::{div_rem, mul};
 use crate::{Limit, Micros};
 
+/// Both buckets in Lua, for stores that run it beside their data.
+pub const SCRIPT: &str = include_str!("arrival.lua");
+
 /// When the bucket will be empty: `at + part / scale` microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {

@@ -6,6 +6,10 @@
 //!
 //! When a clock jumps: a stored time that this limit cannot have written by `now` counts as now.
 //! So nobody is locked out for longer than their window, and one jump admits at most one more limit.
+//!
+//! Beside each stands the same in Lua, for stores that settle where their data is. A script only finds
+//! out whether a charge fits and what becomes of the state; what else a verdict says follows from the
+//! state it found, and is worked out here.
 
 pub mod arrival;
 pub mod concurrency;
@@ -17,6 +21,9 @@ pub mod sub_windows;
 pub mod token_bucket;
 
 use crate::{Limit, Micros, Verdict};
+
+/// What the algorithms' scripts count with where Lua's own numbers are not exact.
+pub const WIDE_SCRIPT: &str = include_str!("../wide.lua");
 
 /// Which algorithm, with its own fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

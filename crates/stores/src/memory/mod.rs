@@ -29,7 +29,7 @@ use self::shard::Shard;
 pub use self::snapshot::{SnapshotError, SnapshotSummary};
 use crate::charge::{Charge, Intent, Verdicts};
 use crate::sync::Mutex;
-use crate::{Store, SystemClock};
+use crate::{Store, StoreError, SystemClock};
 
 /// The most cells any step touches while it holds a lock, however many keys there are.
 pub const STEP_CELLS: usize = 4 * PAGE_CELLS;
@@ -193,22 +193,24 @@ impl MemoryStore {
     }
 }
 
+/// Memory never fails.
 impl Store for MemoryStore {
-    async fn settle(&self, charges: &[Charge<'_>], intent: Intent) -> Verdicts {
+    async fn settle(&self, charges: &[Charge<'_>], intent: Intent) -> Result<Verdicts, StoreError> {
         let mut verdicts = Verdicts::new();
         self.settle_now(charges, intent, &mut verdicts);
-        verdicts
+        Ok(verdicts)
     }
 
-    async fn give_back(&self, charges: &[Charge<'_>]) {
+    async fn give_back(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.give_back_now(charges);
+        Ok(())
     }
 
-    async fn renew(&self, slot: &Charge<'_>) -> bool {
-        self.renew_now(slot)
+    async fn renew(&self, slot: &Charge<'_>) -> Result<bool, StoreError> {
+        Ok(self.renew_now(slot))
     }
 
-    async fn release(&self, slot: &Charge<'_>) -> bool {
-        self.release_now(slot)
+    async fn release(&self, slot: &Charge<'_>) -> Result<bool, StoreError> {
+        Ok(self.release_now(slot))
     }
 }

@@ -4,11 +4,13 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tidegate_core::{Key, Limit, Micros, Verdict};
-use tidegate_stores::{Charge, Force, Intent, Store};
+use tidegate_stores::{Charge, Force, Intent};
 use tidegate_testkit::schedule::{self, Action, Mix, Schedule, Step, limits};
 
 use crate::conformance::World;
 use crate::model::Model;
+#[cfg(feature = "redis")]
+use crate::redis::world::RedisWorld;
 use crate::world::MemoryWorld;
 
 /// Counters and what happens to them.
@@ -126,24 +128,29 @@ async fn agrees<W: World>(mut world: W, life: Life, upheavals: bool) {
             Action::Peek => charge,
             Action::Refund(amount) => {
                 let charge = Charge { cost: amount.units(&limits[lead], left), ..charge };
-                world.store().give_back(&[charge]).await;
+                world.give_back(&[charge]).await;
                 model.give_back(&[charge], now);
                 let slot = Charge { lease: (lease as u64).saturating_sub(request.slot), ..charge };
                 if request.lead_last {
-                    assert_eq!(world.store().renew(&slot).await, model.renew(&slot, now), "step {lease}");
+                    assert_eq!(world.renew(&slot).await, model.renew(&slot, now), "step {lease}");
                 } else {
-                    assert_eq!(world.store().release(&slot).await, model.release(&slot, now), "step {lease}");
+                    assert_eq!(world.release(&slot).await, model.release(&slot, now), "step {lease}");
                 }
                 continue;
             }
             Action::Relimit(numbers) => {
-                limits[lead] = numbers.apply(&limits[lead]).unwrap_or_else(|| limits[lead].clone());
+                let changed = numbers.apply(&limits[lead]);
+                let carried =
+                    |changed: &Limit| W::CARRIES_WINDOWS || changed.family() == limits[lead].family();
+                if let Some(changed) = changed.filter(carried) {
+                    limits[lead] = changed;
+                }
                 continue;
             }
         };
         let mut charges: Vec<_> = request.beside.iter().map(|it| it.charge(&keys, &limits, lease)).collect();
         charges.insert(if request.lead_last { charges.len() } else { 0 }, charge);
-        let verdicts = world.store().settle(&charges, request.intent).await;
+        let verdicts = world.settle_as(&charges, request.intent).await;
         let expected = model.settle(&charges, request.intent, now);
         assert_eq!(verdicts, expected, "step {lease} at {now:?}: {:?} of {charges:?}", request.intent);
         let retry = verdicts.iter().find_map(Verdict::retry_after_us);
@@ -164,16 +171,32 @@ impl Beside {
 }
 
 /// `TIDEGATE_SOAK=100` lives a hundred times as many lives.
-fn memory_agrees(mix: Mix, upheavals: bool) {
+fn every_life_agrees<W: World>(world: impl Fn() -> W, lives_to_live: u32, mix: Mix, upheavals: bool) {
     let soak = std::env::var("TIDEGATE_SOAK").map_or(1, |times| times.parse().expect("a number"));
-    let config = Config { cases: 500 * soak, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: lives_to_live * soak, failure_persistence: None, ..Config::default() };
     let outcome = TestRunner::new(config).run(&lives(mix), |life| {
-        pollster::block_on(agrees(MemoryWorld::new(), life, upheavals));
+        pollster::block_on(agrees(world(), life, upheavals));
         Ok(())
     });
     if let Err(broken) = outcome {
         panic!("{broken}");
     }
+}
+
+fn memory_agrees(mix: Mix, upheavals: bool) {
+    every_life_agrees(MemoryWorld::new, 500, mix, upheavals);
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn redis_agrees_with_the_model() {
+    every_life_agrees(RedisWorld::single, 200, Mix::Plain, true);
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn redis_agrees_with_the_model_while_limits_change() {
+    every_life_agrees(RedisWorld::single, 200, Mix::Changes, true);
 }
 
 #[test]

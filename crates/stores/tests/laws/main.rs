@@ -7,6 +7,7 @@
 //! - [`threads`]: many threads on few keys
 //! - [`bound`], [`steps`]: how many keys are held, which are forgotten, and how long one step takes
 //! - [`snapshot`]: to disk and back, and what is refused
+//! - `redis`: what only the store of many nodes does
 //! - [`allocation`]: what a decision costs the heap
 
 // Locks of the model checker only work inside it; see `interleavings`.
@@ -19,6 +20,8 @@ mod bound;
 mod conformance;
 mod limits;
 mod model;
+#[cfg(feature = "redis")]
+mod redis;
 mod snapshot;
 mod steps;
 mod threads;
@@ -26,3 +29,11 @@ mod usual;
 mod world;
 
 conformance!(memory, crate::world::MemoryWorld::new);
+#[cfg(feature = "redis")]
+mod on_servers {
+    conformance!(redis_single, crate::redis::world::RedisWorld::single);
+    conformance!(redis_sentinel, crate::redis::world::RedisWorld::sentinel);
+    conformance!(redis_cluster, crate::redis::world::RedisWorld::cluster);
+    conformance!(redis_sharded, crate::redis::world::RedisWorld::sharded);
+    conformance!(valkey, crate::redis::world::RedisWorld::valkey);
+}

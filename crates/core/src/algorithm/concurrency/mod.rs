@@ -5,6 +5,9 @@
 
 use crate::{Limit, Micros, NEVER_US, Outcome, Verdict};
 
+/// The same in Lua, for stores that run it beside their data.
+pub const SCRIPT: &str = include_str!("script.lua");
+
 /// The slots in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
@@ -71,12 +74,16 @@ fn frees_us(limit: &Limit, state: &State, needed: u64, now: Micros) -> u64 {
     last.map_or(0, |lease| lease.expires.since(now))
 }
 
-/// Takes slots under `id` if they are free.
+/// Takes slots under `id` if they are free. Those it holds already are held on together with them.
 pub fn acquire(limit: &Limit, state: &mut State, id: u64, cost: u64, now: Micros) -> Verdict {
     let verdict = assess(limit, state, cost, now);
     if verdict.allowed() && cost > 0 {
         state.leases.retain(|lease| lease.live(limit, now));
-        state.leases.push(Lease { id, cost, expires: now.plus(limit.period_us()) });
+        let expires = now.plus(limit.period_us());
+        match state.leases.iter_mut().find(|lease| lease.id == id) {
+            Some(held) => *held = Lease { id, cost: held.cost + cost, expires },
+            None => state.leases.push(Lease { id, cost, expires }),
+        }
     }
     verdict
 }

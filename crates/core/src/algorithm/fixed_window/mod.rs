@@ -5,6 +5,9 @@
 
 use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
 
+/// The same in Lua, for stores that run it beside their data.
+pub const SCRIPT: &str = include_str!("script.lua");
+
 /// The count, and the end of the window it belongs to. The end names the window: the start and
 /// length of a calendar window change with the time of year.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,6 +6,9 @@ use std::collections::VecDeque;
 
 use crate::{Limit, Micros, NEVER_US, Outcome, Verdict};
 
+/// The same in Lua, for stores that run it beside their data.
+pub const SCRIPT: &str = include_str!("script.lua");
+
 /// The charges that still count, oldest first, one stamp per moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {

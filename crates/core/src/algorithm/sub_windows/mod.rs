@@ -9,6 +9,9 @@
 use crate::wide::{clamp, div_ceil, div_floor, mul};
 use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
 
+/// The same in Lua, for stores that run it beside their data.
+pub const SCRIPT: &str = include_str!("script.lua");
+
 /// The counts of the newest bucket and those before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {

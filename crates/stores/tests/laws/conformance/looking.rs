@@ -1,6 +1,6 @@
 //! Peeks and looks.
 
-use tidegate_stores::{Charge, Intent, Store};
+use tidegate_stores::{Charge, Intent};
 
 use super::World;
 use crate::limits;
@@ -37,8 +37,8 @@ pub(crate) async fn a_look_changes_nothing_and_answers_what_a_charge_would<W: Wo
                     .iter()
                     .map(|charge| Charge { lease: step, hold: step % 2 > 0, ..*charge })
                     .collect();
-                let first = world.store().settle(&request, Intent::Look).await;
-                let second = world.store().settle(&request, Intent::Look).await;
+                let first = world.settle_as(&request, Intent::Look).await;
+                let second = world.settle_as(&request, Intent::Look).await;
                 assert_eq!(first, second, "{limit:?} in step {step}");
                 let taken = world.settle(&request).await;
                 assert_eq!(first, taken, "{limit:?} in step {step}");

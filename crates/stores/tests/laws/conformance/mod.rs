@@ -26,6 +26,10 @@ use tidegate_stores::{Charge, Intent, Store, Verdicts};
 pub(crate) trait World {
     type Store: Store;
 
+    /// Whether a counter is carried on when its limit's window changes. Rules give such a limit a new
+    /// counter, so a store need not.
+    const CARRIES_WINDOWS: bool = true;
+
     fn store(&self) -> &Self::Store;
 
     /// The store's time.
@@ -57,7 +61,23 @@ pub(crate) trait World {
     }
 
     async fn settle(&self, charges: &[Charge<'_>]) -> Verdicts {
-        self.store().settle(charges, Intent::Take).await
+        self.settle_as(charges, Intent::Take).await
+    }
+
+    async fn settle_as(&self, charges: &[Charge<'_>], intent: Intent) -> Verdicts {
+        self.store().settle(charges, intent).await.expect("the store settles")
+    }
+
+    async fn give_back(&self, charges: &[Charge<'_>]) {
+        self.store().give_back(charges).await.expect("the store gives back");
+    }
+
+    async fn renew(&self, slot: &Charge<'_>) -> bool {
+        self.store().renew(slot).await.expect("the store renews")
+    }
+
+    async fn release(&self, slot: &Charge<'_>) -> bool {
+        self.store().release(slot).await.expect("the store releases")
     }
 
     async fn take(&self, charge: Charge<'_>) -> Verdict {
@@ -65,7 +85,7 @@ pub(crate) trait World {
     }
 
     async fn look(&self, charge: Charge<'_>) -> Verdict {
-        one(&self.store().settle(&[charge], Intent::Look).await)
+        one(&self.settle_as(&[charge], Intent::Look).await)
     }
 
     /// Charges 1 again and again until that is denied; answers how many fitted.

@@ -1,6 +1,6 @@
 //! Giving back.
 
-use tidegate_stores::{Charge, Store};
+use tidegate_stores::Charge;
 
 use super::World;
 use crate::limits::{self, fits_at_once};
@@ -17,7 +17,7 @@ pub(crate) async fn a_refund_makes_room_for_what_was_taken<W: World>(world: W) {
             let before = world.reading(charge).await;
             assert!(world.take(Charge { cost, ..charge }).await.allowed());
             assert_ne!(world.reading(charge).await, before, "{cost} of {limit:?}");
-            world.store().give_back(&[Charge { cost, ..charge }]).await;
+            world.give_back(&[Charge { cost, ..charge }]).await;
             assert_eq!(world.reading(charge).await, before, "{cost} of {limit:?}");
         }
     }
@@ -30,7 +30,7 @@ pub(crate) async fn a_refund_never_fills_above_full<W: World>(world: W) {
             world.fill(charge).await;
             let costs = [refund, limit.burst(), 1];
             let refunds = costs.map(|cost| Charge { cost, ..charge });
-            world.store().give_back(&refunds).await;
+            world.give_back(&refunds).await;
             assert_eq!(world.fill(charge).await, fits_at_once(&limit), "{limit:?}, {refund} refunded");
         }
     }
@@ -40,7 +40,7 @@ pub(crate) async fn a_refund_of_a_counter_that_is_not_there_does_nothing<W: Worl
     for limit in limits::every() {
         let charge = world.charge(&format!("{limit:?}"), &limit, 3);
         let before = world.reading(charge).await;
-        world.store().give_back(&[charge, charge]).await;
+        world.give_back(&[charge, charge]).await;
         assert_eq!(world.reading(charge).await, before, "{limit:?}");
         assert_eq!(world.fill(charge).await, fits_at_once(&limit), "{limit:?}");
     }

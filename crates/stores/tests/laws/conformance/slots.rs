@@ -1,6 +1,6 @@
 //! Concurrency: acquire, renew, release.
 
-use tidegate_stores::{Charge, Store};
+use tidegate_stores::Charge;
 
 use super::{World, retry_after_us};
 use crate::limits::{PERIOD_US, concurrency, fixed_window};
@@ -25,13 +25,13 @@ pub(crate) async fn a_released_slot_is_free_at_once<W: World>(world: W) {
     world.settle(&[one, two]).await;
     let next = world.charge("key", &limit, 2);
     assert!(!world.take(next).await.allowed());
-    assert!(world.store().release(&two).await);
+    assert!(world.release(&two).await);
     assert!(world.take(next).await.allowed(), "both of its slots are free");
-    assert!(!world.store().release(&two).await, "it has been returned");
-    assert!(world.store().release(&one).await);
-    assert!(world.store().release(&next).await);
+    assert!(!world.release(&two).await, "it has been returned");
+    assert!(world.release(&one).await);
+    assert!(world.release(&next).await);
     assert_eq!(world.look(Charge { cost: 0, ..one }).await.remaining, 3);
-    assert!(!world.store().release(&world.charge("nobody", &limit, 1)).await);
+    assert!(!world.release(&world.charge("nobody", &limit, 1)).await);
 }
 
 pub(crate) async fn a_slot_nobody_renews_returns_after_its_timeout<W: World>(world: W) {
@@ -49,7 +49,7 @@ pub(crate) async fn a_renewed_slot_stays_held<W: World>(world: W) {
     world.take(slot).await;
     for _ in 0..5 {
         world.advance_us(PERIOD_US - 1);
-        assert!(world.store().renew(&slot).await);
+        assert!(world.renew(&slot).await);
         assert!(!world.take(world.charge("key", &limit, 1)).await.allowed());
     }
     world.advance_us(PERIOD_US);
@@ -65,13 +65,13 @@ pub(crate) async fn a_slot_that_has_returned_can_neither_be_renewed_nor_released
         if swept {
             world.upheaval();
         }
-        assert!(!world.store().renew(&late).await);
-        assert!(!world.store().release(&later).await);
+        assert!(!world.renew(&late).await);
+        assert!(!world.release(&later).await);
         let taken = [world.charge("key", &limit, 1), world.charge("key", &limit, 1)];
         assert!(world.settle(&taken).await.iter().all(tidegate_core::Verdict::allowed));
-        assert!(!world.store().release(&late).await, "nothing is taken from those who came after");
+        assert!(!world.release(&late).await, "nothing is taken from those who came after");
         assert!(!world.take(world.charge("key", &limit, 1)).await.allowed());
-        assert!(world.store().release(&taken[0]).await && world.store().release(&taken[1]).await);
+        assert!(world.release(&taken[0]).await && world.release(&taken[1]).await);
     }
 }
 
@@ -80,10 +80,10 @@ pub(crate) async fn slots_and_charges_are_taken_together_or_not_at_all<W: World>
     let slot = world.charge("slot", &limit, 1);
     let first = [slot, world.charge("once", &once, 1)];
     assert!(world.settle(&first).await.iter().all(tidegate_core::Verdict::allowed));
-    assert!(world.store().release(&slot).await);
+    assert!(world.release(&slot).await);
     let second = [world.charge("slot", &limit, 1), world.charge("once", &once, 1)];
     assert!(!world.settle(&second).await[1].allowed());
-    assert!(!world.store().release(&second[0]).await, "the slot was not taken");
+    assert!(!world.release(&second[0]).await, "the slot was not taken");
     world.advance_us(PERIOD_US);
     assert!(world.take(world.charge("slot", &limit, 1)).await.allowed());
     assert!(!world.settle(&second).await[0].allowed());

@@ -1,0 +1,133 @@
+-- token_bucket and leaky_bucket. State: {when it was written, debt then (hi, lo), the requests and the
+-- trace of the burst it was written under}. Limit: {kind, requests, period, burst, trace, queue}.
+--
+-- Where Rust keeps the moment the bucket will be empty, this keeps the debt and when it was that much:
+-- the same, and it needs no division.
+
+-- What is written down, whether the bucket can hold it or not.
+local function owed(state, now)
+  local hi, lo, passed = state[2], state[3], now - state[1]
+  if passed >= 0 then
+    if hi == 0 then
+      local drained = passed * state[4]
+      return 0, drained < lo and lo - drained or 0
+    end
+    return sub(hi, lo, mul(state[4], passed))
+  elseif state[4] == 0 then
+    return 0, 0
+  end
+  -- The clock stepped back.
+  return add(hi, lo, mul(state[4], -passed))
+end
+
+local function largest_burst(trace)
+  if trace < 32 then
+    return trace
+  end
+  return (16 + trace % 16) * 2 ^ (floor(trace / 16) - 1)
+end
+
+local function capacity(limit)
+  local hi, lo = limit.hi, limit.lo
+  if not hi then
+    hi, lo = mul(limit[4], limit[3])
+    limit.hi, limit.lo = hi, lo
+  end
+  return hi, lo
+end
+
+-- At most what the bucket holds. More is found if the limit was lowered, and then it is full; or if the
+-- clock stepped back, and then it is empty.
+local function debt(limit, state, now)
+  local hi, lo = owed(state, now)
+  local most_hi, most_lo = capacity(limit)
+  if at_most(hi, lo, most_hi, most_lo) then
+    return hi, lo
+  elseif not at_most(hi, lo, mul(largest_burst(state[5]), limit[3])) then
+    return 0, 0
+  end
+  return most_hi, most_lo
+end
+
+local function write(limit, state, now, hi, lo)
+  state[1], state[2], state[3], state[4], state[5] = now, hi, lo, limit[2], limit[5]
+end
+
+return {
+  read = function(value)
+    if not value then
+      return { 0, 0, 0, 0, 0 }
+    elseif #value == 23 then
+      local at, lo, scale, trace = unpack_bytes('>I7I7I7I2', value)
+      return { at, 0, lo, scale, trace }
+    end
+    return { unpack_bytes('>I7I7I7I7I2', value) }
+  end,
+  pack = function(state)
+    if state[2] == 0 then
+      return pack_bytes('>I7I7I7I2', state[1], state[3], state[4], state[5])
+    end
+    return pack_bytes('>I7I7I7I7I2', state[1], state[2], state[3], state[4], state[5])
+  end,
+  copy = function(state)
+    return { state[1], state[2], state[3], state[4], state[5] }
+  end,
+  -- About when the bucket is empty, never before.
+  expires = function(_, state)
+    if state[4] == 0 then
+      return state[1] + 1
+    end
+    return state[1] + ceil((state[2] * WIDE + state[3]) / state[4] * 1.0000001) + 1
+  end,
+  fits = function(limit, state, cost, now, hold)
+    if limit[2] == 0 then
+      return cost == 0
+    end
+    local hi, lo = debt(limit, state, now)
+    if limit[6] == 1 then
+      if cost == 0 or hi == 0 and lo == 0 then
+        return true
+      elseif not hold then
+        return false
+      end
+    end
+    hi, lo = add(hi, lo, mul(cost, limit[3]))
+    return at_most(hi, lo, capacity(limit))
+  end,
+  -- Zero requests is a ban: the bucket is left as it is, for the limit that comes after.
+  take = function(limit, state, cost, now)
+    if limit[2] > 0 then
+      local hi, lo = debt(limit, state, now)
+      hi, lo = add(hi, lo, mul(cost, limit[3]))
+      local most_hi, most_lo = capacity(limit)
+      if at_most(most_hi, most_lo, hi, lo) then
+        hi, lo = most_hi, most_lo
+      end
+      write(limit, state, now, hi, lo)
+    end
+  end,
+  give_back = function(limit, state, cost, now)
+    if limit[2] > 0 then
+      local hi, lo = debt(limit, state, now)
+      write(limit, state, now, sub(hi, lo, mul(cost, limit[3])))
+    end
+  end,
+  -- After the limit's numbers have changed, what is owed now is owed on at the new rate.
+  carry_on = function(limit, state, now)
+    if limit[2] == 0 then
+      return false
+    end
+    if state[4] == limit[2] and state[5] == limit[5] then
+      local hi, lo = owed(state, now)
+      if at_most(hi, lo, capacity(limit)) then
+        return false
+      end
+    end
+    local hi, lo = debt(limit, state, now)
+    if hi == 0 and lo == 0 then
+      return false
+    end
+    write(limit, state, now, hi, lo)
+    return true
+  end,
+}

@@ -1,0 +1,159 @@
+-- sliding_log. A list of its own, oldest stamp first, each with its time, its cost, and the sum of all
+-- costs up to it since the list began: so what any stretch of the list holds is one subtraction.
+-- State: what counts now, and what is still to be done to the list. Limit: {kind, requests, period}.
+
+local FORMAT = '>I7I7I7'
+local CHUNK = 16
+-- How many of the oldest stamps are answered one by one.
+local FEW = 1000
+
+local function stamp(key, index)
+  local value = call('LINDEX', key, index)
+  if value then
+    return unpack_bytes(FORMAT, value)
+  end
+end
+
+-- How many stamps at the beginning are a period old.
+local function count_old(limit, key, now)
+  local old, oldest = 0, now - limit[3]
+  while true do
+    local chunk = call('LRANGE', key, old, old + CHUNK - 1)
+    for _, value in ipairs(chunk) do
+      if unpack_bytes(FORMAT, value) > oldest then
+        return old
+      end
+      old = old + 1
+    end
+    if #chunk < CHUNK then
+      return old
+    end
+  end
+end
+
+-- The first stamp from `first` on with which `sum` is reached.
+local function reaches(key, first, sum)
+  local low, high = first, call('LLEN', key) - 1
+  while low < high do
+    local middle = floor((low + high) / 2)
+    local _, _, total = stamp(key, middle)
+    if total >= sum then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return stamp(key, low)
+end
+
+-- The oldest stamps that hold `needed` units, as times and costs one after the other.
+local function oldest(key, first, needed, found)
+  local held, index = 0, first
+  while held < needed and index < first + FEW do
+    local at, cost = stamp(key, index)
+    if not at then
+      return found
+    end
+    insert(found, at)
+    insert(found, cost)
+    held, index = held + cost, index + 1
+  end
+  if held < needed then
+    local _, cost, before = stamp(key, first)
+    local at = reaches(key, first, before - cost + needed)
+    insert(found, at)
+    insert(found, needed - held)
+  end
+  return found
+end
+
+local function flush(limit, key, state, now)
+  if state.ahead then
+    call('DEL', key)
+  elseif state.old > 0 then
+    call('LTRIM', key, state.old, -1)
+  end
+  state.ahead, state.old = false, 0
+  if state.add > 0 then
+    local at, cost, total = stamp(key, -1)
+    if at == now then
+      call('LSET', key, -1, pack_bytes(FORMAT, now, cost + state.add, total + state.add))
+    else
+      call('RPUSH', key, pack_bytes(FORMAT, now, state.add, (total or 0) + state.add))
+    end
+    state.add = 0
+  end
+  while state.trim > 0 do
+    local at, cost, total = stamp(key, 0)
+    if cost > state.trim then
+      call('LSET', key, 0, pack_bytes(FORMAT, at, cost - state.trim, total))
+      state.trim = 0
+    else
+      call('LPOP', key)
+      state.trim = state.trim - cost
+    end
+  end
+  call('PEXPIRE', key, ceil(limit[3] / 1000) + 1000)
+end
+
+return {
+  -- `asked` is the most that the calls to come will ask for.
+  read = function(key, limit, now, asked)
+    local newest, _, total = stamp(key, -1)
+    local state = { key = key, used = 0, old = 0, add = 0, trim = 0, exists = newest ~= nil }
+    if not newest then
+      return state, { 0, 0 }
+    elseif newest > now then
+      state.ahead = true
+      return state, { 0, 0 }
+    end
+    state.old = count_old(limit, key, now)
+    local _, cost, before = stamp(key, state.old)
+    if not cost then
+      return state, { 0, 0 }
+    end
+    state.used = total - before + cost
+    local needed = min(state.used, state.used + asked - limit[2])
+    return state, oldest(key, state.old, needed, { state.used, newest })
+  end,
+  copy = function(state)
+    local copied = {}
+    for name, value in pairs(state) do
+      copied[name] = value
+    end
+    return copied
+  end,
+  write = flush,
+  fits = function(limit, state, cost)
+    return cost <= limit[2] - state.used
+  end,
+  -- Of more than the limit, the newest are kept.
+  take = function(limit, state, cost)
+    cost = min(cost, limit[2])
+    if cost == 0 then
+      return
+    end
+    state.add, state.used = state.add + cost, state.used + cost
+    if state.used > limit[2] then
+      state.trim, state.used = state.trim + state.used - limit[2], limit[2]
+    end
+  end,
+  -- The newest first.
+  give_back = function(limit, state, cost, now)
+    local key = state.key
+    flush(limit, key, state, now)
+    while cost > 0 do
+      local at, held, total = stamp(key, -1)
+      if not at then
+        break
+      end
+      local given = min(cost, held)
+      if given < held then
+        call('LSET', key, -1, pack_bytes(FORMAT, at, held - given, total - given))
+      else
+        call('RPOP', key)
+      end
+      cost, state.used = cost - given, state.used - given
+    end
+  end,
+}

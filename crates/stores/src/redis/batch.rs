@@ -1,0 +1,323 @@
+//! Requests that go to a server together.
+
+use std::ops::Range;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use redis::Value;
+use tidegate_core::{Key, Limit, MAX_COUNT, Micros, State};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::replay::Replay;
+use super::script::Kind;
+use super::state;
+use crate::charge::{Charge, Force, Intent, Verdicts};
+use crate::error::StoreError;
+
+/// Counters of one batch; more go into the next.
+const MOST_COUNTERS: usize = 512;
+
+/// One charge, of a counter of the batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) counter: u32,
+    pub(super) cost: u64,
+    pub(super) force: Force,
+    pub(super) hold: bool,
+    pub(super) count_denied: bool,
+    pub(super) lease: u64,
+}
+
+/// What a request wants done with its charges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// All of them taken, or none.
+    Settle(Intent),
+    /// The same for a part of a request whose other charges are settled elsewhere.
+    SettlePart(Intent),
+    /// Given back, to the window they were taken in if that is said.
+    GiveBack { taken_at: Option<Micros> },
+    /// A slot's time-out started anew.
+    Renew,
+    /// A slot returned.
+    Release,
+}
+
+/// What became of it.
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    /// Of charges.
+    Settled(Verdicts),
+    /// Of charges that are part of a request.
+    Part(SettledPart),
+    /// Of a slot: whether it was held.
+    Slot(bool),
+    /// Of a refund.
+    GivenBack,
+}
+
+/// What became of some of a request's charges.
+#[derive(Clone, Debug)]
+pub(super) struct SettledPart {
+    pub(super) verdicts: Verdicts,
+    /// What each limit said before.
+    pub(super) before: Verdicts,
+    /// When it was, by the server's time.
+    pub(super) now: Micros,
+}
+
+/// Whoever waits for an answer.
+pub(super) type Waiter = oneshot::Sender<Result<Answer, StoreError>>;
+
+struct Request {
+    wish: Wish,
+    asked: Range<u32>,
+    arrived: Instant,
+    waiter: Option<Waiter>,
+}
+
+/// A counter, and where it lives.
+pub(super) struct Counter {
+    pub(super) key: Key,
+    pub(super) part: u32,
+    pub(super) limit: u32,
+    /// The most that may be asked of it in this batch.
+    pub(super) asked: u64,
+}
+
+/// Requests and the counters they are about, each counter once.
+pub(super) struct Batch {
+    /// How many parts there are.
+    parts: u32,
+    pub(super) limits: Vec<Limit>,
+    pub(super) counters: Vec<Counter>,
+    by_key: HashMap<Key, u32, RandomState>,
+    asked: Vec<Asked>,
+    requests: Vec<Request>,
+}
+
+/// What is to be done, in the words of the script.
+#[derive(Default)]
+pub(super) struct Wanted<'a> {
+    /// Counter, cost, mode, how often.
+    pub(super) singles: Vec<(u32, u64, u8, u32)>,
+    pub(super) several: Vec<&'a [Asked]>,
+    pub(super) refunds: Vec<(u32, u64, u64)>,
+    /// Counter, lease, whether it is a release.
+    pub(super) slots: Vec<(u32, u64, bool)>,
+}
+
+impl Batch {
+    pub(super) fn new(parts: u32) -> Self {
+        Self {
+            parts,
+            limits: Vec::new(),
+            counters: Vec::new(),
+            by_key: HashMap::default(),
+            asked: Vec::new(),
+            requests: Vec::new(),
+        }
+    }
+
+    /// Adds a request, if it goes with those that are here: else hands the waiter back, and the request
+    /// belongs in the next batch.
+    pub(super) fn push(
+        &mut self,
+        charges: &[Charge<'_>],
+        wish: Wish,
+        arrived: Instant,
+        waiter: Option<Waiter>,
+    ) -> Result<(), Option<Waiter>> {
+        let fresh = self.requests.is_empty();
+        let full = self.counters.len() + charges.len() > MOST_COUNTERS;
+        if !fresh && (full || charges.iter().any(|charge| self.clashes(charge))) {
+            return Err(waiter);
+        }
+        let first = self.asked.len() as u32;
+        for charge in charges {
+            let counter = self.counter(charge);
+            let cost = charge.cost.min(MAX_COUNT);
+            let entry = &mut self.counters[counter as usize];
+            if charge.cost <= charge.limit.burst() {
+                // What is taken even if denied is asked for once more afterwards, to say when it fits.
+                let asked = if charge.count_denied { 2 * cost } else { cost };
+                entry.asked = entry.asked.saturating_add(asked).min(MAX_COUNT);
+            }
+            let Charge { force, hold, count_denied, lease, .. } = *charge;
+            // What is more than any count stays so, and never fits.
+            self.asked.push(Asked { counter, cost: charge.cost, force, hold, count_denied, lease });
+        }
+        let asked = first..self.asked.len() as u32;
+        self.requests.push(Request { wish, asked, arrived, waiter });
+        Ok(())
+    }
+
+    /// Whether the counter is here under other numbers, as when rules change: the script holds a counter
+    /// against one limit at a time.
+    fn clashes(&self, charge: &Charge<'_>) -> bool {
+        let limit = |counter: &u32| &self.limits[self.counters[*counter as usize].limit as usize];
+        self.by_key.get(&charge.key).is_some_and(|counter| limit(counter) != charge.limit)
+    }
+
+    fn counter(&mut self, charge: &Charge<'_>) -> u32 {
+        if let Some(counter) = self.by_key.get(&charge.key) {
+            return *counter;
+        }
+        let known = self.limits.iter().position(|limit| limit == charge.limit);
+        let limit = known.unwrap_or_else(|| {
+            self.limits.push(charge.limit.clone());
+            self.limits.len() - 1
+        }) as u32;
+        let counter = self.counters.len() as u32;
+        let part = (charge.part % u64::from(self.parts)) as u32;
+        self.counters.push(Counter { key: charge.key, part, limit, asked: 0 });
+        self.by_key.insert(charge.key, counter);
+        counter
+    }
+
+    pub(super) fn limit(&self, counter: &Counter) -> &Limit {
+        &self.limits[counter.limit as usize]
+    }
+
+    /// When the request that has waited longest arrived.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.requests.first().map(|request| request.arrived)
+    }
+
+    /// What the script is to do.
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        let mut wanted = Wanted::default();
+        // The last single of each counter, to be done once more if the next is the same.
+        let mut last = vec![usize::MAX; self.counters.len()];
+        for request in &self.requests {
+            let asked = self.asked_of(request);
+            match request.wish {
+                Wish::Settle(Intent::Look) | Wish::SettlePart(Intent::Look) => {}
+                Wish::Settle(Intent::Take) | Wish::SettlePart(Intent::Take) => match asked {
+                    [only] if self.is_single(asked) => {
+                        let (cost, mode) = (only.cost.min(MAX_COUNT), self.mode(only));
+                        let last = &mut last[only.counter as usize];
+                        match wanted.singles.get_mut(*last) {
+                            Some(single) if (single.1, single.2) == (cost, mode) => single.3 += 1,
+                            _ => {
+                                *last = wanted.singles.len();
+                                wanted.singles.push((only.counter, cost, mode, 1));
+                            }
+                        }
+                    }
+                    several => wanted.several.push(several),
+                },
+                Wish::GiveBack { taken_at } => {
+                    let taken_at = taken_at.map_or(0, |at| at.0);
+                    let refund = |it: &Asked| (it.counter, it.cost.min(MAX_COUNT), taken_at);
+                    wanted.refunds.extend(asked.iter().map(refund));
+                }
+                Wish::Renew | Wish::Release => {
+                    let release = request.wish == Wish::Release;
+                    wanted.slots.extend(asked.iter().map(|it| (it.counter, it.lease, release)));
+                }
+            }
+        }
+        wanted
+    }
+
+    /// How the script is to take a charge.
+    pub(super) fn mode(&self, asked: &Asked) -> u8 {
+        let burst = self.limit(&self.counters[asked.counter as usize]).burst();
+        u8::from(asked.hold) | u8::from(asked.count_denied) << 1 | u8::from(asked.cost > burst) << 2
+    }
+
+    fn asked_of(&self, request: &Request) -> &[Asked] {
+        &self.asked[request.asked.start as usize..request.asked.end as usize]
+    }
+
+    /// A request of one charge needs no trial. A slot's lease travels with those of several.
+    fn is_single(&self, asked: &[Asked]) -> bool {
+        let counter = |asked: &Asked| &self.counters[asked.counter as usize];
+        let slot = |asked: &Asked| Kind::of(self.limit(counter(asked)).algorithm()) == Kind::Concurrency;
+        matches!(asked, [only] if !slot(only))
+    }
+
+    /// Tells everybody that it failed.
+    pub(super) fn fail(self, error: &StoreError) {
+        for waiter in self.requests.into_iter().filter_map(|request| request.waiter) {
+            // Whoever has gone does not need to know.
+            let _ = waiter.send(Err(error.clone()));
+        }
+    }
+
+    /// Tells everybody what became of their request, by what the script says it found: the time, each
+    /// counter in the order of `wire`, then the slots.
+    pub(super) fn conclude(mut self, wire: &[u32], found: &[Value]) {
+        let Some((now, states, slots)) = self.read(wire, found) else {
+            return self.fail(&StoreError::Garbled);
+        };
+        let mut requests = std::mem::take(&mut self.requests);
+        let limit_of: Vec<_> = self.counters.iter().map(|counter| counter.limit).collect();
+        let mut replay = Replay { limits: &self.limits, limit_of: &limit_of, states, now };
+        // The order of the script: those that only look see what was there before.
+        for pass in [Pass::Looks, Pass::Singles, Pass::Several] {
+            for request in requests.iter_mut().filter(|request| self.pass(request) == Some(pass)) {
+                let asked = self.asked_of(request);
+                let answer = match request.wish {
+                    Wish::Settle(intent) => Answer::Settled(replay.settle(asked, intent)),
+                    Wish::SettlePart(intent) => {
+                        let before = replay.peek(asked);
+                        Answer::Part(SettledPart { verdicts: replay.settle(asked, intent), before, now })
+                    }
+                    _ => continue,
+                };
+                tell(request, answer);
+            }
+        }
+        let mut held = slots.iter().map(|slot| *slot == Value::Int(1));
+        for request in &mut requests {
+            match request.wish {
+                Wish::Settle(_) | Wish::SettlePart(_) => {}
+                Wish::GiveBack { .. } => tell(request, Answer::GivenBack),
+                Wish::Renew | Wish::Release => {
+                    let slots = request.asked.len();
+                    let all = held.by_ref().take(slots).fold(true, |all, held| all & held);
+                    tell(request, Answer::Slot(all));
+                }
+            }
+        }
+    }
+
+    fn pass(&self, request: &Request) -> Option<Pass> {
+        match request.wish {
+            Wish::Settle(intent) | Wish::SettlePart(intent) => Some(match intent {
+                Intent::Look => Pass::Looks,
+                Intent::Take if self.is_single(self.asked_of(request)) => Pass::Singles,
+                Intent::Take => Pass::Several,
+            }),
+            Wish::GiveBack { .. } | Wish::Renew | Wish::Release => None,
+        }
+    }
+
+    fn read<'v>(&self, wire: &[u32], found: &'v [Value]) -> Option<(Micros, Vec<State>, &'v [Value])> {
+        let (Value::Int(now), found) = found.split_first()? else { return None };
+        let (found, slots) = found.split_at_checked(wire.len())?;
+        let mut states: Vec<_> = self.counters.iter().map(|counter| self.limit(counter).fresh()).collect();
+        for (counter, value) in wire.iter().zip(found) {
+            let limit = self.limit(&self.counters[*counter as usize]);
+            states[*counter as usize] = state::read(limit, value)?;
+        }
+        Some((Micros(u64::try_from(*now).ok()?), states, slots))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Looks,
+    Singles,
+    Several,
+}
+
+fn tell(request: &mut Request, answer: Answer) {
+    if let Some(waiter) = request.waiter.take() {
+        // Whoever has gone does not need to know.
+        let _ = waiter.send(Ok(answer));
+    }
+}

@@ -1,0 +1,111 @@
+//! Whether a server is asked at all.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use quanta::Instant;
+
+/// Failures in a row after which a server is left alone.
+const MOST_FAILURES: u32 = 3;
+
+/// After a server has answered again, it is asked more and more for this long, then always.
+const RAMP: Duration = Duration::from_millis(500);
+
+/// What a breaker lets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Circuit {
+    /// Everything.
+    Closed,
+    /// Nothing: the server has failed.
+    Open,
+    /// A growing share: the server has just come back.
+    Recovering,
+}
+
+/// Counts failures in a row and keeps traffic from a server that fails.
+#[derive(Debug)]
+pub(super) struct Breaker {
+    born: Instant,
+    failures: AtomicU32,
+    /// Milliseconds since `born` at which it opened, plus one; 0 while it is not open.
+    opened: AtomicU64,
+    /// Milliseconds since `born` at which the server came back, plus one; 0 if it never went.
+    returned: AtomicU64,
+    turn: AtomicU32,
+}
+
+impl Breaker {
+    pub(super) fn new() -> Self {
+        Self {
+            born: Instant::now(),
+            failures: AtomicU32::new(0),
+            opened: AtomicU64::new(0),
+            returned: AtomicU64::new(0),
+            turn: AtomicU32::new(0),
+        }
+    }
+
+    pub(super) fn circuit(&self) -> Circuit {
+        if self.opened.load(Relaxed) > 0 {
+            return Circuit::Open;
+        }
+        match self.returned.load(Relaxed) {
+            0 => Circuit::Closed,
+            returned if self.now_ms().saturating_sub(returned) < RAMP.as_millis() as u64 => {
+                Circuit::Recovering
+            }
+            _ => {
+                self.returned.store(0, Relaxed);
+                Circuit::Closed
+            }
+        }
+    }
+
+    /// How long it has been open.
+    pub(super) fn open_for(&self) -> Option<Duration> {
+        match self.opened.load(Relaxed) {
+            0 => None,
+            opened => Some(Duration::from_millis(self.now_ms().saturating_sub(opened))),
+        }
+    }
+
+    /// Whether one more request may go to the server.
+    pub(super) fn admits(&self) -> bool {
+        match self.circuit() {
+            Circuit::Closed => true,
+            Circuit::Open => false,
+            Circuit::Recovering => {
+                let back_ms = self.now_ms().saturating_sub(self.returned.load(Relaxed));
+                let turn = u64::from(self.turn.fetch_add(1, Relaxed) % 16);
+                turn * RAMP.as_millis() as u64 <= 16 * back_ms
+            }
+        }
+    }
+
+    pub(super) fn succeeded(&self) {
+        if self.failures.load(Relaxed) > 0 {
+            self.failures.store(0, Relaxed);
+        }
+    }
+
+    /// Answers whether it has opened just now.
+    pub(super) fn failed(&self) -> bool {
+        let failures = self.failures.fetch_add(1, Relaxed) + 1;
+        let trips = failures >= MOST_FAILURES || self.returned.load(Relaxed) > 0;
+        trips && self.opened.compare_exchange(0, self.now_ms(), Relaxed, Relaxed).is_ok()
+    }
+
+    /// The server answers again. Answers whether it was open.
+    pub(super) fn close(&self) -> bool {
+        self.failures.store(0, Relaxed);
+        let was_open = self.opened.swap(0, Relaxed) > 0;
+        if was_open {
+            self.returned.store(self.now_ms(), Relaxed);
+        }
+        was_open
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.born.elapsed().as_millis() as u64 + 1
+    }
+}

@@ -1,0 +1,140 @@
+//! Remembering denials for a moment, so that whoever hammers a limit costs the servers nothing.
+//!
+//! A denied counter is remembered for at most a second, and never past the moment it has room again. A
+//! request is answered from memory if it is the one that was denied, asking for at least as much.
+
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use quanta::Instant;
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use tidegate_core::{Key, Outcome, Verdict};
+
+use crate::charge::{Charge, Force, Verdicts};
+
+const SHARDS: usize = 16;
+/// Denials remembered in one shard; more, and it starts anew.
+const MOST: usize = 4096;
+
+/// Denials of the last moment.
+pub(super) struct Denials {
+    /// For how long one is remembered at most; zero remembers nothing.
+    most: Duration,
+    shards: [Mutex<HashMap<Key, Denial, RandomState>>; SHARDS],
+    count: AtomicUsize,
+}
+
+struct Denial {
+    /// The counters of the whole request.
+    request: Key,
+    costs: SmallVec<[u64; 4]>,
+    verdicts: Verdicts,
+    at: Instant,
+    until: Instant,
+}
+
+impl Denials {
+    pub(super) fn new(most: Duration) -> Self {
+        Self { most, shards: std::array::from_fn(|_| Mutex::default()), count: AtomicUsize::new(0) }
+    }
+
+    /// What a request was answered a moment ago, if it was denied and still would be.
+    pub(super) fn recall(&self, charges: &[Charge<'_>]) -> Option<Verdicts> {
+        if self.count.load(Relaxed) == 0 {
+            return None;
+        }
+        let request = request_of(charges);
+        charges.iter().filter(|charge| denies(charge)).find_map(|charge| {
+            let mut shard = self.shard(charge.key).lock();
+            let denial = shard.get(&charge.key)?;
+            let now = Instant::now();
+            if denial.until <= now {
+                shard.remove(&charge.key);
+                self.count.fetch_sub(1, Relaxed);
+                return None;
+            }
+            let as_much = charges.iter().zip(&denial.costs).all(|(charge, cost)| charge.cost >= *cost);
+            let passed_us = now.duration_since(denial.at).as_micros() as u64;
+            let later = |verdict: &Verdict| later(verdict, passed_us);
+            (denial.request == request && as_much).then(|| denial.verdicts.iter().map(later).collect())
+        })
+    }
+
+    /// A request was denied: remembers it by the counter that denied it for longest.
+    pub(super) fn remember(&self, charges: &[Charge<'_>], verdicts: &Verdicts) {
+        // What is counted even if denied has to be counted.
+        if self.most.is_zero() || charges.iter().any(|charge| charge.count_denied) {
+            return;
+        }
+        let retry = |(charge, verdict): (&Charge<'_>, &Verdict)| {
+            denies(charge).then(|| verdict.retry_after_us()).flatten().map(|retry_us| (retry_us, charge.key))
+        };
+        let Some((retry_us, key)) =
+            charges.iter().zip(verdicts).filter_map(retry).max_by_key(|found| found.0)
+        else {
+            return;
+        };
+        let at = Instant::now();
+        let denial = Denial {
+            request: request_of(charges),
+            costs: charges.iter().map(|charge| charge.cost).collect(),
+            verdicts: verdicts.clone(),
+            at,
+            until: at + self.most.min(Duration::from_micros(retry_us)),
+        };
+        let mut shard = self.shard(key).lock();
+        if shard.len() >= MOST {
+            self.count.fetch_sub(shard.len(), Relaxed);
+            shard.clear();
+        }
+        if shard.insert(key, denial).is_none() {
+            self.count.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Something was given back to these counters.
+    pub(super) fn forget(&self, charges: &[Charge<'_>]) {
+        for charge in charges {
+            if self.shard(charge.key).lock().remove(&charge.key).is_some() {
+                self.count.fetch_sub(1, Relaxed);
+            }
+        }
+    }
+
+    /// The rules have changed.
+    pub(super) fn forget_all(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            self.count.fetch_sub(shard.len(), Relaxed);
+            shard.clear();
+        }
+    }
+
+    fn shard(&self, key: Key) -> &Mutex<HashMap<Key, Denial, RandomState>> {
+        &self.shards[key.home as usize % SHARDS]
+    }
+}
+
+/// Whether a denial of this charge alone denies its request.
+fn denies(charge: &Charge<'_>) -> bool {
+    charge.force == Force::Enforced && !charge.count_denied && charge.cost > 0
+}
+
+fn request_of(charges: &[Charge<'_>]) -> Key {
+    charges.iter().fold(Key::NONE, |request, charge| request.then(charge.key))
+}
+
+/// A verdict as it is some time later, if nothing was charged meanwhile.
+fn later(verdict: &Verdict, passed_us: u64) -> Verdict {
+    let outcome = match verdict.outcome {
+        Outcome::Denied { retry_after_us } if retry_after_us != tidegate_core::NEVER_US => {
+            // Not before it really has room: it is forgotten then.
+            Outcome::Denied { retry_after_us: retry_after_us.saturating_sub(passed_us).max(1) }
+        }
+        other => other,
+    };
+    Verdict { outcome, reset_after_us: verdict.reset_after_us.saturating_sub(passed_us), ..*verdict }
+}

@@ -1,0 +1,65 @@
+//! What has happened to a store, for metrics and logs.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::node::Node;
+use crate::error::StoreError;
+
+/// How often things went wrong.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub(super) late: AtomicU64,
+    pub(super) unreachable: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) full: AtomicU64,
+    pub(super) lost_refunds: AtomicU64,
+}
+
+/// How often the servers failed, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failures {
+    /// Batches that were not answered in time.
+    pub late: u64,
+    /// Batches that did not reach a server.
+    pub unreachable: u64,
+    /// Batches a server refused.
+    pub refused: u64,
+    /// Requests that found too many waiting.
+    pub full: u64,
+    /// Charges that could not be given back.
+    pub lost_refunds: u64,
+}
+
+impl Events {
+    pub(super) fn counts(&self) -> Failures {
+        Failures {
+            late: self.late.load(Relaxed),
+            unreachable: self.unreachable.load(Relaxed),
+            refused: self.refused.load(Relaxed),
+            full: self.full.load(Relaxed),
+            lost_refunds: self.lost_refunds.load(Relaxed),
+        }
+    }
+
+    /// A batch has failed.
+    pub(super) fn failed(&self, node: &Node, error: &StoreError) {
+        let counter = match error {
+            StoreError::Late => &self.late,
+            StoreError::Unreachable(_) | StoreError::Open => &self.unreachable,
+            StoreError::Full => &self.full,
+            StoreError::Refused(_) | StoreError::Garbled => &self.refused,
+        };
+        counter.fetch_add(1, Relaxed);
+        tracing::debug!(server = node.name, %error, "a batch failed");
+    }
+
+    #[expect(clippy::unused_self, reason = "all events are told here")]
+    pub(super) fn opened(&self, node: &Node, error: &StoreError) {
+        tracing::warn!(server = node.name, %error, "the store fails: rules decide by on_store_error");
+    }
+
+    #[expect(clippy::unused_self, reason = "all events are told here")]
+    pub(super) fn closed(&self, node: &Node) {
+        tracing::info!(server = node.name, "the store is back");
+    }
+}

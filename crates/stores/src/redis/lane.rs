@@ -1,0 +1,303 @@
+//! The way from one thread to one server: what arrives while a batch is under way goes with the next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::Shared;
+use super::batch::{Batch, Waiter, Wish};
+use super::breaker::Circuit;
+use super::node::{Node, unreachable};
+use super::reply::Reply;
+use super::wire::Call;
+use crate::charge::Charge;
+use crate::error::StoreError;
+
+/// How often a server that failed is asked whether it is back.
+const PROBE_EVERY: Duration = Duration::from_millis(100);
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
+/// Batches that may be late in a row before the connection is made anew.
+const MOST_LATE: u32 = 2;
+/// Before a call is sent again whose keys are on the move.
+const MOVING_PAUSE: Duration = Duration::from_millis(1);
+
+/// Requests on their way to a server.
+#[derive(Default)]
+pub(super) struct Lane {
+    gathering: Mutex<Gathering>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct Gathering {
+    /// Each with the group its counters are in; a group is what one call of the script can settle.
+    batches: Vec<(u32, Batch)>,
+    waiting: usize,
+    closed: bool,
+}
+
+impl Lane {
+    /// Lets a request go with the next batch. Answers false if nobody drives the lane any more.
+    pub(super) fn push(
+        &self,
+        most: usize,
+        shared: &Shared,
+        group: u32,
+        charges: &[Charge<'_>],
+        wish: Wish,
+        waiter: Option<Waiter>,
+    ) -> Result<(), Refusal> {
+        let mut gathering = self.gathering.lock();
+        if gathering.closed {
+            return Err(Refusal::Closed(waiter));
+        }
+        if gathering.waiting >= most {
+            return Err(Refusal::Full);
+        }
+        gathering.waiting += 1;
+        let arrived = Instant::now();
+        let mut waiter = waiter;
+        let last = gathering.batches.iter_mut().rev().find(|(other, _)| *other == group);
+        if let Some((_, batch)) = last {
+            match batch.push(charges, wish, arrived, waiter) {
+                Ok(()) => return Ok(()),
+                Err(back) => waiter = back,
+            }
+        }
+        let mut batch = Batch::new(shared.settings.parts);
+        // A fresh batch takes any request.
+        let _ = batch.push(charges, wish, arrived, waiter);
+        let first = gathering.batches.is_empty();
+        gathering.batches.push((group, batch));
+        drop(gathering);
+        if first {
+            self.arrived.notify_one();
+        }
+        Ok(())
+    }
+
+    fn take(&self) -> Vec<Batch> {
+        let mut gathering = self.gathering.lock();
+        gathering.waiting = 0;
+        std::mem::take(&mut gathering.batches).into_iter().map(|(_, batch)| batch).collect()
+    }
+}
+
+/// Why a lane did not take a request.
+pub(super) enum Refusal {
+    /// Nobody drives it; here is the waiter back.
+    Closed(Option<Waiter>),
+    /// Too many wait already.
+    Full,
+}
+
+/// Closes the lane when whoever drives it is gone, as with its runtime.
+struct Closing(Arc<Lane>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let mut gathering = self.0.gathering.lock();
+        gathering.closed = true;
+        for (_, batch) in std::mem::take(&mut gathering.batches) {
+            batch.fail(&StoreError::Unreachable("its runtime has ended".into()));
+        }
+    }
+}
+
+/// Drives a lane until its node is gone.
+pub(super) async fn drive(lane: Arc<Lane>, node: Arc<Node>, shared: Arc<Shared>) {
+    let mut driver = Driver { lane: Closing(lane), node, shared, connection: None, elsewhere: None, late: 0 };
+    while !driver.node.is_gone() {
+        tokio::select! {
+            () = driver.lane.0.arrived.notified() => driver.settle_gathered().await,
+            () = sleep(PROBE_EVERY), if driver.node.breaker.circuit() == Circuit::Open => driver.probe().await,
+            () = driver.node.gone() => {}
+        }
+    }
+}
+
+struct Driver {
+    lane: Closing,
+    node: Arc<Node>,
+    shared: Arc<Shared>,
+    connection: Option<MultiplexedConnection>,
+    /// To another server of the cluster, to which this one has sent us lately.
+    elsewhere: Option<(String, MultiplexedConnection)>,
+    /// Batches that were late, one after the other.
+    late: u32,
+}
+
+impl Driver {
+    /// Sends what has gathered, and what gathers meanwhile, until there is nothing.
+    async fn settle_gathered(&mut self) {
+        loop {
+            let batches = self.lane.0.take();
+            let Some(oldest) = batches.first().and_then(Batch::oldest) else { return };
+            let deadline = oldest + self.shared.settings.deadline;
+            match timeout_at(deadline, self.exchange(&batches)).await {
+                Ok(Ok(replies)) => self.conclude(batches, replies),
+                Ok(Err(error)) => self.fail(batches, &error),
+                Err(_) => {
+                    self.late += 1;
+                    if self.late >= MOST_LATE {
+                        self.connection = None;
+                    }
+                    self.fail(batches, &StoreError::Late);
+                }
+            }
+        }
+    }
+
+    fn conclude(&mut self, batches: Vec<Batch>, replies: Vec<Settled>) {
+        self.late = 0;
+        let mut failed = None;
+        for (batch, settled) in batches.into_iter().zip(replies) {
+            let error = match settled.reply {
+                Reply::Found(found) => {
+                    batch.conclude(&settled.wire, &found);
+                    continue;
+                }
+                Reply::Failed(error) => error,
+                // Whatever can be tried again has been.
+                _ => StoreError::Garbled,
+            };
+            self.shared.events.failed(&self.node, &error);
+            batch.fail(&error);
+            failed = Some(error);
+        }
+        match failed {
+            None => self.node.breaker.succeeded(),
+            Some(error) => self.count_failure(&error),
+        }
+    }
+
+    fn fail(&mut self, batches: Vec<Batch>, error: &StoreError) {
+        for batch in batches {
+            self.shared.events.failed(&self.node, error);
+            batch.fail(error);
+        }
+        if matches!(error, StoreError::Unreachable(_)) {
+            self.connection = None;
+        }
+        self.count_failure(error);
+    }
+
+    fn count_failure(&self, error: &StoreError) {
+        if self.node.breaker.failed() {
+            self.shared.events.opened(&self.node, error);
+        }
+        self.shared.look_again();
+    }
+
+    /// Sends batches in one go and waits for what became of them.
+    async fn exchange(&mut self, batches: &[Batch]) -> Result<Vec<Settled>, StoreError> {
+        let mut connection = self.connection().await?;
+        let calls = batches.iter().map(|batch| self.shared.form(false).call(batch)).collect();
+        let mut settled = send(&mut connection, calls).await?;
+        for (batch, settled) in batches.iter().zip(&mut settled) {
+            // The deadline ends this, if nothing else does.
+            while !matches!(settled.reply, Reply::Found(_) | Reply::Failed(_)) {
+                *settled = self.try_again(batch, &settled.reply, &mut connection).await?;
+            }
+        }
+        Ok(settled)
+    }
+
+    /// Sends a batch once more, after what the server said to it.
+    async fn try_again(
+        &mut self,
+        batch: &Batch,
+        said: &Reply,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<Settled, StoreError> {
+        let call = match said {
+            Reply::Stale(now) => {
+                self.shared.learn(*now);
+                self.shared.form(false).call(batch)
+            }
+            Reply::NoScript => self.shared.form(true).call(batch),
+            _ => self.shared.form(false).call(batch),
+        };
+        let settled = match said {
+            Reply::Elsewhere { address, asking } => {
+                self.shared.look_again();
+                let mut other = self.elsewhere(address).await?;
+                if *asking {
+                    // The next command on this connection, which is ours alone, is let through.
+                    other.send_packed_command(&redis::cmd("ASKING")).await.map_err(unreachable)?;
+                }
+                send(&mut other, vec![call]).await?
+            }
+            Reply::Moving => {
+                sleep(MOVING_PAUSE).await;
+                send(connection, vec![call]).await?
+            }
+            _ => send(connection, vec![call]).await?,
+        };
+        settled.into_iter().next().ok_or(StoreError::Garbled)
+    }
+
+    /// A connection to the server that has the keys now.
+    async fn elsewhere(&mut self, address: &str) -> Result<MultiplexedConnection, StoreError> {
+        if let Some((known, connection)) = &self.elsewhere
+            && known == address
+        {
+            return Ok(connection.clone());
+        }
+        let connection = self.shared.connect(&self.node.resolve(address)).await?;
+        self.elsewhere = Some((address.to_owned(), connection.clone()));
+        Ok(connection)
+    }
+
+    async fn connection(&mut self) -> Result<MultiplexedConnection, StoreError> {
+        if let Some(connection) = &self.connection {
+            return Ok(connection.clone());
+        }
+        let connection = self.node.connect(&self.shared).await?;
+        self.connection = Some(connection.clone());
+        Ok(connection)
+    }
+
+    /// Asks a server that has failed whether it is back: it has to answer within the deadline.
+    async fn probe(&mut self) {
+        self.connection = None;
+        let Ok(Ok(mut connection)) = timeout(CONNECT_TIMEOUT, self.node.connect(&self.shared)).await else {
+            return self.shared.look_again();
+        };
+        let ping = redis::cmd("PING");
+        match timeout(self.shared.settings.deadline, connection.send_packed_command(&ping)).await {
+            Ok(Ok(Value::SimpleString(_))) => {
+                self.connection = Some(connection);
+                self.late = 0;
+                if self.node.breaker.close() {
+                    self.shared.events.closed(&self.node);
+                }
+            }
+            _ => self.shared.look_again(),
+        }
+    }
+}
+
+/// What became of a batch.
+struct Settled {
+    wire: Vec<u32>,
+    reply: Reply,
+}
+
+async fn send(connection: &mut MultiplexedConnection, calls: Vec<Call>) -> Result<Vec<Settled>, StoreError> {
+    let mut pipeline = redis::Pipeline::with_capacity(calls.len());
+    let mut wires = Vec::with_capacity(calls.len());
+    for Call { command, wire } in calls {
+        pipeline.add_command(command);
+        wires.push(wire);
+    }
+    let values = connection.send_packed_commands(&pipeline, 0, wires.len()).await.map_err(unreachable)?;
+    let settled = |(wire, value)| Settled { wire, reply: Reply::of(value) };
+    Ok(wires.into_iter().zip(values).map(settled).collect())
+}

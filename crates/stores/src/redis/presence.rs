@@ -1,0 +1,56 @@
+//! How many nodes share the store: each says every second that it is there.
+
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use redis::Value;
+use tokio::time::{sleep, timeout};
+
+use super::Shared;
+
+const EVERY: Duration = Duration::from_secs(1);
+/// How long the store may take to count.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Puts a node down with the server's time, forgets those that were silent for five seconds, and counts.
+const SCRIPT: &str = "\
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 5000)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 5000, '+inf')
+redis.call('PEXPIRE', KEYS[1], 10000)
+return redis.call('ZCARD', KEYS[1])";
+
+/// Says that this node is there, and counts the others, until the store is gone.
+pub(super) async fn be_present(store: Weak<Shared>, name: String) {
+    while let Some(shared) = store.upgrade() {
+        // What is not heard leaves the last count as it is.
+        let _ = timeout(PATIENCE, count(&shared, &name)).await;
+        drop(shared);
+        sleep(EVERY).await;
+    }
+}
+
+async fn count(shared: &Shared, name: &str) -> Option<()> {
+    const PART: u32 = 0;
+    let node = shared.routes.load().of(PART)?.node.clone();
+    let mut kept = shared.presence.lock().await;
+    if kept.is_none() {
+        *kept = Some(node.connect(shared).await.ok()?);
+    }
+    let connection = kept.as_mut()?;
+    let mut command = redis::cmd("EVAL");
+    command.arg(SCRIPT).arg(1).arg(format!("{}{{{PART}}}:nodes", shared.settings.prefix)).arg(name);
+    match connection.send_packed_command(&command).await {
+        Ok(Value::Int(nodes)) => {
+            shared.nodes.store(u32::try_from(nodes).unwrap_or(1).max(1), Ordering::Relaxed);
+            Some(())
+        }
+        _ => {
+            *kept = None;
+            None
+        }
+    }
+}

@@ -1,0 +1,226 @@
+-- Settles a batch of requests: loads every counter once, goes through the requests in order, writes what
+-- has changed, and answers the time and what each counter held before. Whoever asked goes through the
+-- same requests from the same states and the same time, and so knows every verdict.
+--
+-- KEYS: hashes that hold many small counters each, then one key for each large counter.
+-- ARGV[1]: see below. ARGV[2..]: the fields of the small counters, in the order of their hashes.
+
+-- Nothing for the server's own time; limits; fields per hash; the limit of each counter, small ones first;
+-- what may be asked of each large counter; charges that are a request of their own; requests of several;
+-- refunds; renewals and releases.
+local hashes, limit_of, asked = args[3], args[4], args[5]
+local singles, several, refunds, slots = args[6], args[7], args[8], args[9]
+
+for _, limit in ipairs(limits) do
+  local boundaries = limit[1] == FIXED_WINDOW and limit[4]
+  if boundaries and (now < boundaries[1] or now >= boundaries[4]) then
+    return { 0, now }
+  end
+end
+
+local HOLD, COUNT_DENIED, NEVER = 1, 2, 4
+local ENFORCED, QUOTA = 0, 2
+-- Where a hash says until when it is kept.
+local KEPT = 'x'
+
+local states, dirty, kept, answer = {}, {}, {}, { now }
+local smalls = 0
+
+do
+  local field = 2
+  for hash = 1, #hashes do
+    local count = hashes[hash]
+    local found = call('HMGET', KEYS[hash], KEPT, unpack(ARGV, field, field + count - 1))
+    kept[hash] = tonumber(found[1]) or 0
+    for index = 2, count + 1 do
+      smalls = smalls + 1
+      answer[smalls + 1] = found[index]
+      local state = algorithms[limits[limit_of[smalls]][1]].read(found[index])
+      state.exists = found[index] and true
+      states[smalls] = state
+    end
+    field = field + count
+  end
+end
+
+local function reread(counter)
+  local limit, large = limits[limit_of[counter]], counter - smalls
+  local read = algorithms[limit[1]].read
+  states[counter], answer[counter + 1] = read(KEYS[#hashes + large], limit, now, asked[large])
+end
+
+for counter = smalls + 1, #limit_of do
+  reread(counter)
+end
+
+local function fits(counter, state, cost, mode)
+  if mode >= NEVER then
+    return false
+  end
+  local limit = limits[limit_of[counter]]
+  return algorithms[limit[1]].fits(limit, state, cost, now, mode == HOLD or mode == HOLD + COUNT_DENIED)
+end
+
+local function take(counter, state, cost, lease)
+  local limit = limits[limit_of[counter]]
+  algorithms[limit[1]].take(limit, state, cost, now, lease)
+end
+
+local function counts_denied(mode)
+  if mode >= NEVER then
+    mode = mode - NEVER
+  end
+  return mode >= COUNT_DENIED
+end
+
+local function carry_on(counter)
+  local limit, state = limits[limit_of[counter]], states[counter]
+  local carry_on = algorithms[limit[1]].carry_on
+  if carry_on and state.exists and carry_on(limit, state, now) then
+    dirty[counter] = true
+  end
+end
+
+-- Refunds come first: whoever asks for one and then for something else finds it done.
+-- Counter, cost, when it was taken or 0.
+for index = 1, #refunds, 3 do
+  local counter, taken_at = refunds[index], refunds[index + 2]
+  local limit, state = limits[limit_of[counter]], states[counter]
+  if state.exists then
+    local algorithm = algorithms[limit[1]]
+    algorithm.give_back(limit, state, refunds[index + 1], now, taken_at > 0 and taken_at or nil)
+    if counter <= smalls then
+      dirty[counter] = true
+      answer[counter + 1] = algorithm.pack(state)
+    else
+      algorithm.write(limit, KEYS[#hashes + counter - smalls], state, now)
+      reread(counter)
+    end
+  end
+end
+
+-- And slots are returned before others are taken.
+-- Counter, lease, 1 for a release.
+local held = {}
+for index = 1, #slots, 3 do
+  local counter, lease = slots[index], slots[index + 1]
+  local limit, state = limits[limit_of[counter]], states[counter]
+  local algorithm = algorithms[limit[1]]
+  -- Only what has slots can hold one.
+  local act = algorithm[slots[index + 2] == 1 and 'release' or 'renew']
+  insert(held, act and act(limit, state, lease, now) and 1 or 0)
+  if act and state.exists then
+    algorithm.write(limit, KEYS[#hashes + counter - smalls], state, now)
+    reread(counter)
+  end
+end
+
+-- Counter, cost, mode, how often.
+for index = 1, #singles, 4 do
+  local counter, cost, mode = singles[index], singles[index + 1], singles[index + 2]
+  local state = states[counter]
+  for _ = 1, singles[index + 3] do
+    if cost == 0 then
+      break
+    elseif fits(counter, state, cost, mode) or counts_denied(mode) then
+      take(counter, state, cost)
+      state.exists, dirty[counter] = true, true
+    else
+      carry_on(counter)
+      break
+    end
+  end
+end
+
+-- Counter, cost, mode, force, lease; all of a request's charges or none.
+for _, charges in ipairs(several) do
+  local trial, fitted, blocked, quota = {}, {}, false, nil
+  for index = 1, #charges, 5 do
+    local counter, cost, mode, force = charges[index], charges[index + 1], charges[index + 2], charges[index + 3]
+    local limit = limits[limit_of[counter]]
+    trial[counter] = trial[counter] or algorithms[limit[1]].copy(states[counter])
+    local allowed = fits(counter, trial[counter], cost, mode)
+    if cost > 0 and (allowed or counts_denied(mode)) then
+      take(counter, trial[counter], cost, charges[index + 4])
+    end
+    fitted[index] = allowed
+    if force == ENFORCED then
+      blocked = blocked or not allowed
+    elseif force == QUOTA then
+      quota = quota or allowed
+    end
+    if force == QUOTA and not quota then
+      quota = false
+    end
+  end
+  blocked = blocked or quota == false
+  for index = 1, #charges, 5 do
+    local counter, cost, mode = charges[index], charges[index + 1], charges[index + 2]
+    if cost > 0 then
+      if counts_denied(mode) or fitted[index] and not blocked then
+        take(counter, states[counter], cost, charges[index + 4])
+        states[counter].exists, dirty[counter] = true, true
+      elseif not fits(counter, states[counter], cost, mode) then
+        carry_on(counter)
+      end
+    end
+  end
+end
+
+-- Drops a few small counters that count no more, so that dead ones stay a minority.
+local function sweep(key, limit, count)
+  local found = call('HRANDFIELD', key, count, 'WITHVALUES')
+  for index = 1, #found, 2 do
+    if found[index] ~= KEPT then
+      local algorithm = algorithms[limit[1]]
+      if algorithm.expires(limit, algorithm.read(found[index + 1])) <= now then
+        call('HDEL', key, found[index])
+      end
+    end
+  end
+end
+
+do
+  local counter, field = 0, 2
+  for hash = 1, #hashes do
+    local key, fields, expires, added, limit = KEYS[hash], {}, 0, 0, nil
+    for _ = 1, hashes[hash] do
+      counter = counter + 1
+      if dirty[counter] then
+        limit = limits[limit_of[counter]]
+        local algorithm, state = algorithms[limit[1]], states[counter]
+        expires = max(expires, algorithm.expires(limit, state))
+        insert(fields, ARGV[field])
+        insert(fields, algorithm.pack(state))
+        added = added + (answer[counter + 1] and 0 or 1)
+      end
+      field = field + 1
+    end
+    if fields[1] then
+      if expires > kept[hash] then
+        -- A little longer than needed, so that this is not done each time.
+        local keep = (expires - now) * 1.5 + 1000000
+        insert(fields, KEPT)
+        insert(fields, decimal(floor(now + keep)))
+        call('HSET', key, unpack(fields))
+        call('PEXPIRE', key, ceil(keep / 1000))
+      else
+        call('HSET', key, unpack(fields))
+      end
+      if added > 0 then
+        sweep(key, limit, 1 + 2 * added)
+      end
+    end
+  end
+  for large = smalls + 1, #limit_of do
+    if dirty[large] then
+      local limit = limits[limit_of[large]]
+      algorithms[limit[1]].write(limit, KEYS[#hashes + large - smalls], states[large], now)
+    end
+  end
+end
+
+for _, each in ipairs(held) do
+  insert(answer, each)
+end
+return answer
