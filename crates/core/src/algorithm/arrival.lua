@@ -1,5 +1,6 @@
 -- token_bucket and leaky_bucket. State: {when it was written, debt then (hi, lo), the requests and the
--- trace of the burst it was written under}. Limit: {kind, requests, period, burst, trace, queue}.
+-- trace of the burst it was written under}. Limit: {kind, requests, period, burst, trace, queue, what the
+-- bucket holds if that is a small number}.
 --
 -- Where Rust keeps the moment the bucket will be empty, this keeps the debt and when it was that much:
 -- the same, and it needs no division.
@@ -54,6 +55,32 @@ local function write(limit, state, now, hi, lo)
 end
 
 return {
+  -- The usual charge, `times` over: answers the new value and when it expires, or nothing if none fits;
+  -- or `true` if it is not that: the limit has changed, the clock stepped, the numbers are large.
+  quick = function(limit, value, cost, times, now)
+    local requests, most = limit[2], limit[7]
+    if not most then
+      return true
+    end
+    local owed = 0
+    if value then
+      if #value ~= 23 then
+        return true
+      end
+      local at, lo, scale, trace = unpack_bytes('>I7I7I7I2', value)
+      if scale ~= requests or trace ~= limit[5] or at > now or lo > most then
+        return true
+      end
+      local drained = (now - at) * scale
+      owed = drained < lo and lo - drained or 0
+    end
+    local one = cost * limit[3]
+    local fitting = min(times, floor((most - owed) / one))
+    if fitting > 0 then
+      owed = owed + fitting * one
+      return pack_bytes('>I7I7I7I2', now, owed, requests, limit[5]), now + ceil(owed / requests) + 1
+    end
+  end,
   read = function(value)
     if not value then
       return { 0, 0, 0, 0, 0 }

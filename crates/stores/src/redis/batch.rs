@@ -108,6 +108,26 @@ pub(super) struct Wanted<'a> {
     pub(super) slots: Vec<(u32, u64, bool)>,
 }
 
+impl Wanted<'_> {
+    /// The cost of each counter's charge and how often, if there is nothing else, and all of it in the
+    /// usual way.
+    pub(super) fn usual(&self, counters: usize, smalls: usize) -> Option<Vec<(u64, u32)>> {
+        let others = !self.several.is_empty() || !self.refunds.is_empty() || !self.slots.is_empty();
+        if others || counters != smalls || self.singles.len() != counters {
+            return None;
+        }
+        let mut usual = vec![(0, 0); counters];
+        for (counter, cost, mode, times) in &self.singles {
+            let slot = &mut usual[*counter as usize];
+            if *mode != 0 || *cost == 0 || slot.1 > 0 {
+                return None;
+            }
+            *slot = (*cost, *times);
+        }
+        Some(usual)
+    }
+}
+
 impl Batch {
     pub(super) fn new(parts: u32) -> Self {
         Self {

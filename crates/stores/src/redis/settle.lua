@@ -7,9 +7,10 @@
 
 -- Nothing for the server's own time; limits; fields per hash; the limit of each counter, small ones first;
 -- what may be asked of each large counter; charges that are a request of their own; requests of several;
--- refunds; renewals and releases.
+-- refunds; renewals and releases. Or, where every counter is small and charged in the usual way, only the
+-- cost of each and how often.
 local hashes, limit_of, asked = args[3], args[4], args[5]
-local singles, several, refunds, slots = args[6], args[7], args[8], args[9]
+local singles, several, refunds, slots, usual = args[6], args[7], args[8], args[9], args[10]
 
 for _, limit in ipairs(limits) do
   local boundaries = limit[1] == FIXED_WINDOW and limit[4]
@@ -22,6 +23,85 @@ local HOLD, COUNT_DENIED, NEVER = 1, 2, 4
 local ENFORCED, QUOTA = 0, 2
 -- Where a hash says until when it is kept.
 local KEPT = 'x'
+
+-- Drops a few small counters that count no more, so that dead ones stay a minority.
+local function sweep(key, limit, count)
+  local found = call('HRANDFIELD', key, count, 'WITHVALUES')
+  for index = 1, #found, 2 do
+    if found[index] ~= KEPT then
+      local algorithm = algorithms[limit[1]]
+      if algorithm.expires(limit, algorithm.read(found[index + 1])) <= now then
+        call('HDEL', key, found[index])
+      end
+    end
+  end
+end
+
+-- Writes fields of a hash, and sees to it that it is kept long enough.
+local function write(key, fields, expires, kept, added, limit)
+  if expires > kept then
+    -- A little longer than needed, so that this is not done each time.
+    local keep = (expires - now) * 1.5 + 1000000
+    insert(fields, KEPT)
+    insert(fields, decimal(floor(now + keep)))
+    call('HSET', key, unpack(fields))
+    call('PEXPIRE', key, ceil(keep / 1000))
+  else
+    call('HSET', key, unpack(fields))
+  end
+  if added > 0 then
+    sweep(key, limit, 1 + 2 * added)
+  end
+end
+
+-- Charges that the short way is not for: the same, step by step.
+local function at_length(limit, value, cost, times)
+  local algorithm = algorithms[limit[1]]
+  local state = algorithm.read(value)
+  local changed = false
+  for _ = 1, times do
+    if algorithm.fits(limit, state, cost, now, false) then
+      algorithm.take(limit, state, cost, now)
+      changed = true
+    else
+      changed = value and algorithm.carry_on and algorithm.carry_on(limit, state, now) or changed
+      break
+    end
+  end
+  if changed then
+    return algorithm.pack(state), algorithm.expires(limit, state)
+  end
+end
+
+if usual then
+  local answer, counter, field = { now }, 0, 2
+  for hash = 1, #hashes do
+    local count = hashes[hash]
+    local found = call('HMGET', KEYS[hash], KEPT, unpack(ARGV, field, field + count - 1))
+    local fields, length, latest, added, limit = {}, 0, 0, 0, nil
+    for index = 2, count + 1 do
+      counter = counter + 1
+      limit = limits[limit_of[counter]]
+      local value, cost, times = found[index], usual[2 * counter - 1], usual[2 * counter]
+      answer[counter + 1] = value
+      local new, expires = algorithms[limit[1]].quick(limit, value, cost, times, now)
+      if new == true then
+        new, expires = at_length(limit, value, cost, times)
+      end
+      if new then
+        fields[length + 1], fields[length + 2] = ARGV[field + index - 2], new
+        length = length + 2
+        latest = max(latest, expires)
+        added = added + (value and 0 or 1)
+      end
+    end
+    if length > 0 then
+      write(KEYS[hash], fields, latest, tonumber(found[1]) or 0, added, limit)
+    end
+    field = field + count
+  end
+  return answer
+end
 
 local states, dirty, kept, answer = {}, {}, {}, { now }
 local smalls = 0
@@ -167,19 +247,6 @@ for _, charges in ipairs(several) do
   end
 end
 
--- Drops a few small counters that count no more, so that dead ones stay a minority.
-local function sweep(key, limit, count)
-  local found = call('HRANDFIELD', key, count, 'WITHVALUES')
-  for index = 1, #found, 2 do
-    if found[index] ~= KEPT then
-      local algorithm = algorithms[limit[1]]
-      if algorithm.expires(limit, algorithm.read(found[index + 1])) <= now then
-        call('HDEL', key, found[index])
-      end
-    end
-  end
-end
-
 do
   local counter, field = 0, 2
   for hash = 1, #hashes do
@@ -197,19 +264,7 @@ do
       field = field + 1
     end
     if fields[1] then
-      if expires > kept[hash] then
-        -- A little longer than needed, so that this is not done each time.
-        local keep = (expires - now) * 1.5 + 1000000
-        insert(fields, KEPT)
-        insert(fields, decimal(floor(now + keep)))
-        call('HSET', key, unpack(fields))
-        call('PEXPIRE', key, ceil(keep / 1000))
-      else
-        call('HSET', key, unpack(fields))
-      end
-      if added > 0 then
-        sweep(key, limit, 1 + 2 * added)
-      end
+      write(key, fields, expires, kept[hash], added, limit)
     end
   end
   for large = smalls + 1, #limit_of do

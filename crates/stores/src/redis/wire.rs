@@ -98,12 +98,14 @@ impl Form<'_> {
         }
         let smalls = hashes.iter().sum::<u32>() as usize;
         let counters = || wire.iter().map(|counter| &batch.counters[*counter as usize]);
-        let Wanted { singles, several, refunds, slots } = batch.wanted();
+        let wanted = batch.wanted();
+        let usual = wanted.usual(wire.len(), smalls);
+        let Wanted { singles, several, refunds, slots } = wanted;
         let mut out = Packer(Vec::with_capacity(64 + 16 * wire.len()));
-        out.list(9);
+        out.list(10);
         match self.now {
             Some(now) => out.number(now.0),
-            None => write_nil(&mut out.0).expect(INFALLIBLE),
+            None => out.nothing(),
         }
         out.list(batch.limits.len());
         for limit in &batch.limits {
@@ -112,6 +114,14 @@ impl Form<'_> {
         out.numbers(hashes.iter().map(|fields| u64::from(*fields)));
         out.numbers(counters().map(|counter| u64::from(counter.limit) + 1));
         out.numbers(counters().skip(smalls).map(|counter| counter.asked));
+        if let Some(usual) = usual {
+            for _ in 0..4 {
+                out.list(0);
+            }
+            let charge = |counter: &u32| usual[*counter as usize];
+            out.numbers(wire.iter().map(charge).flat_map(|(cost, times)| [cost, u64::from(times)]));
+            return out.0;
+        }
         out.numbers(singles.iter().flat_map(|(counter, cost, mode, times)| {
             [number[*counter as usize], *cost, u64::from(*mode), u64::from(*times)]
         }));
@@ -129,6 +139,7 @@ impl Form<'_> {
             out.bytes(&lease.to_be_bytes());
             out.number(u64::from(release));
         }
+        out.nothing();
         out.0
     }
 
@@ -145,7 +156,12 @@ impl Form<'_> {
             }
             (Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. }, _) => {
                 let trace = u64::from(limit.burst_trace());
-                out.numbers(head.into_iter().chain([limit.burst(), trace, u64::from(limit.queues())]));
+                // What the bucket holds, if whatever is added to it stays exact in Lua, and it drains.
+                let holds = limit.burst().checked_mul(limit.period_us());
+                let holds =
+                    holds.filter(|holds| *holds < MAX_COUNT / 2 && limit.requests() > 0 && !limit.queues());
+                let numbers = [limit.burst(), trace, u64::from(limit.queues())];
+                out.numbers(head.into_iter().chain(numbers).chain(holds));
             }
             (Algorithm::SubWindows { buckets }, _) => {
                 // As in the fresh state: none shorter than a microsecond.
@@ -175,6 +191,10 @@ fn field(counter: &Counter) -> [u8; 16] {
 struct Packer(Vec<u8>);
 
 impl Packer {
+    fn nothing(&mut self) {
+        write_nil(&mut self.0).expect(INFALLIBLE);
+    }
+
     fn list(&mut self, length: usize) {
         write_array_len(&mut self.0, length as u32).expect(INFALLIBLE);
     }

@@ -18,6 +18,18 @@ local function count_in(state, window)
 end
 
 return {
+  -- The usual charge, `times` over: answers the new value and when it expires, or nothing if none fits.
+  quick = function(limit, value, cost, times, now)
+    local window, count = window_end(limit, now), 0
+    if value then
+      local written, found = unpack_bytes('>I7I7', value)
+      count = written == window and found or 0
+    end
+    local fitting = min(times, floor((limit[2] - count) / cost))
+    if fitting > 0 then
+      return pack_bytes('>I7I7', window, count + fitting * cost), window
+    end
+  end,
   read = function(value)
     if value then
       return { unpack_bytes('>I7I7', value) }

@@ -13,6 +13,30 @@ local function seen(limit, state, now)
 end
 
 return {
+  -- The usual charge, `times` over: answers the new value and when it expires, or nothing if none fits;
+  -- or `true` if the numbers are too large for it.
+  quick = function(limit, value, cost, times, now)
+    local period = limit[3]
+    local start, current, previous = now - fmod(now, period), 0, 0
+    if value then
+      local written, found, before = unpack_bytes('>I7I7I7', value)
+      if written == start then
+        current, previous = found, before
+      elseif written + period == start then
+        previous = found
+      end
+    end
+    local weighed = previous * (period - (now - start))
+    if weighed >= EXACT then
+      return true
+    end
+    local beyond = fmod(weighed, period)
+    local used = current + (weighed - beyond) / period + (beyond > 0 and 1 or 0)
+    local fitting = min(times, floor((limit[2] - used) / cost))
+    if fitting > 0 then
+      return pack_bytes('>I7I7I7', start, current + fitting * cost, previous), start + 2 * period
+    end
+  end,
   read = function(value)
     if value then
       return { unpack_bytes('>I7I7I7', value) }
