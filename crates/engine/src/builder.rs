@@ -9,9 +9,12 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 use thiserror::Error;
-use tidegate_core::Clock;
+use tidegate_core::{Clock, KeySeed};
 use tidegate_stores::memory::SnapshotError;
+#[cfg(feature = "redis")]
+use tidegate_stores::redis::RedisStore;
 use tidegate_stores::{MemoryStore, MemoryStoreConfig, SystemClock};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::inline::InlineRegistry;
 use crate::keeper;
@@ -22,6 +25,8 @@ use crate::rules::model::Domain;
 use crate::rules::problem::Problems;
 use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
+#[cfg(feature = "redis")]
+use crate::shared::{Fallback, FallbackCounts, Shared};
 
 /// Sets up a [`Limiter`].
 ///
@@ -45,6 +50,9 @@ pub struct Builder {
     snapshot: Option<(PathBuf, Duration)>,
     watch: bool,
     may_wait: bool,
+    #[cfg(feature = "redis")]
+    shared: Option<Shared>,
+    key_secret: Option<String>,
 }
 
 /// Why a limiter could not be built.
@@ -72,11 +80,26 @@ impl Builder {
             snapshot: None,
             watch: true,
             may_wait: false,
+            #[cfg(feature = "redis")]
+            shared: None,
+            key_secret: None,
         }
     }
 
     /// Keeps counters in memory. This is the default, and says so.
     pub fn memory(self) -> Self {
+        self
+    }
+
+    /// Keeps counters in a store that other nodes share. While it fails, rules decide by their
+    /// `on_store_error`, and memory keeps this node's share.
+    ///
+    /// All nodes must have the same `secret`: keys are made from it, so that nobody who does not know it
+    /// can find another's.
+    #[cfg(feature = "redis")]
+    pub fn redis(mut self, store: RedisStore, fallback: Fallback, secret: &str) -> Self {
+        self.shared = Some(Shared { store, fallback, counts: FallbackCounts::default() });
+        self.key_secret = Some(secret.to_owned());
         self
     }
 
@@ -142,6 +165,9 @@ impl Builder {
         if let Some(clock) = clock {
             config.clock = clock;
         }
+        if let Some(secret) = &self.key_secret {
+            config.seed = KeySeed(xxh3_64(secret.as_bytes()));
+        }
         let store = match &self.snapshot {
             Some((path, _)) if path.exists() => {
                 let (store, summary) = MemoryStore::restore(path, config)?;
@@ -168,6 +194,8 @@ impl Builder {
             snapshot: self.snapshot.map(|(path, _)| path),
             closed: AtomicBool::new(false),
             system_clock,
+            #[cfg(feature = "redis")]
+            shared: self.shared,
         });
         keeper::start(&Arc::downgrade(&inner), self.watch, every).map_err(BuildError::Keeper)?;
         Ok(Limiter { _last_word: Arc::new(LastWord(Arc::clone(&inner))), inner })

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Key, Verdict};
 use tidegate_stores::{Charge, Force, MemoryStore, Verdicts, blocked};
 
-use crate::decision::{Decision, Item, Items, Rules};
+use crate::decision::{Decision, Item, Items, Rules, Source};
 use crate::inline::Brought;
 use crate::request::Request;
 use crate::rules::find::Hit;
@@ -51,7 +51,7 @@ pub(crate) fn check(rules: Rules, store: &MemoryStore, request: &Request<'_>) ->
     let allowed = verdict.allowed() || rule.force == Force::Shadow;
     let mut items = Items::new();
     items.push(Item::plain(rule, 0, verdict));
-    Decision { rules, domain, allowed, items, brought: Brought::default() }
+    Decision { rules, domain, allowed, items, brought: Brought::default(), source: Source::Memory }
 }
 
 /// Where the only entry of a request leads: a plain rule.
@@ -74,7 +74,7 @@ fn check_several(rules: Rules, store: &MemoryStore, spot: Spot) -> Decision {
     };
     let items = std::array::from_fn(|index| Item::plain(rule, index as u16, said[index].into()));
     let items = Items::from_buf_and_len(items, rule.limits.len());
-    Decision { rules, domain, allowed: true, items, brought: Brought::default() }
+    Decision { rules, domain, allowed: true, items, brought: Brought::default(), source: Source::Memory }
 }
 
 /// Settles the only limit of a plain rule at length.
@@ -106,7 +106,7 @@ fn settle_spot(rules: Rules, store: &MemoryStore, spot: Spot) -> Decision {
     let allowed = conclude(&charges, &verdicts, &mut items);
     // They borrow the rules, which the decision takes along.
     drop(charges);
-    Decision { rules, domain, allowed, items, brought: Brought::default() }
+    Decision { rules, domain, allowed, items, brought: Brought::default(), source: Source::Memory }
 }
 
 /// Decides a request in any case.

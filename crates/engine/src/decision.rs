@@ -40,6 +40,30 @@ pub struct Decision {
     pub(crate) items: Items,
     /// The limits the request brought along.
     pub(crate) brought: Brought,
+    pub(crate) source: Source,
+}
+
+/// Who made a decision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// This process alone, which is all there is.
+    #[default]
+    Memory,
+    /// The store that nodes share.
+    Shared,
+    /// This process by each rule's `on_store_error`, because the shared store failed.
+    Fallback,
+}
+
+impl Source {
+    /// The word for it in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Shared => "redis",
+            Self::Fallback => "fallback",
+        }
+    }
 }
 
 pub(crate) type Items = SmallVec<[Item; 4]>;
@@ -119,13 +143,18 @@ impl Decision {
     /// the list is too large to be handed around.
     #[inline]
     pub(crate) fn under(rules: Rules) -> Self {
-        Self { rules, domain: 0, allowed: true, items: Items::new(), brought: Brought::default() }
+        Self { rules, domain: 0, allowed: true, items: Items::new(), brought: Brought::default(), source: Source::Memory }
     }
 
     /// Whether the request may pass.
     #[inline]
     pub fn allowed(&self) -> bool {
         self.allowed
+    }
+
+    /// Who made it.
+    pub fn source(&self) -> Source {
+        self.source
     }
 
     /// How long to wait before the same request may pass: exact, if nothing else is charged until
@@ -243,6 +272,7 @@ impl Clone for Decision {
             allowed: self.allowed,
             items: self.items.clone(),
             brought: self.brought.clone(),
+            source: self.source,
         }
     }
 }

@@ -43,10 +43,12 @@ mod line;
 pub mod permit;
 pub mod request;
 pub mod rules;
+#[cfg(feature = "redis")]
+pub mod shared;
 
 pub use builder::{BuildError, Builder};
 pub use counts::{Counts, RuleCount};
-pub use decision::{Decision, LimitStatus};
+pub use decision::{Decision, LimitStatus, Source};
 pub use explain::Explanation;
 pub use inline::{InlineError, InlineLimits};
 pub use limiter::Limiter;
@@ -59,6 +61,8 @@ pub use rules::lint::{Finding, FindingKind, Severity, lint};
 pub use rules::listing::{DomainListing, RateListing, RuleListing};
 pub use rules::model::{Concurrency, Domain, OnStoreError, Rule, StoreErrorStage, TierLimit};
 pub use rules::problem::{Place, Problem, Problems};
+#[cfg(feature = "redis")]
+pub use shared::{Fallback, StoreHealth};
 pub use tidegate_core::{Calendar, CalendarUnit, Clock, Limit, MAX_COUNT, Micros, VirtualClock, Window};
 
 /// The programs in the documentation, run as tests.

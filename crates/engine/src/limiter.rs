@@ -23,6 +23,8 @@ use crate::rules::limit_spec::Defaults;
 use crate::rules::problem::Problems;
 use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
+#[cfg(feature = "redis")]
+use crate::shared::{Shared, StoreHealth};
 
 /// Decides requests by rules. Cheap to clone: all clones are the same limiter.
 ///
@@ -71,9 +73,15 @@ pub(crate) struct Inner {
     pub(crate) closed: AtomicBool,
     /// The clock to keep in step with the wall, unless another was injected.
     pub(crate) system_clock: Option<Arc<SystemClock>>,
+    /// The store that nodes share, if they do; memory is then for when it fails.
+    #[cfg(feature = "redis")]
+    pub(crate) shared: Option<Shared>,
 }
 
-#[expect(clippy::unused_async, reason = "the memory store never waits; stores across a network will")]
+#[cfg_attr(
+    not(feature = "redis"),
+    expect(clippy::unused_async, reason = "the memory store never waits; stores across a network do")
+)]
 impl Limiter {
     /// A limiter to be set up.
     pub fn builder() -> Builder {
@@ -82,10 +90,15 @@ impl Limiter {
 
     /// Decides a request and charges it: all of its limits, or none if one of them denies it.
     pub async fn check(&self, request: &Request<'_>) -> Decision {
+        #[cfg(feature = "redis")]
+        if let Some(shared) = &self.inner.shared {
+            return self.inner.decide_shared(shared, request, Scope::Rates { hold: false }, Intent::Take).await;
+        }
         self.check_now(request)
     }
 
-    /// As [`Limiter::check`], without an await: the memory store never waits.
+    /// As [`Limiter::check`], without an await: memory never waits. Where nodes share a store, this and
+    /// the others like it decide by memory alone, as if there were no such store.
     #[inline]
     pub fn check_now(&self, request: &Request<'_>) -> Decision {
         check(self.inner.rules.load(), &self.inner.store, request)
@@ -93,6 +106,10 @@ impl Limiter {
 
     /// What [`Limiter::check`] would answer, charging nothing.
     pub async fn peek(&self, request: &Request<'_>) -> Decision {
+        #[cfg(feature = "redis")]
+        if let Some(shared) = &self.inner.shared {
+            return self.inner.decide_shared(shared, request, Scope::Rates { hold: false }, Intent::Look).await;
+        }
         self.peek_now(request)
     }
 
@@ -104,6 +121,10 @@ impl Limiter {
     /// Gives the request's cost back to its limits, never above full: for work that was charged and
     /// then not done.
     pub async fn refund(&self, request: &Request<'_>) {
+        #[cfg(feature = "redis")]
+        if let Some(shared) = &self.inner.shared {
+            return self.inner.refund_shared(shared, request).await;
+        }
         self.refund_now(request);
     }
 
@@ -128,13 +149,16 @@ impl Limiter {
     /// # Ok::<(), tidegate::BuildError>(())
     /// ```
     pub async fn acquire(&self, request: &Request<'_>) -> Acquired {
+        #[cfg(feature = "redis")]
+        if let Some(shared) = &self.inner.shared {
+            return self.inner.acquire_shared(shared, request, self.inner.new_lease()).await;
+        }
         self.acquire_now(request)
     }
 
     /// As [`Limiter::acquire`], without an await.
     pub fn acquire_now(&self, request: &Request<'_>) -> Acquired {
-        let number = self.inner.leases.fetch_add(1, Ordering::Relaxed);
-        let lease = self.inner.lease_secret.hash_one(number) & !(LEASES_PER_PERMIT - 1);
+        let lease = self.inner.new_lease();
         let rules = self.inner.rules.load();
         let mut denied = Decision::under(rules);
         denied.allowed = false;
@@ -155,7 +179,12 @@ impl Limiter {
     /// Starts the time-out of a detached permit's slots anew. The request is the one they were
     /// acquired for. False if a slot has returned already, or the rules limit no holders any more.
     pub async fn renew(&self, request: &Request<'_>, lease: Lease) -> bool {
-        self.renew_now(request, lease)
+        let here = self.renew_now(request, lease);
+        #[cfg(feature = "redis")]
+        if let (false, Some(shared)) = (here, &self.inner.shared) {
+            return self.inner.renew_shared(shared, request, lease).await;
+        }
+        here
     }
 
     /// As [`Limiter::renew`], without an await.
@@ -168,7 +197,12 @@ impl Limiter {
     /// Returns the slots of a detached permit. The request is the one they were acquired for. False
     /// if they have returned already.
     pub async fn release(&self, request: &Request<'_>, lease: Lease) -> bool {
-        self.release_now(request, lease)
+        let here = self.release_now(request, lease);
+        #[cfg(feature = "redis")]
+        if let (false, Some(shared)) = (here, &self.inner.shared) {
+            return self.inner.release_shared(shared, request, lease).await;
+        }
+        here
     }
 
     /// As [`Limiter::release`], without an await.
@@ -244,6 +278,12 @@ impl Limiter {
         self.inner.snapshot.as_deref().map(|path| self.inner.store.snapshot(path)).transpose()
     }
 
+    /// How the store that nodes share does; `None` if there is none.
+    #[cfg(feature = "redis")]
+    pub fn store_health(&self) -> Option<StoreHealth> {
+        self.inner.shared.as_ref().map(Shared::health)
+    }
+
     /// The time by the limiter's clock.
     pub fn now(&self) -> Micros {
         self.inner.store.now()
@@ -256,6 +296,35 @@ impl Limiter {
 }
 
 impl Inner {
+    /// A lease that nobody holds, with room for as many as a permit has slots.
+    fn new_lease(&self) -> u64 {
+        let number = self.leases.fetch_add(1, Ordering::Relaxed);
+        self.lease_secret.hash_one(number) & !(LEASES_PER_PERMIT - 1)
+    }
+
+    /// Decides by whichever store there is.
+    pub(crate) async fn decide_anywhere(
+        &self,
+        request: &Request<'_>,
+        scope: Scope,
+        intent: Intent,
+    ) -> Decision {
+        #[cfg(feature = "redis")]
+        if let Some(shared) = &self.shared {
+            return self.decide_shared(shared, request, scope, intent).await;
+        }
+        self.decide(request, scope, intent)
+    }
+
+    /// Gives charges back without waiting until it is done.
+    pub(crate) fn give_back_soon(&self, charges: &Charges<'_>) {
+        #[cfg(feature = "redis")]
+        if let Some(shared) = &self.shared {
+            return shared.store.give_back_soon(charges);
+        }
+        self.store.give_back_now(charges);
+    }
+
     pub(crate) fn decide(&self, request: &Request<'_>, scope: Scope, intent: Intent) -> Decision {
         decide(self.rules.load(), &self.store, request, scope, intent)
     }
@@ -272,6 +341,10 @@ impl Inner {
             Ok(mut rules) => {
                 rules.go_on_counting(&self.rules.load());
                 self.rules.store(Arc::new(rules));
+                #[cfg(feature = "redis")]
+                if let Some(shared) = &self.shared {
+                    shared.store.forget_denials();
+                }
                 self.refused.store(None);
                 tracing::info!(generation, "rules reloaded");
                 Ok(())

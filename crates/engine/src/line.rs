@@ -67,7 +67,7 @@ impl Drop for Place<'_, '_> {
         let taken = charges.iter().zip(self.decision.items());
         let taken = taken.filter(|(charge, item)| item.verdict.allowed() || charge.count_denied);
         let taken: Charges<'_> = taken.map(|(charge, _)| *charge).collect();
-        self.limiter.store.give_back_now(&taken);
+        self.limiter.give_back_soon(&taken);
     }
 }
 
@@ -77,10 +77,10 @@ pub(crate) async fn until_ready(limiter: &Inner, request: &Request<'_>, patience
     // Beyond what the timer can count, wait for a year.
     let deadline = now.checked_add(patience).unwrap_or(now + Duration::from_hours(365 * 24));
     let Ok(turn) = timeout_at(deadline, limiter.lines.turn(line_key(limiter, request))).await else {
-        return limiter.decide(request, Scope::Rates { hold: false }, Intent::Take);
+        return limiter.decide_anywhere(request, Scope::Rates { hold: false }, Intent::Take).await;
     };
     loop {
-        let decision = limiter.decide(request, Scope::Rates { hold: true }, Intent::Take);
+        let decision = limiter.decide_anywhere(request, Scope::Rates { hold: true }, Intent::Take).await;
         if decision.allowed() {
             drop(turn);
             return hold(limiter, request, decision, deadline).await;
@@ -102,7 +102,7 @@ async fn hold(limiter: &Inner, request: &Request<'_>, decision: Decision, deadli
     let mut place = Place { limiter, request, decision: &decision, kept: false };
     if Instant::now() + wait > deadline {
         drop(place);
-        return limiter.decide(request, Scope::Rates { hold: false }, Intent::Take);
+        return limiter.decide_anywhere(request, Scope::Rates { hold: false }, Intent::Take).await;
     }
     sleep(wait).await;
     place.kept = true;

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::{Key, Limit};
 use tidegate_stores::Charge;
+#[cfg(feature = "redis")]
+use tidegate_stores::Store as _;
 
 use crate::decision::Decision;
 use crate::limiter::Inner;
@@ -39,6 +40,8 @@ pub struct Permit {
     limiter: Arc<Inner>,
     lease: Lease,
     slots: SmallVec<[Slot; 2]>,
+    /// Whether they are of the store that nodes share, or of memory.
+    shared: bool,
 }
 
 /// Who holds the slots of a permit that no guard looks after: see [`Permit::detach`].
@@ -50,13 +53,25 @@ struct Slot {
     key: Key,
     limit: Limit,
     lease: u64,
+    part: u64,
 }
 
 impl Permit {
     pub(crate) fn new(limiter: &Arc<Inner>, lease: Lease, charges: &[Charge<'_>]) -> Self {
-        let slot =
-            |charge: &Charge<'_>| Slot { key: charge.key, limit: charge.limit.clone(), lease: charge.lease };
-        Self { limiter: Arc::clone(limiter), lease, slots: charges.iter().map(slot).collect() }
+        let slot = |charge: &Charge<'_>| {
+            let Charge { key, lease, part, .. } = *charge;
+            Slot { key, limit: charge.limit.clone(), lease, part }
+        };
+        let slots = charges.iter().map(slot).collect();
+        Self { limiter: Arc::clone(limiter), lease, slots, shared: false }
+    }
+
+    /// The same of the store that nodes share.
+    #[cfg(feature = "redis")]
+    pub(crate) fn shared(limiter: &Arc<Inner>, lease: Lease, charges: &[Charge<'_>]) -> Self {
+        let mut permit = Self::new(limiter, lease, charges);
+        permit.shared = true;
+        permit
     }
 
     /// How long the slots are held without renewal; `None` if no concurrency limit applied.
@@ -73,21 +88,41 @@ impl Permit {
     }
 
     /// Starts the time-out anew, for work that takes longer than it. False if a slot has returned
-    /// already, and somebody else may have it.
+    /// already, and somebody else may have it. A shared store that cannot say counts as if it had.
     #[must_use = "a permit that could not be renewed does not hold its slots any more"]
-    pub fn renew(&self) -> bool {
+    #[cfg_attr(not(feature = "redis"), expect(clippy::unused_async, reason = "memory never waits"))]
+    pub async fn renew(&self) -> bool {
+        #[cfg(feature = "redis")]
+        if let (true, Some(shared)) = (self.shared, &self.limiter.shared) {
+            let mut all = true;
+            for slot in &self.slots {
+                all &= shared.store.renew(&slot.charge()).await.unwrap_or(true);
+            }
+            return all;
+        }
+        self.renew_now()
+    }
+
+    /// As [`Permit::renew`], without an await, for slots of memory.
+    #[must_use = "a permit that could not be renewed does not hold its slots any more"]
+    pub fn renew_now(&self) -> bool {
         self.slots.iter().all(|slot| self.limiter.store.renew_now(&slot.charge()))
     }
 }
 
 impl Slot {
     fn charge(&self) -> Charge<'_> {
-        Charge { lease: self.lease, ..Charge::new(self.key, &self.limit, 1) }
+        Charge { lease: self.lease, part: self.part, ..Charge::new(self.key, &self.limit, 1) }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        #[cfg(feature = "redis")]
+        if let (true, Some(shared)) = (self.shared, &self.limiter.shared) {
+            self.slots.iter().for_each(|slot| shared.store.release_soon(&slot.charge()));
+            return;
+        }
         for slot in &self.slots {
             self.limiter.store.release_now(&slot.charge());
         }

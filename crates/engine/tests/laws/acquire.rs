@@ -92,11 +92,11 @@ fn a_slot_returns_by_itself_after_the_time_out() {
     denial(&limiter, &by("v"));
     clock.advance_us(1);
     let second = permit(&limiter, &by("v"));
-    assert!(!held.renew(), "its slot is somebody else's now");
+    assert!(!held.renew_now(), "its slot is somebody else's now");
     // Dropping the first returns nothing that is the second's.
     drop(held);
     denial(&limiter, &by("v"));
-    assert!(second.renew());
+    assert!(second.renew_now());
 }
 
 #[test]
@@ -105,12 +105,12 @@ fn renewing_starts_the_time_out_anew() {
     let held = permit(&limiter, &by("v"));
     for _ in 0..5 {
         clock.advance_us(TIMEOUT_US - 1);
-        assert!(held.renew());
+        assert!(held.renew_now());
     }
     clock.advance_us(TIMEOUT_US - 1);
     denial(&limiter, &by("v"));
     clock.advance_us(1);
-    assert!(!held.renew());
+    assert!(!held.renew_now());
     drop(permit(&limiter, &by("v")));
 }
 
@@ -172,7 +172,7 @@ fn the_same_descriptor_twice_holds_two_slots_and_renews_both() {
     let held = permit(&limiter, &twice);
     denial(&limiter, &by("v"));
     clock.advance_us(TIMEOUT_US / 2);
-    assert!(held.renew());
+    assert!(held.renew_now());
     clock.advance_us(TIMEOUT_US / 2);
     denial(&limiter, &by("v"));
     drop(held);
@@ -184,7 +184,7 @@ fn where_no_concurrency_limit_applies_everybody_gets_a_permit() {
     let (limiter, _) = limiter_of(Domain::new("d").rule(Rule::by("k").limit(per_minute(1))));
     let permits: Vec<Permit> = (0..10).map(|_| permit(&limiter, &by("v"))).collect();
     assert!(permits.iter().all(Permit::renew));
-    assert!(permit(&limiter, &Request::new("other", [("k", "v")])).renew());
+    assert!(permit(&limiter, &Request::new("other", [("k", "v")])).renew_now());
     assert_eq!(limiter.stats().keys, 0);
 }
 
@@ -193,7 +193,7 @@ fn a_permit_may_outlive_every_handle_of_its_limiter() {
     let (limiter, _) = at_most(1);
     let held = permit(&limiter, &by("v"));
     drop(limiter);
-    assert!(held.renew());
+    assert!(held.renew_now());
     drop(held);
 }
 
@@ -213,7 +213,7 @@ fn a_slot_held_through_a_reload_returns() {
     // A changed number keeps its counter: one more, not two.
     let second = permit(&limiter, &by("v"));
     denial(&limiter, &by("v"));
-    assert!(held.renew());
+    assert!(held.renew_now());
     drop(held);
     let third = permit(&limiter, &by("v"));
     denial(&limiter, &by("v"));
@@ -227,7 +227,7 @@ fn a_slot_held_through_a_reload_returns() {
     limiter.reload().expect("good rules");
     let _fourth = permit(&limiter, &by("v"));
     denial(&limiter, &by("v"));
-    assert!(third.renew());
+    assert!(third.renew_now());
 }
 
 #[test]

@@ -185,6 +185,35 @@ impl RedisStore {
         self.shared.denials.forget_all();
     }
 
+    /// How long the server of a charge has been failing.
+    pub fn failing_for(&self, charge: &Charge<'_>) -> Duration {
+        let routes = self.shared.routes.load();
+        let route = routes.of(self.part(charge));
+        route.and_then(|route| route.node.breaker.open_for()).unwrap_or_default()
+    }
+
+    /// Gives charges back without waiting for it.
+    pub fn give_back_soon(&self, charges: &[Charge<'_>]) {
+        self.shared.denials.forget(charges);
+        for charge in charges {
+            self.send_off(charge, Wish::GiveBack { taken_at: None });
+        }
+    }
+
+    /// Returns a slot without waiting for it. If that is lost, it returns after its time-out.
+    pub fn release_soon(&self, slot: &Charge<'_>) {
+        self.shared.denials.forget(std::slice::from_ref(slot));
+        self.send_off(slot, Wish::Release);
+    }
+
+    fn send_off(&self, charge: &Charge<'_>, wish: Wish) {
+        let routes = self.shared.routes.load();
+        let sent = routes.of(self.part(charge)).map(|route| self.send(route, &[*charge], wish));
+        if !matches!(sent, Some(Ok(_))) {
+            self.shared.events.lost_refunds.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     fn part(&self, charge: &Charge<'_>) -> u32 {
         (charge.part % u64::from(self.shared.settings.parts)) as u32
     }
@@ -198,6 +227,9 @@ impl RedisStore {
     ) -> Result<oneshot::Receiver<Result<Answer, StoreError>>, StoreError> {
         if !route.node.breaker.admits() {
             return Err(StoreError::Open);
+        }
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(StoreError::Unreachable("there is no tokio runtime here".into()));
         }
         let (waiter, answer) = oneshot::channel();
         let most = self.shared.settings.most_waiting;
@@ -280,11 +312,7 @@ impl RedisStore {
                     Algorithm::Concurrency => Wish::Release,
                     _ => Wish::GiveBack { taken_at: Some(part.now) },
                 };
-                let routes = self.shared.routes.load();
-                let sent = routes.of(self.part(&charge)).map(|route| self.send(route, &[charge], wish));
-                if !matches!(sent, Some(Ok(_))) {
-                    self.shared.events.lost_refunds.fetch_add(1, Ordering::Relaxed);
-                }
+                self.send_off(&charge, wish);
             }
         }
     }
