@@ -139,7 +139,7 @@ impl Service {
             rate_limit: rate_limit.clone(),
         };
         let admin_api = AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds);
-        let grpc_api = GrpcApi::new(rate_limit, health_server)?;
+        let grpc_api = GrpcApi::new(rate_limit, health_server, settings.traces.is_some())?;
         let fronts = [
             (Front::Admin(admin_api), &settings.admin.listen, "admin.listen", &settings.admin.tls),
             (Front::Grpc(grpc_api, grpc.clone()), &grpc.listen, "grpc.listen", &grpc.tls),

@@ -4,51 +4,59 @@
 //! - [`read`], [`write`]: Envoy's messages from and to bytes
 //! - [`rate_limit`][]: `ShouldRateLimit`
 //! - [`permits`][]: `tidegate.v1.Permits`
-//! - [`body`]: the body of an answer
 
-pub mod body;
 pub mod permits;
 pub mod rate_limit;
 pub mod read;
 pub mod write;
 
-use bytes::{Buf, Bytes};
-use http::{HeaderValue, Method, Request, Response, header};
-use hyper::body::Incoming;
+use std::sync::Arc;
+
+use bytes::Buf;
+use http::{Method, Request, Response, header};
+use tidegate_http2::{Answer, Inbox, Service, Whole};
 use tonic::Status;
+use tonic::body::Body;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::{Health as HealthService, HealthServer};
 use tower_service::Service as _;
+use tracing::Instrument;
 
-use self::body::GrpcBody;
 use self::permits::{PermitService, pb::permits_server::PermitsServer};
 use self::rate_limit::RateLimit;
-use crate::body::{BodyError, collect};
-use crate::protocols;
+use crate::body::BodyError;
+use crate::{protocols, trace};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 /// One byte that says whether the message is compressed, four that say how long it is.
-const PREFIX_BYTES: usize = 5;
-
-/// Room for a usual answer; longer ones grow.
-const ANSWER_BYTES: usize = 192;
+pub const PREFIX_BYTES: usize = 5;
 
 /// Answers gRPC requests. Cheap to clone.
 #[derive(Clone)]
 pub struct GrpcApi {
     rate_limit: RateLimit,
     others: Routes,
+    traced: bool,
+}
+
+/// A call of `ShouldRateLimit`.
+#[derive(Clone)]
+pub struct Call {
+    is_grpc: bool,
+    /// What its span is made of, if there is to be one.
+    traced: Option<Arc<Request<()>>>,
 }
 
 impl GrpcApi {
-    /// The service with health and reflection beside it.
+    /// The service with health and reflection beside it; requests are traced or not.
     ///
     /// # Errors
     /// If the protocols compiled into the program cannot be read.
     pub fn new(
         rate_limit: RateLimit,
         health: HealthServer<impl HealthService>,
+        traced: bool,
     ) -> Result<Self, tonic_reflection::server::Error> {
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(protocols::DESCRIPTORS)
@@ -57,55 +65,69 @@ impl GrpcApi {
         let permits = PermitService { limiter: rate_limit.limiter.clone(), bounds };
         let permits = PermitsServer::new(permits).max_decoding_message_size(bounds.message_bytes);
         let others = Routes::new(health).add_service(reflection.build_v1()?).add_service(permits).prepare();
-        Ok(Self { rate_limit, others })
+        Ok(Self { rate_limit, others, traced })
     }
 
-    /// Answers one request. What goes wrong is an answer too.
-    pub async fn answer(&self, request: Request<Incoming>) -> Response<GrpcBody> {
-        if request.uri().path() == SHOULD_RATE_LIMIT && request.method() == Method::POST {
-            return match self.should_rate_limit(request).await {
-                Ok(message) => answer(GrpcBody::Message(message)),
-                Err(status) => status.into_http::<tonic::body::Body>().map(GrpcBody::Tonic),
-            };
-        }
-        let mut others = self.others.clone();
-        match others.call(request.map(tonic::body::Body::new)).await {
-            Ok(response) => response.map(GrpcBody::Tonic),
-            Err(never) => match never {},
-        }
+    /// Bytes of the longest body that is worth collecting.
+    pub fn body_bytes(&self) -> usize {
+        self.rate_limit.bounds.message_bytes.saturating_add(PREFIX_BYTES)
     }
 
-    async fn should_rate_limit(&self, request: Request<Incoming>) -> Result<Bytes, Status> {
-        let content_type = request.headers().get(header::CONTENT_TYPE);
-        if !content_type.is_some_and(|found| found.as_bytes().starts_with(b"application/grpc")) {
+    fn should_rate_limit(&self, call: &Call, body: Whole<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
+        if !call.is_grpc {
             return Err(Status::invalid_argument("content-type must be application/grpc"));
         }
-        let framed = whole(request.into_body(), self.rate_limit.bounds.message_bytes).await?;
-        let message = unframed(&framed)?;
-        let mut answer = Vec::with_capacity(ANSWER_BYTES);
-        answer.extend_from_slice(&[0; PREFIX_BYTES]);
-        self.rate_limit.answer(message, &mut answer)?;
-        let length = (answer.len() - PREFIX_BYTES) as u32;
-        answer[1..PREFIX_BYTES].copy_from_slice(&length.to_be_bytes());
-        Ok(answer.into())
+        let body = match body {
+            Whole::Bytes(body) => body,
+            Whole::TooLong => {
+                let most = self.rate_limit.bounds.message_bytes;
+                let text = format!("a request must be at most {most} bytes (bounds.message_bytes)");
+                return Err(Status::invalid_argument(text));
+            }
+            Whole::Late(_) => {
+                return Err(Status::deadline_exceeded(BodyError::Late.to_string()));
+            }
+        };
+        self.rate_limit.answer(unframed(body)?, out)?;
+        Ok(())
     }
 }
 
-fn answer(body: GrpcBody) -> Response<GrpcBody> {
-    let mut response = Response::new(body);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    response
-}
+impl Service for GrpcApi {
+    type Call = Call;
+    type Body = Body;
 
-/// The whole body; the message in it may be as long as the bound says.
-async fn whole(body: Incoming, most: usize) -> Result<Bytes, Status> {
-    collect(body, most.saturating_add(PREFIX_BYTES)).await.map_err(|error| match error {
-        BodyError::TooLong { .. } => {
-            Status::invalid_argument(format!("a request must be at most {most} bytes (bounds.message_bytes)"))
+    fn route(&self, head: &Request<()>) -> Option<Call> {
+        if head.uri().path() != SHOULD_RATE_LIMIT || head.method() != Method::POST {
+            return None;
         }
-        BodyError::Late => Status::deadline_exceeded(error.to_string()),
-        BodyError::Broken(_) => Status::cancelled(error.to_string()),
-    })
+        let content_type = head.headers().get(header::CONTENT_TYPE);
+        let is_grpc = content_type.is_some_and(|found| found.as_bytes().starts_with(b"application/grpc"));
+        Some(Call { is_grpc, traced: self.traced.then(|| Arc::new(head.clone())) })
+    }
+
+    fn answer(&self, call: &Call, body: Whole<'_>, out: &mut Vec<u8>) -> Answer {
+        let answered = match &call.traced {
+            None => self.should_rate_limit(call, body, out),
+            Some(head) => trace::span(head).in_scope(|| self.should_rate_limit(call, body, out)),
+        };
+        match answered {
+            Ok(()) => Answer::Message,
+            Err(status) => Answer::Refused(status.into_http::<Body>().into_parts().0.headers),
+        }
+    }
+
+    fn call(&self, request: Request<Inbox>) -> impl Future<Output = Response<Body>> + Send + 'static {
+        let mut others = self.others.clone();
+        let span = if self.traced { trace::span(&request) } else { tracing::Span::none() };
+        let answered = async move {
+            match others.call(request.map(Body::new)).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }
+        };
+        answered.instrument(span)
+    }
 }
 
 /// The one message of a body.

@@ -14,11 +14,10 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper::server::conn::http2;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulConnection;
+use tidegate_http2::{Server, Settings};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -28,15 +27,13 @@ use super::stream::{Io, Pulse, Stream, Watched};
 use super::tls::Certificates;
 use super::watchdog::{Finding, Patience, Watchdog};
 use crate::admin::AdminApi;
+use crate::body;
 use crate::config::settings::Grpc;
 use crate::grpc::GrpcApi;
 use crate::http::HttpApi;
 use crate::metrics::{Connections, Metrics};
 use crate::trace;
 
-/// Bytes a stream may send before it is read; messages are small.
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// Streams that were reset before they were accepted: more of them, and the connection goes.
 const MAX_RESET_STREAMS: usize = 64;
 /// The least buffer hyper works with.
@@ -133,23 +130,23 @@ async fn try_serve(stream: Stream, how: &Serve) -> io::Result<()> {
         }
     };
     let pulse = Arc::new(Pulse::default());
-    let io = TokioIo::new(Watched::new(io, Arc::clone(&pulse)));
+    let io = Watched::new(io, Arc::clone(&pulse));
     match &how.front {
         Front::Grpc(api, settings) => {
-            let service = service(api, &pulse, how.traced);
-            let connection = http2_builder(settings, how.header_bytes).serve_connection(io, service);
-            watch(pin!(connection), how, &pulse).await;
+            let settings = http2_settings(settings, how.header_bytes, api.body_bytes());
+            let server = Server::new(io, api.clone(), settings);
+            watch(pin!(server), |server| server.get_mut().graceful_shutdown(), how, &pulse).await;
         }
-        Front::Http(api) => {
-            let builder = http_builder(how.header_bytes);
-            watch(pin!(builder.serve_connection(io, service(api, &pulse, how.traced))), how, &pulse).await;
-        }
-        Front::Admin(api) => {
-            let builder = http_builder(how.header_bytes);
-            watch(pin!(builder.serve_connection(io, service(api, &pulse, how.traced))), how, &pulse).await;
-        }
+        Front::Http(api) => serve_http(io, api, how, &pulse).await,
+        Front::Admin(api) => serve_http(io, api, how, &pulse).await,
     }
     Ok(())
+}
+
+async fn serve_http(io: Watched, api: &impl Answer, how: &Serve, pulse: &Arc<Pulse>) {
+    let builder = http_builder(how.header_bytes);
+    let connection = builder.serve_connection(TokioIo::new(io), service(api, pulse, how.traced));
+    watch(pin!(connection), |connection| connection.graceful_shutdown(), how, pulse).await;
 }
 
 /// Whoever answers requests.
@@ -157,14 +154,6 @@ trait Answer: Clone + Send + Sync + 'static {
     type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
 
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send;
-}
-
-impl Answer for GrpcApi {
-    type Body = crate::grpc::body::GrpcBody;
-
-    async fn answer(&self, request: Request<Incoming>) -> Response<Self::Body> {
-        self.answer(request).await
-    }
 }
 
 impl Answer for HttpApi {
@@ -210,20 +199,14 @@ fn service<A: Answer>(
     })
 }
 
-fn http2_builder(settings: &Grpc, header_bytes: usize) -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder
-        .timer(TokioTimer::new())
-        .auto_date_header(false)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_concurrent_streams(settings.max_streams)
-        .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
-        .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
-        .max_local_error_reset_streams(MAX_RESET_STREAMS)
-        .keep_alive_interval(settings.keepalive_interval)
-        .keep_alive_timeout(settings.keepalive_timeout);
-    builder
+fn http2_settings(settings: &Grpc, header_bytes: usize, body_bytes: usize) -> Settings {
+    Settings {
+        max_streams: settings.max_streams,
+        header_bytes,
+        body_bytes,
+        body_patience: body::PATIENCE,
+        keep_alive: settings.keepalive_interval.map(|interval| (interval, settings.keepalive_timeout)),
+    }
 }
 
 fn http_builder(header_bytes: usize) -> auto::Builder<TokioExecutor> {
@@ -248,9 +231,13 @@ fn http_builder(header_bytes: usize) -> auto::Builder<TokioExecutor> {
 }
 
 /// Drives a connection until it ends, and ends it when its time has come.
-async fn watch<C>(mut connection: Pin<&mut C>, how: &Serve, pulse: &Pulse)
-where
-    C: GracefulConnection<Error: Display>,
+async fn watch<C, E: Display>(
+    mut connection: Pin<&mut C>,
+    graceful_shutdown: impl Fn(Pin<&mut C>),
+    how: &Serve,
+    pulse: &Pulse,
+) where
+    C: Future<Output = Result<(), E>>,
 {
     let mut drain = how.drain.clone();
     let mut drained = pin!(drain.wait_for(|drain| *drain));
@@ -268,7 +255,7 @@ where
             }
             () = next_look.as_mut() => match watchdog.look(pulse, Instant::now()) {
                 Finding::Fine => {}
-                Finding::Ask => connection.as_mut().graceful_shutdown(),
+                Finding::Ask => graceful_shutdown(connection.as_mut()),
                 Finding::Close => {
                     how.connections().timed_out.add(1);
                     return;
@@ -277,7 +264,7 @@ where
             // An error means that the sender is gone, and so is the service.
             _ = drained.as_mut(), if !draining => {
                 draining = true;
-                connection.as_mut().graceful_shutdown();
+                graceful_shutdown(connection.as_mut());
             }
         }
         next_look.as_mut().reset(watchdog.next());

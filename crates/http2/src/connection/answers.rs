@@ -1,0 +1,315 @@
+//! From answers to frames.
+
+use std::task::Waker;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode};
+use http_body::Body as _;
+
+use super::Connection;
+use crate::Reason;
+use crate::frame::{self, HEADER_BYTES, MAX_PAYLOAD_BYTES, flag, kind};
+use crate::hpack::encode;
+use crate::service::{Answer, Refusal, Service, Whole};
+use crate::streams::{Incoming, Stream, Then, Unsent};
+use crate::tasks::{Step, Task};
+
+/// Whether a message is compressed, which ours never are, and its length.
+const PREFIX_BYTES: usize = 5;
+/// `:status: 200` by its number, and `content-type: application/grpc`, whose name is number 31.
+const OK_HEAD: &[u8; 20] = b"\x88\x0f\x10\x10application/grpc";
+/// `grpc-status: 0`.
+const OK_TRAILERS: &[u8; 15] = b"\x00\x0bgrpc-status\x010";
+
+type StreamOf<S> = Stream<<S as Service>::Call, <S as Service>::Body>;
+
+impl<S: Service> Connection<S> {
+    /// Answers a request that was collected, or not, and is in the table no more.
+    #[inline]
+    pub(super) fn answer_whole(&mut self, mut stream: StreamOf<S>, call: &S::Call, whole: Whole<'_>) {
+        let start = self.out.len();
+        let data = self.begin_message(stream.id);
+        match self.service.answer(call, whole, &mut self.out) {
+            Answer::Message => {
+                if self.end_message(&mut stream, data) {
+                    self.finish(&stream);
+                } else {
+                    self.streams.add(stream);
+                }
+            }
+            Answer::Refused(refusal) => {
+                self.out.truncate(start);
+                self.refuse(&stream, &refusal);
+            }
+            Answer::Later(later) => {
+                self.out.truncate(start);
+                stream.task = Some(self.tasks.begin(stream.id, Task::Later(later)));
+                self.streams.add(stream);
+            }
+        }
+    }
+
+    /// Writes the head of an answer, and what comes before its message. Answers where that begins.
+    #[inline]
+    fn begin_message(&mut self, id: u32) -> usize {
+        if self.drops_table {
+            self.write_head(id, StatusCode::OK, &content_type(), false);
+        } else {
+            frame::write_header(&mut self.out, OK_HEAD.len(), kind::HEADERS, flag::END_HEADERS, id);
+            self.out.extend_from_slice(OK_HEAD);
+        }
+        let data = self.out.len();
+        frame::write_header(&mut self.out, 0, kind::DATA, 0, id);
+        self.out.extend_from_slice(&[0; PREFIX_BYTES]);
+        data
+    }
+
+    /// Completes the message that began there; false if the stream has to wait before it ends.
+    #[inline]
+    fn end_message(&mut self, stream: &mut StreamOf<S>, data: usize) -> bool {
+        let message = data + HEADER_BYTES + PREFIX_BYTES;
+        let message_bytes = (self.out.len() - message) as u32;
+        self.out[message - 4..message].copy_from_slice(&message_bytes.to_be_bytes());
+        let bytes = message_bytes as usize + PREFIX_BYTES;
+        if self.sending.room(stream.window, bytes) == bytes {
+            frame::set_length(&mut self.out, data, bytes);
+            self.sending.window -= bytes as i64;
+            self.write_ok_trailers(stream.id);
+            return true;
+        }
+        let unsent = Bytes::copy_from_slice(&self.out[data + HEADER_BYTES..]);
+        self.out.truncate(data);
+        self.send(stream, Unsent { data: unsent, then: Then::Ok })
+    }
+
+    #[inline]
+    fn write_ok_trailers(&mut self, id: u32) {
+        let flags = flag::END_HEADERS | flag::END_STREAM;
+        frame::write_header(&mut self.out, OK_TRAILERS.len(), kind::HEADERS, flags, id);
+        self.out.extend_from_slice(OK_TRAILERS);
+    }
+
+    fn refuse(&mut self, stream: &StreamOf<S>, refusal: &Refusal) {
+        self.write_head(stream.id, StatusCode::OK, refusal, true);
+        self.finish(stream);
+    }
+
+    /// A request whose headers are too large; its stream was never in the table.
+    pub(super) fn answer_too_large(&mut self, id: u32, ends: bool) {
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        self.write_head(id, status, &HeaderMap::new(), true);
+        if !ends {
+            frame::write_reset(&mut self.out, id, Reason::NO_ERROR);
+            self.recent.add(id);
+        }
+    }
+
+    /// Sends as much as the client has granted. True if that is the end of the answer.
+    fn send(&mut self, stream: &mut StreamOf<S>, mut unsent: Unsent<S::Body>) -> bool {
+        loop {
+            let bytes = self.sending.room(stream.window, unsent.data.len());
+            if bytes == 0 && !unsent.data.is_empty() {
+                stream.unsent = Some(Box::new(unsent));
+                return false;
+            }
+            let is_last = bytes == unsent.data.len();
+            let ends = is_last && matches!(unsent.then, Then::End);
+            if bytes > 0 || ends {
+                let flags = if ends { flag::END_STREAM } else { 0 };
+                frame::write_header(&mut self.out, bytes, kind::DATA, flags, stream.id);
+                self.out.extend_from_slice(&unsent.data.split_to(bytes));
+                self.sending.window -= bytes as i64;
+                stream.window -= bytes as i64;
+            }
+            if is_last {
+                break;
+            }
+        }
+        match unsent.then {
+            Then::End => {}
+            Then::Ok => self.write_ok_trailers(stream.id),
+            Then::Trailers(trailers) => self.write_trailers(stream.id, &trailers),
+            Then::More(body) => {
+                stream.task = Some(self.tasks.begin(stream.id, Task::Body(body)));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Goes on with the answers that had to wait, now that more is granted.
+    pub(super) fn send_blocked(&mut self) {
+        if self.streams.blocked == 0 || self.sending.window <= 0 {
+            return;
+        }
+        let blocked = self.streams.iter_mut().filter(|stream| stream.unsent.is_some() && stream.window > 0);
+        let blocked: Vec<u32> = blocked.map(|stream| stream.id).collect();
+        for id in blocked {
+            if self.sending.window <= 0 {
+                return;
+            }
+            self.send_next(id, None);
+        }
+    }
+
+    /// Sends a piece, or what is left of the last one.
+    fn send_next(&mut self, id: u32, piece: Option<Unsent<S::Body>>) {
+        let Some(mut stream) = self.streams.find(id).and_then(|at| self.streams.remove(at)) else { return };
+        let unsent = piece.or_else(|| stream.unsent.take().map(|unsent| *unsent));
+        let Some(unsent) = unsent else {
+            self.streams.add(stream);
+            return;
+        };
+        if self.send(&mut stream, unsent) {
+            self.finish(&stream);
+        } else {
+            self.streams.add(stream);
+        }
+    }
+
+    /// What a task has done for a stream, if the stream is still there.
+    pub(super) fn take_step(&mut self, id: u32, step: Step<S::Body>) {
+        match step {
+            Step::Answered(answer) => {
+                let Some(at) = self.streams.find(id) else { return };
+                let Some(mut stream) = self.streams.remove(at) else { return };
+                match answer {
+                    Ok(message) => {
+                        let data = self.begin_message(id);
+                        self.out.extend_from_slice(&message);
+                        if self.end_message(&mut stream, data) {
+                            self.finish(&stream);
+                        } else {
+                            self.streams.add(stream);
+                        }
+                    }
+                    Err(refusal) => self.refuse(&stream, &refusal),
+                }
+            }
+            Step::Begun(response) => self.begin_answer(id, response),
+            Step::Piece(piece, body) => {
+                let ended = || Bytes::new();
+                let (data, then) = match piece.map(http_body::Frame::into_data) {
+                    None => (ended(), Then::End),
+                    Some(Ok(data)) if body.is_end_stream() => (data, Then::End),
+                    Some(Ok(data)) => (data, Then::More(body)),
+                    Some(Err(other)) => match other.into_trailers() {
+                        Ok(trailers) => (ended(), Then::Trailers(trailers)),
+                        Err(_unknown) => (ended(), Then::More(body)),
+                    },
+                };
+                self.send_next(id, Some(Unsent { data, then }));
+            }
+            Step::Broken => self.reset(id, Reason::INTERNAL_ERROR),
+        }
+    }
+
+    fn begin_answer(&mut self, id: u32, response: Response<S::Body>) {
+        if self.streams.find(id).is_none() {
+            return;
+        }
+        let (parts, body) = response.into_parts();
+        let ends = body.is_end_stream();
+        self.write_head(id, parts.status, &parts.headers, ends);
+        if !ends {
+            self.send_next(id, Some(Unsent { data: Bytes::new(), then: Then::More(body) }));
+        } else if let Some(stream) = self.streams.find(id).and_then(|at| self.streams.remove(at)) {
+            self.finish(&stream);
+        }
+    }
+
+    /// The answer is complete. A client that is not done yet need not go on.
+    #[inline]
+    fn finish(&mut self, stream: &StreamOf<S>) {
+        if let Incoming::Ended = stream.incoming {
+            return;
+        }
+        frame::write_reset(&mut self.out, stream.id, Reason::NO_ERROR);
+        self.release(stream);
+        self.recent.add(stream.id);
+    }
+
+    /// Ends a stream before its time.
+    pub(super) fn reset(&mut self, id: u32, reason: Reason) {
+        frame::write_reset(&mut self.out, id, reason);
+        self.recent.add(id);
+        if let Some(at) = self.streams.find(id) {
+            self.close(at);
+        }
+    }
+
+    /// Drops a stream, and whatever was done for it.
+    pub(super) fn close(&mut self, at: usize) {
+        let Some(stream) = self.streams.remove(at) else { return };
+        if let Some(task) = &stream.task {
+            task.abort();
+        }
+        self.release(&stream);
+    }
+
+    /// What is held for a stream is held no more.
+    fn release(&mut self, stream: &StreamOf<S>) {
+        let held = match &stream.incoming {
+            Incoming::Ended => 0,
+            Incoming::Whole(_, body) => body.len(),
+            Incoming::Fed(feed, _) => feed.held_bytes(),
+        };
+        self.receiving.free(held, &mut self.out);
+    }
+
+    /// Grants anew what was read of the bodies that are passed on.
+    pub(super) fn replenish(&mut self, waker: &Waker) {
+        for stream in self.streams.iter_mut() {
+            let Incoming::Fed(feed, unannounced) = &mut stream.incoming else { continue };
+            let read = feed.freed(waker);
+            self.receiving.free(read, &mut self.out);
+            *unannounced += read as u32;
+            if *unannounced >= self.stream_window / 2 {
+                frame::write_window_update(&mut self.out, stream.id, std::mem::take(unannounced));
+            }
+        }
+    }
+
+    fn write_head(&mut self, id: u32, status: StatusCode, headers: &HeaderMap, ends: bool) {
+        let mut block = Vec::with_capacity(64);
+        if std::mem::take(&mut self.drops_table) {
+            encode::table_size(&mut block, 0);
+        }
+        encode::field(&mut block, ":status", status.as_str().as_bytes());
+        self.write_block(id, block, headers, ends);
+    }
+
+    fn write_trailers(&mut self, id: u32, trailers: &HeaderMap) {
+        self.write_block(id, Vec::with_capacity(64), trailers, true);
+    }
+
+    /// Writes headers in as many frames as it takes.
+    fn write_block(&mut self, id: u32, mut block: Vec<u8>, headers: &HeaderMap, ends: bool) {
+        for (name, value) in headers {
+            encode::field(&mut block, name.as_str(), value.as_bytes());
+        }
+        let mut pieces = block.chunks(MAX_PAYLOAD_BYTES).peekable();
+        let mut kind = kind::HEADERS;
+        // There is one even where there are no headers at all.
+        let mut piece = pieces.next().unwrap_or_default();
+        loop {
+            let is_last = pieces.peek().is_none();
+            let mut flags = if is_last { flag::END_HEADERS } else { 0 };
+            if ends && kind == kind::HEADERS {
+                flags |= flag::END_STREAM;
+            }
+            frame::write_header(&mut self.out, piece.len(), kind, flags, id);
+            self.out.extend_from_slice(piece);
+            kind = kind::CONTINUATION;
+            match pieces.next() {
+                Some(next) => piece = next,
+                None => return,
+            }
+        }
+    }
+}
+
+fn content_type() -> HeaderMap {
+    let value = http::HeaderValue::from_static("application/grpc");
+    HeaderMap::from_iter([(http::header::CONTENT_TYPE, value)])
+}

@@ -1,0 +1,191 @@
+//! What concerns the connection: settings, windows, pings, farewells.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Connection, Fault, Greeting};
+use crate::Reason;
+use crate::calm::{NOISE, ODD};
+use crate::frame::{self, Frame, MAX_NUMBER, MAX_PAYLOAD_BYTES, flag, kind, setting};
+use crate::hpack::DEFAULT_TABLE_BYTES;
+use crate::service::Service;
+use crate::windows::grant;
+
+/// The largest payload that anybody may ask for.
+const MOST_FRAME_BYTES: u32 = (1 << 24) - 1;
+const KEEP_ALIVE_PING: &[u8; 8] = b"tg-alive";
+const LEAVING_PING: &[u8; 8] = b"tg-leave";
+
+/// How far a farewell has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaving {
+    No,
+    /// The client was told; requests that were on their way are still taken.
+    Announced,
+    /// Requests up to this one are answered, and no others.
+    After(u32),
+}
+
+/// Whether the client is still there.
+#[derive(Debug)]
+pub(super) struct KeepAlive {
+    patience: Option<(Duration, Duration)>,
+    heard: Instant,
+    pinged: Option<Instant>,
+}
+
+impl KeepAlive {
+    pub(super) fn new(patience: Option<(Duration, Duration)>, now: Instant) -> Self {
+        Self { patience, heard: now, pinged: None }
+    }
+
+    /// The client said something.
+    #[inline]
+    pub(super) fn heard(&mut self, now: Instant) {
+        (self.heard, self.pinged) = (now, None);
+    }
+
+    /// When it is to be pinged, or given up.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let (interval, timeout) = self.patience?;
+        Some(self.pinged.map_or(self.heard + interval, |pinged| pinged + timeout))
+    }
+}
+
+impl<S: Service> Connection<S> {
+    pub(super) fn take_settings(&mut self, frame: Frame<'_>, now: Instant) -> Result<(), Fault> {
+        if frame.stream != 0 {
+            return Err(Fault::protocol("SETTINGS of a stream"));
+        }
+        if frame.has(flag::ACK) {
+            return if frame.payload.is_empty() {
+                self.spend(NOISE, now)
+            } else {
+                Err(Fault::size("an acknowledgement of settings has none"))
+            };
+        }
+        if !frame.payload.len().is_multiple_of(6) {
+            return Err(Fault::size("SETTINGS must have 6 bytes each"));
+        }
+        self.spend(ODD, now)?;
+        let mut initial = None;
+        for (name, value) in frame.settings() {
+            match name {
+                // We keep no table; but where one was allowed to exist, it has to be said.
+                setting::HEADER_TABLE_SIZE => self.drops_table |= (value as usize) < DEFAULT_TABLE_BYTES,
+                setting::ENABLE_PUSH if value > 1 => {
+                    return Err(Fault::protocol("ENABLE_PUSH must be 0 or 1"));
+                }
+                setting::INITIAL_WINDOW_SIZE if value > MAX_NUMBER => {
+                    return Err(Fault::new(Reason::FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE is too large"));
+                }
+                setting::INITIAL_WINDOW_SIZE => initial = Some(i64::from(value)),
+                setting::MAX_FRAME_SIZE => {
+                    if !(MAX_PAYLOAD_BYTES as u32..=MOST_FRAME_BYTES).contains(&value) {
+                        return Err(Fault::protocol("MAX_FRAME_SIZE is out of range"));
+                    }
+                    // Larger frames than the usual ones gain nothing, and smaller ones share better.
+                }
+                _ => {}
+            }
+        }
+        frame::write_header(&mut self.out, 0, kind::SETTINGS, flag::ACK, 0);
+        if let Some(initial) = initial {
+            // Once for all streams, however often the frame changes it.
+            let more = initial - std::mem::replace(&mut self.sending.initial, initial);
+            if !self.streams.iter_mut().all(|stream| grant(&mut stream.window, more)) {
+                return Err(Fault::new(Reason::FLOW_CONTROL_ERROR, "the window of a stream is too large"));
+            }
+            self.send_blocked();
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_window_update(&mut self, frame: Frame<'_>, now: Instant) -> Result<(), Fault> {
+        if frame.payload.len() != 4 {
+            return Err(Fault::size("a WINDOW_UPDATE must have 4 bytes"));
+        }
+        let more = i64::from(frame.number_at(0).unwrap_or(0) & MAX_NUMBER);
+        if frame.stream == 0 {
+            if more == 0 {
+                return Err(Fault::protocol("a WINDOW_UPDATE must not be 0"));
+            }
+            if !grant(&mut self.sending.window, more) {
+                return Err(Fault::new(Reason::FLOW_CONTROL_ERROR, "the connection's window is too large"));
+            }
+        } else if let Some(at) = self.streams.find(frame.stream) {
+            if more == 0 {
+                return self.refuse_frame(frame.stream, now);
+            }
+            if !grant(&mut self.streams.at(at).window, more) {
+                self.reset(frame.stream, Reason::FLOW_CONTROL_ERROR);
+                return self.spend(ODD, now);
+            }
+        } else {
+            self.check_opened(frame.stream)?;
+        }
+        self.send_blocked();
+        self.spend(NOISE, now)
+    }
+
+    pub(super) fn take_ping(&mut self, frame: Frame<'_>, now: Instant) -> Result<(), Fault> {
+        if frame.stream != 0 {
+            return Err(Fault::protocol("a PING of a stream"));
+        }
+        let payload = frame.payload.try_into().map_err(|_| Fault::size("a PING must have 8 bytes"))?;
+        if !frame.has(flag::ACK) {
+            frame::write_ping(&mut self.out, flag::ACK, payload);
+        } else if payload == LEAVING_PING && self.leaving == Leaving::Announced {
+            // What the client sent before it knew has come by now.
+            self.leave();
+        }
+        self.spend(NOISE, now)
+    }
+
+    /// Asks the client to send no more requests, and takes those it has sent meanwhile.
+    pub fn graceful_shutdown(&mut self) {
+        if self.leaving != Leaving::No || self.fault.is_some() {
+            return;
+        }
+        if self.greeting != Greeting::Settings {
+            self.leaving = Leaving::After(0);
+            return;
+        }
+        frame::write_goaway(&mut self.out, MAX_NUMBER, Reason::NO_ERROR, "");
+        frame::write_ping(&mut self.out, 0, LEAVING_PING);
+        self.leaving = Leaving::Announced;
+    }
+
+    fn leave(&mut self) {
+        frame::write_goaway(&mut self.out, self.last_id, Reason::NO_ERROR, "");
+        self.leaving = Leaving::After(self.last_id);
+    }
+
+    /// Whether there is nothing left but to send what is to be sent, and to close.
+    pub fn is_over(&self) -> bool {
+        self.fault.is_some() || (matches!(self.leaving, Leaving::After(_)) && self.streams.len() == 0)
+    }
+
+    /// When [`Connection::on_time`] is to be called.
+    pub fn wake_at(&self) -> Option<Instant> {
+        self.wake_at
+    }
+
+    /// Does what is due: pings a silent client, gives up one that is gone, and bodies that are late.
+    pub fn on_time(&mut self, now: Instant) {
+        if self.keep_alive.due().is_some_and(|due| due <= now) {
+            if self.keep_alive.pinged.is_some() {
+                self.fail(Fault::new(Reason::NO_ERROR, "the client did not answer a ping"));
+            } else if self.greeting == Greeting::Settings {
+                frame::write_ping(&mut self.out, 0, KEEP_ALIVE_PING);
+                self.keep_alive.pinged = Some(now);
+            } else {
+                // Whoever watches handshakes sees to it.
+                self.keep_alive.heard(now);
+            }
+        }
+        let next = [self.keep_alive.due(), self.give_up_bodies(now)];
+        self.wake_at = next.into_iter().flatten().min();
+    }
+}

@@ -1,0 +1,278 @@
+//! The protocol of one connection, without input and output: bytes go in, calls to the service are
+//! made, bytes come out.
+//!
+//! - `requests`: from frames to calls
+//! - `answers`: from answers to frames
+//! - `control`: what concerns the connection: settings, windows, pings, farewells
+
+mod answers;
+mod control;
+mod requests;
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::time::Instant;
+
+use crate::Reason;
+use crate::calm::{Calm, NOISE};
+use crate::frame::{self, Frame, HEADER_BYTES, PREFACE, kind, setting};
+use crate::hpack::{Decoder, Known};
+use crate::service::Service;
+use crate::streams::Streams;
+use crate::tasks::Tasks;
+use crate::windows::{Receiving, Sending};
+
+use self::control::{KeepAlive, Leaving};
+use self::requests::{Block, Recent, Remembered};
+
+/// Bytes a stream may send before they are read; messages are small.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// More bytes than these that the client has not read, and nothing further is done for it.
+const MAX_OUT_BYTES: usize = 256 << 10;
+
+/// What a client may do, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Requests at once.
+    pub max_streams: u32,
+    /// Bytes of one request's headers.
+    pub header_bytes: usize,
+    /// Bytes of a body that is collected.
+    pub body_bytes: usize,
+    /// How long such a body may take.
+    pub body_patience: Duration,
+    /// After which silence the client is pinged, and how long it may take to say anything then.
+    pub keep_alive: Option<(Duration, Duration)>,
+}
+
+/// What a client did that ends its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{why} ({reason})")]
+pub struct Fault {
+    /// What the client is told by number.
+    pub reason: Reason,
+    /// And in words.
+    pub why: &'static str,
+}
+
+impl Fault {
+    pub(crate) const fn new(reason: Reason, why: &'static str) -> Self {
+        Self { reason, why }
+    }
+
+    const fn protocol(why: &'static str) -> Self {
+        Self::new(Reason::PROTOCOL_ERROR, why)
+    }
+
+    const fn size(why: &'static str) -> Self {
+        Self::new(Reason::FRAME_SIZE_ERROR, why)
+    }
+}
+
+/// How far the client has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Greeting {
+    Nothing,
+    Preface,
+    Settings,
+}
+
+/// The server's side of one connection.
+pub struct Connection<S: Service> {
+    service: S,
+    settings: Settings,
+    greeting: Greeting,
+    decoder: Decoder,
+    known: Known<Remembered<S::Call>>,
+    streams: Streams<S::Call, S::Body>,
+    tasks: Tasks<S::Body>,
+    sending: Sending,
+    receiving: Receiving,
+    /// What one stream may send before it is read.
+    stream_window: u32,
+    /// A header block whose end has not come.
+    block: Option<Block>,
+    /// The highest id of the client's streams.
+    last_id: u32,
+    recent: Recent,
+    /// Whether the next header block has to say that we use no table.
+    drops_table: bool,
+    calm: Calm,
+    keep_alive: KeepAlive,
+    /// When [`Connection::on_time`] is to be called.
+    wake_at: Option<Instant>,
+    leaving: Leaving,
+    fault: Option<Fault>,
+    out: Vec<u8>,
+}
+
+impl<S: Service> Connection<S> {
+    /// A connection that begins now.
+    pub fn new(service: S, settings: Settings, now: Instant) -> Self {
+        // A whole body has to fit, with room for padding; see `Receiving` for what is held.
+        let body_bytes = u32::try_from(settings.body_bytes).unwrap_or(u32::MAX).saturating_mul(2);
+        let stream_window = body_bytes.clamp(STREAM_WINDOW_BYTES, frame::MAX_NUMBER);
+        let mut out = Vec::new();
+        let header_bytes = u32::try_from(settings.header_bytes).unwrap_or(u32::MAX);
+        let ours = [
+            (setting::MAX_CONCURRENT_STREAMS, settings.max_streams),
+            (setting::INITIAL_WINDOW_SIZE, stream_window),
+            (setting::MAX_HEADER_LIST_SIZE, header_bytes),
+        ];
+        frame::write_settings(&mut out, &ours);
+        let receiving = Receiving::new(stream_window.max(CONNECTION_WINDOW_BYTES), &mut out);
+        let keep_alive = KeepAlive::new(settings.keep_alive, now);
+        Self {
+            service,
+            settings,
+            greeting: Greeting::Nothing,
+            decoder: Decoder::default(),
+            known: Known::default(),
+            streams: Streams::new(),
+            tasks: Tasks::new(),
+            sending: Sending::new(),
+            receiving,
+            stream_window,
+            block: None,
+            last_id: 0,
+            recent: Recent::default(),
+            drops_table: false,
+            calm: Calm::new(now),
+            wake_at: keep_alive.due(),
+            keep_alive,
+            leaving: Leaving::No,
+            fault: None,
+            out,
+        }
+    }
+
+    /// Takes what came, and answers how many bytes of it: all but an incomplete frame at the end,
+    /// which is to be passed again with what follows it.
+    pub fn receive(&mut self, input: &[u8], now: Instant) -> usize {
+        self.keep_alive.heard(now);
+        let taken = match self.receive_frames(input, now) {
+            Ok(taken) => taken,
+            Err(fault) => {
+                self.fail(fault);
+                input.len()
+            }
+        };
+        if self.streams.collecting > 0 {
+            let late = now + self.settings.body_patience;
+            self.wake_at = Some(self.wake_at.map_or(late, |known| known.min(late)));
+        }
+        taken
+    }
+
+    fn receive_frames(&mut self, input: &[u8], now: Instant) -> Result<usize, Fault> {
+        let mut taken = 0;
+        if self.fault.is_some() {
+            return Ok(input.len());
+        }
+        if self.greeting == Greeting::Nothing {
+            let length = input.len().min(PREFACE.len());
+            if input[..length] != PREFACE[..length] {
+                return Err(Fault::protocol("this port speaks HTTP/2 only"));
+            }
+            if length < PREFACE.len() {
+                return Ok(0);
+            }
+            self.greeting = Greeting::Preface;
+            taken = length;
+        }
+        loop {
+            let too_long = |_| Fault::size("a frame is longer than 16384 bytes");
+            let Some(frame) = Frame::parse(&input[taken..]).map_err(too_long)? else { return Ok(taken) };
+            taken += HEADER_BYTES + frame.payload.len();
+            self.take(frame, now)?;
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, frame: Frame<'_>, now: Instant) -> Result<(), Fault> {
+        if self.greeting != Greeting::Settings {
+            if frame.kind != kind::SETTINGS || frame.has(frame::flag::ACK) {
+                return Err(Fault::protocol("the first frame must be SETTINGS"));
+            }
+            self.greeting = Greeting::Settings;
+        }
+        if self.block.is_some() && frame.kind != kind::CONTINUATION {
+            return Err(Fault::protocol("a header block was not continued"));
+        }
+        match frame.kind {
+            kind::DATA => self.take_data(frame, now),
+            kind::HEADERS => self.take_headers(frame, now),
+            kind::CONTINUATION => self.take_continuation(frame, now),
+            kind::RST_STREAM => self.take_reset(frame, now),
+            kind::SETTINGS => self.take_settings(frame, now),
+            kind::WINDOW_UPDATE => self.take_window_update(frame, now),
+            kind::PING => self.take_ping(frame, now),
+            kind::GOAWAY if frame.stream == 0 && frame.payload.len() >= 8 => Ok(()),
+            kind::GOAWAY => Err(Fault::protocol("a GOAWAY is too short, or of a stream")),
+            kind::PRIORITY if frame.stream == 0 => Err(Fault::protocol("a PRIORITY of no stream")),
+            kind::PRIORITY if frame.payload.len() != 5 => self.refuse_frame(frame.stream, now),
+            kind::PUSH_PROMISE => Err(Fault::protocol("clients push nothing")),
+            _ => self.spend(NOISE, now),
+        }
+    }
+
+    /// Ends the connection with a farewell that says why.
+    fn fail(&mut self, fault: Fault) {
+        // A client that never spoke HTTP/2 would not understand it.
+        if self.greeting == Greeting::Nothing {
+            self.out.clear();
+        } else {
+            frame::write_goaway(&mut self.out, self.last_id, fault.reason, fault.why);
+        }
+        self.streams = Streams::new();
+        self.tasks = Tasks::new();
+        self.fault = Some(fault);
+    }
+
+    fn spend(&mut self, cost: u32, now: Instant) -> Result<(), Fault> {
+        if self.calm.spend(cost, now) {
+            return Ok(());
+        }
+        Err(Fault::new(Reason::ENHANCE_YOUR_CALM, "too many frames that ask for nothing"))
+    }
+
+    /// Sends what has become ready, as far as there is room.
+    pub fn poll(&mut self, cx: &mut Context<'_>) {
+        while !self.is_full()
+            && let Poll::Ready((id, step)) = self.tasks.poll(cx)
+        {
+            self.take_step(id, step);
+        }
+        if self.streams.feeding > 0 {
+            self.replenish(cx.waker());
+        }
+    }
+
+    /// What is to be sent. Nothing goes out before the client has begun to speak.
+    pub fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Whether there is something to send.
+    pub fn has_output(&self) -> bool {
+        !self.out.is_empty() && (self.greeting != Greeting::Nothing || self.fault.is_some())
+    }
+
+    /// Whether so much is to be sent that nothing more is to be received.
+    pub fn is_full(&self) -> bool {
+        self.out.len() >= MAX_OUT_BYTES
+    }
+
+    /// What the client did wrong, if that is the end.
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// Requests that are being received or answered.
+    pub fn open_streams(&self) -> usize {
+        self.streams.len()
+    }
+}

@@ -1,0 +1,372 @@
+//! From frames to calls.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::control::Leaving;
+use super::{Connection, Fault};
+use crate::Reason;
+use crate::calm::{NOISE, ODD};
+use crate::frame::{self, Frame, MAX_PAYLOAD_BYTES, flag};
+use crate::head::{Fields, Head, HeadError};
+use crate::inbox::inbox;
+use crate::service::{Service, Whole};
+use crate::streams::{Incoming, Stream};
+use crate::tasks::Task;
+
+/// Streams that we have ended and whose client may not know yet.
+const MAX_RECENT: usize = 64;
+/// A stream that is reset sooner was not given up by somebody who waited for it.
+const YOUNG: Duration = Duration::from_millis(5);
+
+/// A header block whose end has not come.
+pub(super) struct Block {
+    stream: u32,
+    ends_stream: bool,
+    bytes: Vec<u8>,
+}
+
+/// What a head said that came before.
+#[derive(Clone)]
+pub(super) struct Remembered<C> {
+    call: C,
+    content_length: Option<u64>,
+}
+
+/// Streams that we have ended before the client had: what still comes for them is passed over.
+#[derive(Default)]
+pub(super) struct Recent(VecDeque<u32>);
+
+impl Recent {
+    pub(super) fn add(&mut self, id: u32) {
+        if self.0.len() == MAX_RECENT {
+            self.0.pop_front();
+        }
+        self.0.push_back(id);
+    }
+
+    fn has(&self, id: u32) -> bool {
+        self.0.contains(&id)
+    }
+}
+
+impl<S: Service> Connection<S> {
+    #[inline]
+    pub(super) fn take_headers(&mut self, frame: Frame<'_>, now: Instant) -> Result<(), Fault> {
+        if frame.stream.is_multiple_of(2) {
+            return Err(Fault::protocol("the streams of clients have odd numbers"));
+        }
+        let block = frame.content().ok_or(Fault::protocol("HEADERS are shorter than their padding"))?;
+        let ends_stream = frame.has(flag::END_STREAM);
+        if frame.has(flag::END_HEADERS) {
+            return self.take_block(frame.stream, block, ends_stream, now);
+        }
+        self.hold_block(Block { stream: frame.stream, ends_stream, bytes: block.to_vec() }, now)
+    }
+
+    pub(super) fn take_continuation(&mut self, frame: Frame<'_>, now: Instant) -> Result<(), Fault> {
+        let Some(mut block) = self.block.take().filter(|block| block.stream == frame.stream) else {
+            return Err(Fault::protocol("a CONTINUATION of nothing"));
+        };
+        block.bytes.extend_from_slice(frame.payload);
+        if frame.has(flag::END_HEADERS) {
+            return self.take_block(block.stream, &block.bytes, block.ends_stream, now);
+        }
+        self.hold_block(block, now)
+    }
+
+    /// Waits for the rest of a block. One that is too long cannot be passed over: later ones may
+    /// refer to what it says.
+    fn hold_block(&mut self, block: Block, now: Instant) -> Result<(), Fault> {
+        if block.bytes.len() > self.settings.header_bytes.max(MAX_PAYLOAD_BYTES) {
+            return Err(Fault::new(Reason::ENHANCE_YOUR_CALM, "a header block is too long"));
+        }
+        self.block = Some(block);
+        self.spend(NOISE, now)
+    }
+
+    #[inline]
+    fn take_block(&mut self, id: u32, block: &[u8], ends: bool, now: Instant) -> Result<(), Fault> {
+        if id <= self.last_id {
+            return self.take_trailers(id, block, ends, now);
+        }
+        let Some(known) = self.known.get(block) else {
+            return self.take_new_block(id, block, ends, now);
+        };
+        let Remembered { call, content_length } = known.clone();
+        if self.opens(id, now)? {
+            self.open_whole(id, call, content_length, ends, now)?;
+        }
+        Ok(())
+    }
+
+    /// A head that did not come before, byte by byte.
+    fn take_new_block(&mut self, id: u32, block: &[u8], ends: bool, now: Instant) -> Result<(), Fault> {
+        let mut fields = Fields::of_request(self.settings.header_bytes);
+        let changed = self.decode(block, &mut fields)?;
+        if !self.opens(id, now)? {
+            return Ok(());
+        }
+        let Head { request, content_length } = match fields.into_head() {
+            Ok(head) => head,
+            Err(HeadError::Malformed) => return self.refuse_frame(id, now),
+            Err(HeadError::TooLarge) => {
+                self.answer_too_large(id, ends);
+                return self.spend(ODD, now);
+            }
+        };
+        if let Some(call) = self.service.route(&request) {
+            if !changed {
+                self.known.remember(block, Remembered { call: call.clone(), content_length });
+            }
+            return self.open_whole(id, call, content_length, ends, now);
+        }
+        if ends && content_length.is_some_and(|length| length > 0) {
+            return self.refuse_frame(id, now);
+        }
+        let (feed, body) = inbox();
+        let incoming = if ends {
+            feed.end(None);
+            Incoming::Ended
+        } else {
+            Incoming::Fed(feed, 0)
+        };
+        let call = Box::pin(self.service.call(request.map(|()| body)));
+        let task = Some(self.tasks.begin(id, Task::Call(call)));
+        let stream = self.stream(id, incoming, content_length, now);
+        self.streams.add(Stream { task, ..stream });
+        Ok(())
+    }
+
+    fn decode(&mut self, block: &[u8], fields: &mut Fields) -> Result<bool, Fault> {
+        let decoded = self.decoder.decode(block, |name, value| fields.add(name, value));
+        let fault = |_| Fault::new(Reason::COMPRESSION_ERROR, "a header block cannot be read");
+        let changed = decoded.map_err(fault)?;
+        if changed {
+            self.known.forget();
+        }
+        Ok(changed)
+    }
+
+    /// Whether a new stream is to be answered. Its block has been read either way.
+    #[inline]
+    fn opens(&mut self, id: u32, now: Instant) -> Result<bool, Fault> {
+        if matches!(self.leaving, Leaving::After(_)) {
+            // It was told that nobody would look at it.
+            return Ok(false);
+        }
+        self.last_id = id;
+        if self.streams.len() < self.settings.max_streams as usize {
+            return Ok(true);
+        }
+        frame::write_reset(&mut self.out, id, Reason::REFUSED_STREAM);
+        self.recent.add(id);
+        self.spend(NOISE, now)?;
+        Ok(false)
+    }
+
+    fn stream(
+        &self,
+        id: u32,
+        incoming: Incoming<S::Call>,
+        expected: Option<u64>,
+        now: Instant,
+    ) -> Stream<S::Call, S::Body> {
+        Stream { id, opened: now, window: self.sending.initial, incoming, expected, task: None, unsent: None }
+    }
+
+    /// A request whose body is collected, if it has one.
+    #[inline]
+    fn open_whole(
+        &mut self,
+        id: u32,
+        call: S::Call,
+        content_length: Option<u64>,
+        ends: bool,
+        now: Instant,
+    ) -> Result<(), Fault> {
+        if !ends {
+            let stream = self.stream(id, Incoming::Whole(call, Vec::new()), content_length, now);
+            self.streams.add(stream);
+            return Ok(());
+        }
+        if content_length.is_some_and(|length| length > 0) {
+            return self.refuse_frame(id, now);
+        }
+        let stream = self.stream(id, Incoming::Ended, None, now);
+        self.answer_whole(stream, &call, Whole::Bytes(&[]));
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn take_data(&mut self, frame: Frame<'_>, now: Instant) -> Result<(), Fault> {
+        let bytes = frame.payload.len();
+        if !self.receiving.take(bytes) {
+            return Err(Fault::new(Reason::FLOW_CONTROL_ERROR, "more was sent than was granted"));
+        }
+        let content = frame.content().ok_or(Fault::protocol("DATA is shorter than its padding"))?;
+        let ends = frame.has(flag::END_STREAM);
+        let Some(at) = self.streams.find(frame.stream) else {
+            self.receiving.free(bytes, &mut self.out);
+            return self.take_frame_of_closed(frame.stream, now);
+        };
+        let stream = self.streams.at(at);
+        if let Some(expected) = &mut stream.expected {
+            let left = expected.checked_sub(content.len() as u64);
+            match left.filter(|left| !ends || *left == 0) {
+                Some(left) => *expected = left,
+                None => {
+                    self.receiving.free(bytes, &mut self.out);
+                    return self.refuse_frame(frame.stream, now);
+                }
+            }
+        }
+        match &mut stream.incoming {
+            Incoming::Whole(_, body)
+                if body.is_empty() && ends && content.len() <= self.settings.body_bytes =>
+            {
+                self.receiving.free(bytes, &mut self.out);
+                self.answer_collected(at, Some(content));
+                Ok(())
+            }
+            Incoming::Whole(_, body) => {
+                // What is held is not granted anew: a connection holds as much as its window has.
+                self.receiving.free(bytes - content.len(), &mut self.out);
+                body.extend_from_slice(content);
+                if body.len() > self.settings.body_bytes {
+                    self.give_up_body(at, Whole::TooLong);
+                } else if ends {
+                    self.answer_collected(at, None);
+                }
+                if content.is_empty() && !ends { self.spend(NOISE, now) } else { Ok(()) }
+            }
+            Incoming::Fed(feed, unannounced) => {
+                let padding = bytes - content.len();
+                *unannounced += padding as u32;
+                feed.push(content);
+                let overfull = feed.held_bytes() + *unannounced as usize > self.stream_window as usize;
+                if ends {
+                    feed.end(None);
+                    let held = feed.held_bytes();
+                    self.streams.end(at);
+                    // Whoever reads it now need not tell: the stream has nothing more to send.
+                    self.receiving.free(held, &mut self.out);
+                }
+                self.receiving.free(padding, &mut self.out);
+                if overfull {
+                    self.reset(frame.stream, Reason::FLOW_CONTROL_ERROR);
+                    return self.spend(ODD, now);
+                }
+                if content.is_empty() && !ends { self.spend(NOISE, now) } else { Ok(()) }
+            }
+            Incoming::Ended => {
+                self.receiving.free(bytes, &mut self.out);
+                self.reset(frame.stream, Reason::STREAM_CLOSED);
+                self.spend(ODD, now)
+            }
+        }
+    }
+
+    /// The end of a request in a block of its own.
+    fn take_trailers(&mut self, id: u32, block: &[u8], ends: bool, now: Instant) -> Result<(), Fault> {
+        let mut fields = Fields::of_trailers(self.settings.header_bytes);
+        self.decode(block, &mut fields)?;
+        let Some(at) = self.streams.find(id) else {
+            return if self.recent.has(id) {
+                self.spend(NOISE, now)
+            } else {
+                Err(Fault::new(Reason::STREAM_CLOSED, "HEADERS of a stream that has ended"))
+            };
+        };
+        let stream = self.streams.at(at);
+        let incomplete = stream.expected.is_some_and(|left| left > 0);
+        let (Ok(trailers), true, false) = (fields.into_trailers(), ends, incomplete) else {
+            return self.refuse_frame(id, now);
+        };
+        match &stream.incoming {
+            Incoming::Ended => {
+                self.reset(id, Reason::STREAM_CLOSED);
+                return self.spend(ODD, now);
+            }
+            Incoming::Whole(..) => self.answer_collected(at, None),
+            Incoming::Fed(feed, _) => {
+                feed.end(Some(trailers));
+                let held = feed.held_bytes();
+                self.streams.end(at);
+                self.receiving.free(held, &mut self.out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a request whose body is complete: in one piece that was never held, or held.
+    #[inline]
+    fn answer_collected(&mut self, at: usize, content: Option<&[u8]>) {
+        let Some(mut stream) = self.streams.remove(at) else { return };
+        let Incoming::Whole(call, held) = std::mem::replace(&mut stream.incoming, Incoming::Ended) else {
+            return;
+        };
+        self.receiving.free(held.len(), &mut self.out);
+        self.answer_whole(stream, &call, Whole::Bytes(content.unwrap_or(&held)));
+    }
+
+    /// Answers a request whose body is not going to be complete.
+    fn give_up_body(&mut self, at: usize, whole: Whole<'_>) {
+        let Some(mut stream) = self.streams.remove(at) else { return };
+        let Incoming::Whole(call, held) = &mut stream.incoming else { return };
+        let call = call.clone();
+        self.receiving.free(std::mem::take(held).len(), &mut self.out);
+        self.answer_whole(stream, &call, whole);
+    }
+
+    /// Answers requests whose body is late; and when the next one will be.
+    pub(super) fn give_up_bodies(&mut self, now: Instant) -> Option<Instant> {
+        let patience = self.settings.body_patience;
+        // They are in the order in which they came.
+        while let Some((at, opened)) = self.streams.first_collecting() {
+            if opened + patience > now {
+                return Some(opened + patience);
+            }
+            self.give_up_body(at, Whole::Late(patience));
+        }
+        None
+    }
+
+    pub(super) fn take_reset(&mut self, frame: Frame<'_>, now: Instant) -> Result<(), Fault> {
+        if frame.payload.len() != 4 {
+            return Err(Fault::size("an RST_STREAM must have 4 bytes"));
+        }
+        let Some(at) = self.streams.find(frame.stream) else {
+            self.check_opened(frame.stream)?;
+            return self.spend(NOISE, now);
+        };
+        let age = now.saturating_duration_since(self.streams.at(at).opened);
+        self.close(at);
+        self.spend(if age < YOUNG { ODD } else { NOISE }, now)
+    }
+
+    /// A frame that no stream can take.
+    fn take_frame_of_closed(&mut self, id: u32, now: Instant) -> Result<(), Fault> {
+        self.check_opened(id)?;
+        if self.recent.has(id) || id > self.last_id {
+            return self.spend(NOISE, now);
+        }
+        frame::write_reset(&mut self.out, id, Reason::STREAM_CLOSED);
+        self.spend(ODD, now)
+    }
+
+    /// Frames may come for streams that have ended, not for streams that never began.
+    pub(super) fn check_opened(&self, id: u32) -> Result<(), Fault> {
+        let ignored = matches!(self.leaving, Leaving::After(last) if id > last);
+        let opened = !id.is_multiple_of(2) && (id <= self.last_id || ignored);
+        if opened { Ok(()) } else { Err(Fault::protocol("a frame of a stream that was never opened")) }
+    }
+
+    /// Ends a stream for what its client did.
+    pub(super) fn refuse_frame(&mut self, id: u32, now: Instant) -> Result<(), Fault> {
+        self.reset(id, Reason::PROTOCOL_ERROR);
+        self.spend(ODD, now)
+    }
+}

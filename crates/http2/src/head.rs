@@ -1,0 +1,148 @@
+//! The head of a request, from its fields (RFC 9113, section 8).
+
+use http::uri::{Authority, PathAndQuery, Scheme, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
+
+/// What a field counts beside its texts (RFC 9113, section 6.5.2).
+const FIELD_BYTES: usize = 32;
+
+/// A request that can be understood.
+pub(crate) struct Head {
+    pub(crate) request: Request<()>,
+    /// Bytes that its body is going to have, if it says so.
+    pub(crate) content_length: Option<u64>,
+}
+
+/// Why a request cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeadError {
+    /// Its fields are not those of a request.
+    Malformed,
+    /// It has too many of them.
+    TooLarge,
+}
+
+/// Takes the fields of a block one by one. After the first fault the rest is passed over.
+pub(crate) struct Fields {
+    max_bytes: usize,
+    bytes: usize,
+    fault: Option<HeadError>,
+    method: Option<Method>,
+    scheme: Option<Scheme>,
+    authority: Option<Authority>,
+    path: Option<PathAndQuery>,
+    content_length: Option<u64>,
+    headers: HeaderMap,
+    /// Whether pseudo-headers may come no more, or never might.
+    is_past_pseudo: bool,
+}
+
+impl Fields {
+    /// Of a request.
+    pub(crate) fn of_request(max_bytes: usize) -> Self {
+        Self {
+            max_bytes,
+            bytes: 0,
+            fault: None,
+            method: None,
+            scheme: None,
+            authority: None,
+            path: None,
+            content_length: None,
+            headers: HeaderMap::new(),
+            is_past_pseudo: false,
+        }
+    }
+
+    /// Of what follows a body.
+    pub(crate) fn of_trailers(max_bytes: usize) -> Self {
+        Self { is_past_pseudo: true, ..Self::of_request(max_bytes) }
+    }
+
+    pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) {
+        if self.fault.is_some() {
+            return;
+        }
+        self.bytes += name.len() + value.len() + FIELD_BYTES;
+        if self.bytes > self.max_bytes {
+            self.fault = Some(HeadError::TooLarge);
+            return;
+        }
+        let added =
+            if name.first() == Some(&b':') { self.pseudo(name, value) } else { self.header(name, value) };
+        if added.is_none() {
+            self.fault = Some(HeadError::Malformed);
+        }
+    }
+
+    /// Each may occur once, before all others.
+    fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
+        if self.is_past_pseudo {
+            return None;
+        }
+        match name {
+            b":method" => once(&mut self.method, Method::from_bytes(value).ok()?),
+            b":scheme" => once(&mut self.scheme, Scheme::try_from(value).ok()?),
+            b":authority" => once(&mut self.authority, Authority::try_from(value).ok()?),
+            b":path" if matches!(value, [b'/', ..] | b"*") => {
+                once(&mut self.path, PathAndQuery::try_from(value).ok()?)
+            }
+            _ => None,
+        }
+    }
+
+    fn header(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
+        self.is_past_pseudo = true;
+        // Upper case is no name here.
+        let name = HeaderName::from_lowercase(name).ok()?;
+        match name {
+            // What concerned one connection in HTTP/1 (RFC 9113, section 8.2.2).
+            header::CONNECTION | header::TRANSFER_ENCODING | header::UPGRADE => return None,
+            header::TE if value != b"trailers" => return None,
+            header::CONTENT_LENGTH => {
+                let length = std::str::from_utf8(value).ok()?;
+                // Digits and nothing else: a sign would parse, too.
+                let length =
+                    length.bytes().all(|byte| byte.is_ascii_digit()).then(|| length.parse().ok())??;
+                if self.content_length.is_some_and(|known| known != length) {
+                    return None;
+                }
+                self.content_length = Some(length);
+            }
+            _ if matches!(name.as_str(), "keep-alive" | "proxy-connection") => return None,
+            _ => {}
+        }
+        self.headers.try_append(name, HeaderValue::from_bytes(value).ok()?).ok()?;
+        Some(())
+    }
+
+    pub(crate) fn into_head(self) -> Result<Head, HeadError> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        let method = self.method.ok_or(HeadError::Malformed)?;
+        let mut uri = http::uri::Parts::default();
+        // A tunnel has neither a scheme nor a path, and everything else has both.
+        let is_tunnel = method == Method::CONNECT;
+        if is_tunnel == self.scheme.is_some() || is_tunnel == self.path.is_some() {
+            return Err(HeadError::Malformed);
+        }
+        // A relative reference is all that is left without an authority.
+        (uri.scheme, uri.authority) = (self.scheme.filter(|_| self.authority.is_some()), self.authority);
+        uri.path_and_query = self.path;
+        let mut request = Request::new(());
+        *request.uri_mut() = Uri::from_parts(uri).map_err(|_| HeadError::Malformed)?;
+        *request.version_mut() = Version::HTTP_2;
+        *request.method_mut() = method;
+        *request.headers_mut() = self.headers;
+        Ok(Head { request, content_length: self.content_length })
+    }
+
+    pub(crate) fn into_trailers(self) -> Result<HeaderMap, HeadError> {
+        self.fault.map_or(Ok(self.headers), Err)
+    }
+}
+
+fn once<T>(slot: &mut Option<T>, value: T) -> Option<()> {
+    slot.replace(value).is_none().then_some(())
+}

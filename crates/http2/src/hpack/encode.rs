@@ -1,0 +1,54 @@
+//! Fields to blocks. None of them is kept in the peer's table, so that there is nothing to remember
+//! for either side.
+
+use super::integer;
+use super::table::STATIC;
+
+/// How the peer is to treat a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// It adds it to its table.
+    Yes,
+    /// It does not.
+    No,
+}
+
+/// Writes a field by the number it has in the table.
+pub fn indexed(block: &mut Vec<u8>, index: usize) {
+    integer::write(block, index, 7, 0x80);
+}
+
+/// Writes what the peer's table is to hold at most. Only before the first field of a block.
+pub fn table_size(block: &mut Vec<u8>, bytes: usize) {
+    integer::write(block, bytes, 5, 0x20);
+}
+
+/// Writes a field that is not kept, as short as the static table allows.
+pub fn field(block: &mut Vec<u8>, name: &str, value: &[u8]) {
+    let same = |(_, entry): &(usize, &(&str, &str))| entry.0 == name && entry.1.as_bytes() == value;
+    match STATIC.iter().enumerate().find(same) {
+        Some((at, _)) if !value.is_empty() => indexed(block, at + 1),
+        _ => literal(block, name, value, Keep::No),
+    }
+}
+
+/// Writes a field that is spelt out, but for its name if the static table has it.
+pub fn literal(block: &mut Vec<u8>, name: &str, value: &[u8], keep: Keep) {
+    let (prefix_bits, pattern) = match keep {
+        Keep::Yes => (6, 0x40),
+        Keep::No => (4, 0x00),
+    };
+    match STATIC.iter().position(|entry| entry.0 == name) {
+        Some(at) => integer::write(block, at + 1, prefix_bits, pattern),
+        None => {
+            block.push(pattern);
+            text(block, name.as_bytes());
+        }
+    }
+    text(block, value);
+}
+
+fn text(block: &mut Vec<u8>, text: &[u8]) {
+    integer::write(block, text.len(), 7, 0);
+    block.extend_from_slice(text);
+}

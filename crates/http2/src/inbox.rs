@@ -1,0 +1,145 @@
+//! The body of a request as it comes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http_body::{Body, Frame};
+use parking_lot::Mutex;
+use thiserror::Error;
+
+/// The client, or the connection, went away before the body had come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the request was reset before its body had come")]
+pub struct Reset;
+
+/// A body that is read while it comes. It holds no more than the client was granted: that is
+/// replenished as the body is read.
+#[derive(Debug)]
+pub struct Inbox(Arc<Mutex<Held>>);
+
+/// The connection's end of it.
+#[derive(Debug)]
+pub(crate) struct Feed(Arc<Mutex<Held>>);
+
+/// Many small pieces become one: what is held costs about what it has bytes.
+#[derive(Debug, Default)]
+struct Held {
+    data: BytesMut,
+    end: Option<End>,
+    /// Bytes that were read, or that nobody is going to read, since the connection asked last.
+    freed: usize,
+    reader: Option<Waker>,
+    /// The connection, which grants more when something is read.
+    feeder: Option<Waker>,
+    is_gone: bool,
+}
+
+#[derive(Debug)]
+enum End {
+    Plain,
+    Trailers(HeaderMap),
+    Reset,
+}
+
+pub(crate) fn inbox() -> (Feed, Inbox) {
+    let held = Arc::default();
+    (Feed(Arc::clone(&held)), Inbox(held))
+}
+
+impl Feed {
+    pub(crate) fn push(&self, data: &[u8]) {
+        let mut held = self.0.lock();
+        if held.is_gone {
+            held.freed += data.len();
+        } else {
+            held.data.extend_from_slice(data);
+            wake(held.reader.take());
+        }
+    }
+
+    pub(crate) fn end(&self, trailers: Option<HeaderMap>) {
+        self.end_with(trailers.map_or(End::Plain, End::Trailers));
+    }
+
+    fn end_with(&self, end: End) {
+        let mut held = self.0.lock();
+        held.end.get_or_insert(end);
+        wake(held.reader.take());
+    }
+
+    /// Bytes that came and have not been accounted for by [`Feed::freed`].
+    pub(crate) fn held_bytes(&self) -> usize {
+        let held = self.0.lock();
+        held.data.len() + held.freed
+    }
+
+    /// Bytes that may be granted anew; `waker` is told of more.
+    pub(crate) fn freed(&self, waker: &Waker) -> usize {
+        let mut held = self.0.lock();
+        if !held.feeder.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            held.feeder = Some(waker.clone());
+        }
+        std::mem::take(&mut held.freed)
+    }
+}
+
+impl Drop for Feed {
+    /// A body that has not ended never will.
+    fn drop(&mut self) {
+        self.end_with(End::Reset);
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        let mut held = self.0.lock();
+        held.is_gone = true;
+        held.freed += held.data.len();
+        held.data = BytesMut::new();
+        wake(held.feeder.take());
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+impl Body for Inbox {
+    type Data = Bytes;
+    type Error = Reset;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Reset>>> {
+        let mut held = self.0.lock();
+        if !held.data.is_empty() {
+            let data = held.data.split().freeze();
+            held.freed += data.len();
+            wake(held.feeder.take());
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+        match held.end.take() {
+            None => {
+                held.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Some(end) => {
+                // It stays ended, and trailers come once.
+                held.end = Some(if matches!(end, End::Reset) { End::Reset } else { End::Plain });
+                Poll::Ready(match end {
+                    End::Plain => None,
+                    End::Trailers(trailers) => Some(Ok(Frame::trailers(trailers))),
+                    End::Reset => Some(Err(Reset)),
+                })
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let held = self.0.lock();
+        held.data.is_empty() && matches!(held.end, Some(End::Plain))
+    }
+}

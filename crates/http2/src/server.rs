@@ -1,0 +1,192 @@
+//! A connection on a socket.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::connection::{Connection, Fault, Settings};
+use crate::service::Service;
+
+/// Room for hundreds of requests, and for several of the largest frames.
+const INPUT_BYTES: usize = 64 << 10;
+/// An output buffer that has grown beyond this is given back.
+const KEPT_BYTES: usize = 32 << 10;
+/// How long a client may take to close after we have.
+const LINGER: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// Where a connection's input is read, for as long as it is looked at. So one that is quiet
+    /// holds no buffer.
+    static INPUT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Why a connection ended early.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The socket failed.
+    #[error("the connection broke: {0}")]
+    Io(#[from] io::Error),
+    /// The client did something wrong.
+    #[error("the client was sent away: {0}")]
+    Fault(Fault),
+}
+
+/// A connection on a socket: a future that ends with it.
+pub struct Server<IO, S: Service> {
+    io: IO,
+    connection: Connection<S>,
+    /// An incomplete frame.
+    rest: Vec<u8>,
+    timer: Option<Pin<Box<Sleep>>>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// Nothing more is to be said once the output is sent.
+    Closing,
+    /// We have closed, and wait for the client to: it might not read the last answers otherwise.
+    Lingering,
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
+    /// Serves a connection that begins now. Needs a runtime with time enabled.
+    pub fn new(io: IO, service: S, settings: Settings) -> Self {
+        let connection = Connection::new(service, settings, Instant::now());
+        Self { io, connection, rest: Vec::new(), timer: None, phase: Phase::Open }
+    }
+
+    /// Asks the client to go. The future has to be polled again.
+    pub fn graceful_shutdown(&mut self) {
+        self.connection.graceful_shutdown();
+    }
+
+    /// Writes what there is to write.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.connection.has_output() {
+            let out = self.connection.out();
+            let written = ready!(Pin::new(&mut self.io).poll_write(cx, out))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            if written < out.len() {
+                out.drain(..written);
+                continue;
+            }
+            out.clear();
+            out.shrink_to(KEPT_BYTES);
+            ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads once, and takes what came. Answers how much that was.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut input = INPUT.take();
+        input.resize(INPUT_BYTES, 0);
+        let before = self.rest.len();
+        input[..before].copy_from_slice(&self.rest);
+        let mut buffer = ReadBuf::new(&mut input[before..]);
+        let polled = Pin::new(&mut self.io).poll_read(cx, &mut buffer).map_ok(|()| buffer.filled().len());
+        if let Poll::Ready(Ok(bytes @ 1..)) = polled
+            && self.phase == Phase::Open
+        {
+            let input = &input[..before + bytes];
+            let taken = self.connection.receive(input, Instant::now());
+            self.rest.clear();
+            self.rest.extend_from_slice(&input[taken..]);
+        }
+        INPUT.set(input);
+        polled
+    }
+
+    /// Does what is due, and sees to it that this is polled when more is.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) {
+        loop {
+            let Some(at) = self.connection.wake_at() else { return };
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
+            // Later than needed is wrong; earlier costs a look.
+            if timer.deadline() > at {
+                timer.as_mut().reset(at);
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                return;
+            }
+            self.connection.on_time(Instant::now());
+            if let Some(next) = self.connection.wake_at() {
+                timer.as_mut().reset(next);
+            }
+        }
+    }
+
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let written = self.poll_write(cx)?;
+            if self.connection.is_over() {
+                self.phase = Phase::Closing;
+                return Poll::Ready(Ok(()));
+            }
+            if written.is_pending() && self.connection.is_full() {
+                // A client that does not read is not read from.
+                return Poll::Pending;
+            }
+            self.connection.poll(cx);
+            self.poll_timer(cx);
+            match self.poll_read(cx)? {
+                Poll::Ready(0) => {
+                    self.phase = Phase::Closing;
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Ready(_) => {}
+                Poll::Pending if written.is_ready() && self.connection.has_output() => {}
+                Poll::Pending if self.connection.is_over() => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn poll_closing(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_write(cx))?;
+        ready!(Pin::new(&mut self.io).poll_shutdown(cx))?;
+        self.phase = Phase::Lingering;
+        self.timer = Some(Box::pin(tokio::time::sleep(LINGER)));
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_lingering(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while ready!(self.poll_read(cx))? > 0 {}
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Future for Server<IO, S>
+where
+    Self: Unpin,
+{
+    type Output = Result<(), Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if this.phase == Phase::Open {
+            ready!(this.poll_open(cx))?;
+        }
+        if this.phase == Phase::Closing {
+            ready!(this.poll_closing(cx))?;
+        }
+        let waited = this.timer.as_mut().is_none_or(|timer| timer.as_mut().poll(cx).is_ready());
+        let lingered = this.poll_lingering(cx);
+        if lingered.is_pending() && !waited {
+            return Poll::Pending;
+        }
+        // Whatever the socket says now, all has been said.
+        Poll::Ready(this.connection.fault().map_or(Ok(()), |fault| Err(Error::Fault(fault))))
+    }
+}

@@ -1,0 +1,73 @@
+//! How much may be sent, either way (RFC 9113, section 5.2).
+
+use crate::frame::{self, INITIAL_WINDOW_BYTES, MAX_NUMBER, MAX_PAYLOAD_BYTES};
+
+/// What the client lets us send.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    /// On the connection.
+    pub(crate) window: i64,
+    /// On a new stream.
+    pub(crate) initial: i64,
+    /// In one frame.
+    pub(crate) frame_bytes: usize,
+}
+
+/// What we let the client send on the connection.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    window: u32,
+    /// Bytes that came and are not granted anew: they are held, or yet to be announced.
+    taken: u32,
+    /// Those of them that are yet to be announced.
+    freed: u32,
+}
+
+impl Sending {
+    pub(crate) fn new() -> Self {
+        let initial = INITIAL_WINDOW_BYTES.into();
+        Self { window: initial, initial, frame_bytes: MAX_PAYLOAD_BYTES }
+    }
+
+    /// How much of this fits into one frame of a stream with that window.
+    #[inline]
+    pub(crate) fn room(&self, stream: i64, bytes: usize) -> usize {
+        let window = self.window.min(stream).max(0);
+        bytes.min(self.frame_bytes).min(window as usize)
+    }
+}
+
+/// Grants more to a window; false if that is more than there can be.
+pub(crate) fn grant(window: &mut i64, more: i64) -> bool {
+    *window += more;
+    *window <= MAX_NUMBER.into()
+}
+
+impl Receiving {
+    /// Says in `out` what the client may send, which is at least what it may before it is told.
+    pub(crate) fn new(window: u32, out: &mut Vec<u8>) -> Self {
+        let window = window.clamp(INITIAL_WINDOW_BYTES, MAX_NUMBER);
+        if window > INITIAL_WINDOW_BYTES {
+            frame::write_window_update(out, 0, window - INITIAL_WINDOW_BYTES);
+        }
+        Self { window, taken: 0, freed: 0 }
+    }
+
+    /// Takes the bytes of a frame; false if they were not granted.
+    #[inline]
+    pub(crate) fn take(&mut self, bytes: usize) -> bool {
+        self.taken += bytes as u32;
+        self.taken <= self.window
+    }
+
+    /// Bytes that are held no more. They are granted anew when they are many.
+    #[inline]
+    pub(crate) fn free(&mut self, bytes: usize, out: &mut Vec<u8>) {
+        self.freed += bytes as u32;
+        if self.freed >= self.window / 2 {
+            frame::write_window_update(out, 0, self.freed);
+            self.taken -= self.freed;
+            self.freed = 0;
+        }
+    }
+}
