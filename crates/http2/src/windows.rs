@@ -9,8 +9,6 @@ pub(crate) struct Sending {
     pub(crate) window: i64,
     /// On a new stream.
     pub(crate) initial: i64,
-    /// In one frame.
-    pub(crate) frame_bytes: usize,
 }
 
 /// What we let the client send on the connection.
@@ -26,14 +24,31 @@ pub(crate) struct Receiving {
 impl Sending {
     pub(crate) fn new() -> Self {
         let initial = INITIAL_WINDOW_BYTES.into();
-        Self { window: initial, initial, frame_bytes: MAX_PAYLOAD_BYTES }
+        Self { window: initial, initial }
     }
 
-    /// How much of this fits into one frame of a stream with that window.
+    /// How much of this fits into one frame of a stream with that window. A client may allow for
+    /// larger frames than the usual ones; nothing is gained by them.
     #[inline]
     pub(crate) fn room(&self, stream: i64, bytes: usize) -> usize {
-        let window = self.window.min(stream).max(0);
-        bytes.min(self.frame_bytes).min(window as usize)
+        let window = usize::try_from(self.window.min(stream)).unwrap_or(0);
+        bytes.min(MAX_PAYLOAD_BYTES).min(window)
+    }
+
+    /// Takes so much of both windows.
+    pub(crate) fn take(&mut self, stream: &mut i64, bytes: usize) {
+        self.window -= bytes.cast_signed() as i64;
+        *stream -= bytes.cast_signed() as i64;
+    }
+
+    /// Takes what the last frame of a stream needs, if there is room for all of it.
+    #[inline]
+    pub(crate) fn take_whole(&mut self, mut stream: i64, bytes: usize) -> bool {
+        let fits = self.room(stream, bytes) == bytes;
+        if fits {
+            self.take(&mut stream, bytes);
+        }
+        fits
     }
 }
 

@@ -27,22 +27,17 @@ impl<S: Service> Connection<S> {
     /// Answers a request that was collected, or not, and is in the table no more.
     #[inline]
     pub(super) fn answer_whole(&mut self, mut stream: StreamOf<S>, call: &S::Call, whole: Whole<'_>) {
-        let start = self.out.len();
+        let before = (self.out.len(), self.drops_table);
         let data = self.begin_message(stream.id);
-        match self.service.answer(call, whole, &mut self.out) {
-            Answer::Message => {
-                if self.end_message(&mut stream, data) {
-                    self.finish(&stream);
-                } else {
-                    self.streams.add(stream);
-                }
-            }
-            Answer::Refused(refusal) => {
-                self.out.truncate(start);
-                self.refuse(&stream, &refusal);
-            }
+        let answer = self.service.answer(call, whole, &mut self.out);
+        if !matches!(answer, Answer::Message) {
+            self.out.truncate(before.0);
+            self.drops_table = before.1;
+        }
+        match answer {
+            Answer::Message => self.end_message(stream, data),
+            Answer::Refused(refusal) => self.refuse(&stream, &refusal),
             Answer::Later(later) => {
-                self.out.truncate(start);
                 stream.task = Some(self.tasks.begin(stream.id, Task::Later(later)));
                 self.streams.add(stream);
             }
@@ -64,22 +59,31 @@ impl<S: Service> Connection<S> {
         data
     }
 
-    /// Completes the message that began there; false if the stream has to wait before it ends.
+    /// Completes the message that began there, and its stream, unless it has to wait.
     #[inline]
-    fn end_message(&mut self, stream: &mut StreamOf<S>, data: usize) -> bool {
+    fn end_message(&mut self, mut stream: StreamOf<S>, data: usize) {
         let message = data + HEADER_BYTES + PREFIX_BYTES;
         let message_bytes = (self.out.len() - message) as u32;
         self.out[message - 4..message].copy_from_slice(&message_bytes.to_be_bytes());
         let bytes = message_bytes as usize + PREFIX_BYTES;
-        if self.sending.room(stream.window, bytes) == bytes {
+        if self.sending.take_whole(stream.window, bytes) {
             frame::set_length(&mut self.out, data, bytes);
-            self.sending.window -= bytes as i64;
             self.write_ok_trailers(stream.id);
-            return true;
+            self.finish(&stream);
+            return;
         }
         let unsent = Bytes::copy_from_slice(&self.out[data + HEADER_BYTES..]);
         self.out.truncate(data);
-        self.send(stream, Unsent { data: unsent, then: Then::Ok })
+        let ended = self.send(&mut stream, Unsent { data: unsent, then: Then::Ok });
+        self.finish_or_keep(stream, ended);
+    }
+
+    fn finish_or_keep(&mut self, stream: StreamOf<S>, ended: bool) {
+        if ended {
+            self.finish(&stream);
+        } else {
+            self.streams.add(stream);
+        }
     }
 
     #[inline]
@@ -118,8 +122,7 @@ impl<S: Service> Connection<S> {
                 let flags = if ends { flag::END_STREAM } else { 0 };
                 frame::write_header(&mut self.out, bytes, kind::DATA, flags, stream.id);
                 self.out.extend_from_slice(&unsent.data.split_to(bytes));
-                self.sending.window -= bytes as i64;
-                stream.window -= bytes as i64;
+                self.sending.take(&mut stream.window, bytes);
             }
             if is_last {
                 break;
@@ -160,28 +163,22 @@ impl<S: Service> Connection<S> {
             self.streams.add(stream);
             return;
         };
-        if self.send(&mut stream, unsent) {
-            self.finish(&stream);
-        } else {
-            self.streams.add(stream);
-        }
+        let ended = self.send(&mut stream, unsent);
+        self.finish_or_keep(stream, ended);
     }
 
     /// What a task has done for a stream, if the stream is still there.
     pub(super) fn take_step(&mut self, id: u32, step: Step<S::Body>) {
         match step {
             Step::Answered(answer) => {
-                let Some(at) = self.streams.find(id) else { return };
-                let Some(mut stream) = self.streams.remove(at) else { return };
+                let Some(stream) = self.streams.find(id).and_then(|at| self.streams.remove(at)) else {
+                    return;
+                };
                 match answer {
                     Ok(message) => {
                         let data = self.begin_message(id);
                         self.out.extend_from_slice(&message);
-                        if self.end_message(&mut stream, data) {
-                            self.finish(&stream);
-                        } else {
-                            self.streams.add(stream);
-                        }
+                        self.end_message(stream, data);
                     }
                     Err(refusal) => self.refuse(&stream, &refusal),
                 }

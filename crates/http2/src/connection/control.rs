@@ -1,5 +1,6 @@
 //! What concerns the connection: settings, windows, pings, farewells.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -12,8 +13,8 @@ use crate::hpack::DEFAULT_TABLE_BYTES;
 use crate::service::Service;
 use crate::windows::grant;
 
-/// The largest payload that anybody may ask for.
-const MOST_FRAME_BYTES: u32 = (1 << 24) - 1;
+/// What a client may ask for as the largest payload.
+const FRAME_BYTES: RangeInclusive<u32> = MAX_PAYLOAD_BYTES as u32..=(1 << 24) - 1;
 const KEEP_ALIVE_PING: &[u8; 8] = b"tg-alive";
 const LEAVING_PING: &[u8; 8] = b"tg-leave";
 
@@ -81,11 +82,8 @@ impl<S: Service> Connection<S> {
                     return Err(Fault::new(Reason::FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE is too large"));
                 }
                 setting::INITIAL_WINDOW_SIZE => initial = Some(i64::from(value)),
-                setting::MAX_FRAME_SIZE => {
-                    if !(MAX_PAYLOAD_BYTES as u32..=MOST_FRAME_BYTES).contains(&value) {
-                        return Err(Fault::protocol("MAX_FRAME_SIZE is out of range"));
-                    }
-                    // Larger frames than the usual ones gain nothing, and smaller ones share better.
+                setting::MAX_FRAME_SIZE if !FRAME_BYTES.contains(&value) => {
+                    return Err(Fault::protocol("MAX_FRAME_SIZE is out of range"));
                 }
                 _ => {}
             }

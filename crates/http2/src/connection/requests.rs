@@ -215,13 +215,11 @@ impl<S: Service> Connection<S> {
         let stream = self.streams.at(at);
         if let Some(expected) = &mut stream.expected {
             let left = expected.checked_sub(content.len() as u64);
-            match left.filter(|left| !ends || *left == 0) {
-                Some(left) => *expected = left,
-                None => {
-                    self.receiving.free(bytes, &mut self.out);
-                    return self.refuse_frame(frame.stream, now);
-                }
-            }
+            let Some(left) = left.filter(|left| !ends || *left == 0) else {
+                self.receiving.free(bytes, &mut self.out);
+                return self.refuse_frame(frame.stream, now);
+            };
+            *expected = left;
         }
         match &mut stream.incoming {
             Incoming::Whole(_, body)

@@ -38,12 +38,10 @@ pub fn literal(block: &mut Vec<u8>, name: &str, value: &[u8], keep: Keep) {
         Keep::Yes => (6, 0x40),
         Keep::No => (4, 0x00),
     };
-    match STATIC.iter().position(|entry| entry.0 == name) {
-        Some(at) => integer::write(block, at + 1, prefix_bits, pattern),
-        None => {
-            block.push(pattern);
-            text(block, name.as_bytes());
-        }
+    let known = STATIC.iter().position(|entry| entry.0 == name);
+    integer::write(block, known.map_or(0, |at| at + 1), prefix_bits, pattern);
+    if known.is_none() {
+        text(block, name.as_bytes());
     }
     text(block, value);
 }
