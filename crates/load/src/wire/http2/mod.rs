@@ -1,14 +1,16 @@
 //! gRPC over cleartext HTTP/2, as much of it as unary calls need.
 //!
-//! - `frame`: frames; `request`, `answer`: header blocks out and in; `status`: what gRPC says went wrong
+//! - `request`, `answer`: header blocks out and in; `status`: what gRPC says went wrong
 //! - `streams`: the open calls; `windows`: how much may be sent
 
 mod answer;
-mod frame;
 mod request;
 mod status;
 mod streams;
 mod windows;
+
+use tidegate_http2::Reason;
+use tidegate_http2::frame::{self, Frame, INITIAL_WINDOW_BYTES, flag, kind, setting};
 
 use crate::desk::Desk;
 use crate::error::Fault;
@@ -17,7 +19,6 @@ use crate::traffic::Call;
 use crate::wire::MAX_ANSWER_BYTES;
 
 use self::answer::{AnswerBlocks, Said};
-use self::frame::Frame;
 use self::request::RequestBlock;
 use self::streams::{Stream, Streams};
 use self::windows::Windows;
@@ -26,8 +27,6 @@ use self::windows::Windows;
 const STREAM_WINDOW_BYTES: u32 = 2 * MAX_ANSWER_BYTES as u32;
 /// The window we grant the connection; replenished when half of it is used up.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// What it is before we say so.
-const INITIAL_WINDOW_BYTES: u32 = 65_535;
 /// The longest header block that is put together from several frames.
 const MAX_BLOCK_BYTES: usize = 64 << 10;
 /// Beyond this id a connection is replaced; the protocol ends at 2^31.
@@ -57,7 +56,7 @@ impl Http2 {
     pub(crate) fn new(path: &str, authority: &str, max_streams: usize) -> Self {
         Self {
             request: RequestBlock::new(path, authority),
-            answers: AnswerBlocks::new(),
+            answers: AnswerBlocks::default(),
             streams: Streams::new(),
             windows: Windows::new(),
             max_streams,
@@ -71,11 +70,10 @@ impl Http2 {
 
     pub(crate) fn greet(out: &mut Vec<u8>) {
         out.extend_from_slice(frame::PREFACE);
-        let settings =
-            [(frame::SETTING_ENABLE_PUSH, 0), (frame::SETTING_INITIAL_WINDOW_SIZE, STREAM_WINDOW_BYTES)];
+        let settings = [(setting::ENABLE_PUSH, 0), (setting::INITIAL_WINDOW_SIZE, STREAM_WINDOW_BYTES)];
         frame::write_settings(out, &settings);
         let more = CONNECTION_WINDOW_BYTES - INITIAL_WINDOW_BYTES;
-        frame::write_number(out, frame::WINDOW_UPDATE, 0, more);
+        frame::write_window_update(out, 0, more);
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -104,12 +102,12 @@ impl Http2 {
     pub(crate) fn start(&mut self, call: Call, desk: &mut Desk<'_>, out: &mut Vec<u8>) {
         let stream = self.streams.open(call, desk.now_ns);
         let block = self.request.next();
-        frame::write_header(out, block.len(), frame::HEADERS, frame::END_HEADERS, stream.id);
+        frame::write_header(out, block.len(), kind::HEADERS, flag::END_HEADERS, stream.id);
         out.extend_from_slice(block);
 
         // The message is written in place; the lengths before it follow when it is there.
         let start = out.len();
-        frame::write_header(out, 0, frame::DATA, frame::END_STREAM, stream.id);
+        frame::write_header(out, 0, kind::DATA, flag::END_STREAM, stream.id);
         out.extend_from_slice(&[0; PREFIX_BYTES]);
         let message = out.len();
         desk.payload.request(call.key, out);
@@ -118,8 +116,7 @@ impl Http2 {
 
         let content_bytes = message_bytes as usize + PREFIX_BYTES;
         if self.windows.take_whole(content_bytes) {
-            let [_, length @ ..] = (content_bytes as u32).to_be_bytes();
-            out[start..start + 3].copy_from_slice(&length);
+            frame::set_length(out, start, content_bytes);
         } else {
             stream.unsent = out.split_off(start + frame::HEADER_BYTES);
             out.truncate(start);
@@ -148,43 +145,44 @@ impl Http2 {
             done += frame::HEADER_BYTES + frame.payload.len();
         }
         if self.used_bytes >= CONNECTION_WINDOW_BYTES / 2 {
-            frame::write_number(out, frame::WINDOW_UPDATE, 0, std::mem::take(&mut self.used_bytes));
+            frame::write_window_update(out, 0, std::mem::take(&mut self.used_bytes));
         }
         Ok(done)
     }
 
     fn take(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-        if !self.is_ready && frame.kind != frame::SETTINGS {
+        if !self.is_ready && frame.kind != kind::SETTINGS {
             return Err(Fault::Protocol("its first frame is not SETTINGS".to_owned()));
         }
-        if self.unfinished.is_some() && frame.kind != frame::CONTINUATION {
+        if self.unfinished.is_some() && frame.kind != kind::CONTINUATION {
             return Err(Fault::Protocol("a header block was not continued".to_owned()));
         }
         match frame.kind {
-            frame::DATA => self.take_data(frame, desk, out)?,
-            frame::HEADERS => {
+            kind::DATA => self.take_data(frame, desk, out)?,
+            kind::HEADERS => {
                 let block = content(frame)?;
-                let ends = frame.has(frame::END_STREAM);
-                if frame.has(frame::END_HEADERS) {
+                let ends = frame.has(flag::END_STREAM);
+                if frame.has(flag::END_HEADERS) {
                     self.take_block(frame.stream, block, ends, desk)?;
                 } else {
                     self.unfinished = Some((frame.stream, ends, block.to_vec()));
                 }
             }
-            frame::CONTINUATION => self.take_continuation(frame, desk)?,
-            frame::SETTINGS if !frame.has(frame::ACK) => self.take_settings(frame, out),
-            frame::PING if !frame.has(frame::ACK) => {
-                frame::write_header(out, frame.payload.len(), frame::PING, frame::ACK, 0);
-                out.extend_from_slice(frame.payload);
+            kind::CONTINUATION => self.take_continuation(frame, desk)?,
+            kind::SETTINGS if !frame.has(flag::ACK) => self.take_settings(frame, out),
+            kind::PING if !frame.has(flag::ACK) => {
+                if let Ok(payload) = frame.payload.try_into() {
+                    frame::write_ping(out, flag::ACK, payload);
+                }
             }
-            frame::WINDOW_UPDATE => {
+            kind::WINDOW_UPDATE => {
                 let more = frame.number_at(0).unwrap_or(0) & 0x7fff_ffff;
                 self.windows.grant(frame.stream, more, &mut self.streams);
                 self.windows.send_waiting(&mut self.streams, out);
             }
-            frame::RST_STREAM => self.take_reset(frame, desk),
-            frame::GOAWAY => self.take_goaway(frame, desk),
-            frame::PUSH_PROMISE => return Err(Fault::Protocol("a push, which was forbidden".to_owned())),
+            kind::RST_STREAM => self.take_reset(frame, desk),
+            kind::GOAWAY => self.take_goaway(frame, desk),
+            kind::PUSH_PROMISE => return Err(Fault::Protocol("a push, which was forbidden".to_owned())),
             // Acknowledgements, priorities and frames of kinds yet unknown.
             _ => {}
         }
@@ -201,7 +199,7 @@ impl Http2 {
         if stream.partial.is_empty() && is_whole(bytes) {
             stream.decision = Some(judge(bytes, desk));
         } else if stream.partial.len() + bytes.len() > MAX_ANSWER_BYTES {
-            frame::write_number(out, frame::RST_STREAM, frame.stream, frame::CANCEL);
+            frame::write_reset(out, frame.stream, Reason::CANCEL);
             self.fail(frame.stream, &format!("an answer of more than {MAX_ANSWER_BYTES} bytes"), desk);
             return Ok(());
         } else if !bytes.is_empty() {
@@ -210,7 +208,7 @@ impl Http2 {
                 stream.decision = Some(judge(&stream.partial, desk));
             }
         }
-        if frame.has(frame::END_STREAM) {
+        if frame.has(flag::END_STREAM) {
             let said = Said { http_status: stream.odd_status, ..Said::default() };
             self.fail(frame.stream, &status::text(&said), desk);
         }
@@ -225,7 +223,7 @@ impl Http2 {
             return Err(Fault::Protocol("a header block is too long, or of two streams".to_owned()));
         }
         block.extend_from_slice(frame.payload);
-        if frame.has(frame::END_HEADERS) {
+        if frame.has(flag::END_HEADERS) {
             return self.take_block(stream, &block, ends, desk);
         }
         self.unfinished = Some((stream, ends, block));
@@ -250,32 +248,30 @@ impl Http2 {
         };
         match (said, decision) {
             (Said { grpc_status: Some(0), .. }, Some(decision)) => desk.settle(&call, &decision),
-            (said, _) => desk.fail(&call, &status::text(said)),
+            (said, _) => desk.fail(&call, &status::text(&said)),
         }
         Ok(())
     }
 
     fn take_settings(&mut self, frame: Frame<'_>, out: &mut Vec<u8>) {
-        for setting in frame.payload.as_chunks::<6>().0 {
-            let [a, b, value @ ..] = *setting;
-            let value = u32::from_be_bytes(value);
-            match u16::from_be_bytes([a, b]) {
-                frame::SETTING_HEADER_TABLE_SIZE => self.request.set_table_bytes(value),
-                frame::SETTING_MAX_CONCURRENT_STREAMS => self.allowed_streams = value as usize,
-                frame::SETTING_INITIAL_WINDOW_SIZE => self.windows.set_initial(value, &mut self.streams),
-                frame::SETTING_MAX_FRAME_SIZE => self.windows.set_frame_bytes(value),
+        for (name, value) in frame.settings() {
+            match name {
+                setting::HEADER_TABLE_SIZE => self.request.set_table_bytes(value),
+                setting::MAX_CONCURRENT_STREAMS => self.allowed_streams = value as usize,
+                setting::INITIAL_WINDOW_SIZE => self.windows.set_initial(value, &mut self.streams),
+                setting::MAX_FRAME_SIZE => self.windows.set_frame_bytes(value),
                 _ => {}
             }
         }
         self.is_ready = true;
-        frame::write_header(out, 0, frame::SETTINGS, frame::ACK, 0);
+        frame::write_header(out, 0, kind::SETTINGS, flag::ACK, 0);
         self.windows.send_waiting(&mut self.streams, out);
     }
 
     fn take_reset(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>) {
-        let code = frame.number_at(0).unwrap_or(frame::NO_ERROR);
-        if code != frame::REFUSED_STREAM {
-            self.fail(frame.stream, &format!("the stream was reset: {}", frame::error_name(code)), desk);
+        let reason = Reason(frame.number_at(0).unwrap_or(0));
+        if reason != Reason::REFUSED_STREAM {
+            self.fail(frame.stream, &format!("the stream was reset: {reason}"), desk);
         } else if let Some(stream) = self.streams.close(frame.stream) {
             desk.refuse(stream.call);
         }
@@ -284,10 +280,10 @@ impl Http2 {
     /// The server answers streams up to the one it names; the others it has not looked at.
     fn take_goaway(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>) {
         let last = frame.number_at(0).unwrap_or(0) & 0x7fff_ffff;
-        let code = frame.number_at(4).unwrap_or(frame::NO_ERROR);
+        let reason = Reason(frame.number_at(4).unwrap_or(0));
         let debug = String::from_utf8_lossy(frame.payload.get(8..).unwrap_or_default());
         let why = if debug.is_empty() { String::new() } else { format!(": {debug}") };
-        self.going_away = Some(format!("{}{why}", frame::error_name(code)));
+        self.going_away = Some(format!("{reason}{why}"));
         let refused: Vec<u32> =
             self.streams.iter_mut().map(|stream| stream.id).filter(|&id| id > last).collect();
         for id in refused {
@@ -301,7 +297,7 @@ impl Http2 {
         let late = |stream: &mut Stream| (stream.sent_ns < sent_before_ns).then_some(stream.id);
         let late: Vec<u32> = self.streams.iter_mut().filter_map(late).collect();
         for id in late {
-            frame::write_number(out, frame::RST_STREAM, id, frame::CANCEL);
+            frame::write_reset(out, id, Reason::CANCEL);
             self.fail(id, "no answer in time", desk);
         }
     }

@@ -1,9 +1,8 @@
 //! The header block of a request, which never changes.
 
-use loona_hpack::encoder::encode_integer_into;
+use tidegate_http2::hpack::DEFAULT_TABLE_BYTES;
+use tidegate_http2::hpack::encode::{self, Keep};
 
-/// What a peer's table holds before it says otherwise (RFC 9113, section 6.5.2).
-const DEFAULT_TABLE_BYTES: u32 = 4096;
 /// `:method: POST` and `:scheme: http`, as indices of the static table.
 const METHOD_AND_SCHEME: [u8; 2] = [0x83, 0x86];
 
@@ -11,29 +10,23 @@ const METHOD_AND_SCHEME: [u8; 2] = [0x83, 0x86];
 /// all later ones refer to them and are byte-identical, as Envoy's are.
 #[derive(Debug)]
 pub(super) struct RequestBlock {
-    fields: [(Name, String); 5],
+    fields: [(&'static str, String); 5],
     first: Vec<u8>,
     rest: Vec<u8>,
     is_first: bool,
-    table_bytes: u32,
-}
-
-#[derive(Debug)]
-enum Name {
-    Static(usize, &'static str),
-    Literal(&'static str),
+    table_bytes: usize,
 }
 
 impl RequestBlock {
     pub(super) fn new(path: &str, authority: &str) -> Self {
         let fields = [
-            (Name::Static(4, ":path"), path.to_owned()),
-            (Name::Static(1, ":authority"), authority.to_owned()),
-            (Name::Static(31, "content-type"), "application/grpc".to_owned()),
-            (Name::Literal("te"), "trailers".to_owned()),
-            (Name::Static(58, "user-agent"), concat!("tidegate-load/", env!("CARGO_PKG_VERSION")).to_owned()),
+            (":path", path.to_owned()),
+            (":authority", authority.to_owned()),
+            ("content-type", "application/grpc".to_owned()),
+            ("te", "trailers".to_owned()),
+            ("user-agent", concat!("tidegate-load/", env!("CARGO_PKG_VERSION")).to_owned()),
         ];
-        let (first, rest) = (literals(&fields, 0x40, 6), references(fields.len()));
+        let (first, rest) = (literals(&fields, Keep::Yes), references(fields.len()));
         Self { fields, first, rest, is_first: true, table_bytes: DEFAULT_TABLE_BYTES }
     }
 
@@ -45,45 +38,37 @@ impl RequestBlock {
     /// The server has set the size of its table.
     pub(super) fn set_table_bytes(&mut self, bytes: u32) {
         // A larger table need not be used.
-        let bytes = bytes.min(DEFAULT_TABLE_BYTES);
+        let bytes = DEFAULT_TABLE_BYTES.min(bytes as usize);
         if bytes == self.table_bytes {
             return;
         }
         self.table_bytes = bytes;
         // A change begins with saying what is used of it from now on (RFC 7541, section 4.2); where
         // the fields do not all fit, none are kept there.
-        let fits = self.fields.iter().map(Self::entry_bytes).sum::<usize>() <= bytes as usize;
+        let fits = self.fields.iter().map(Self::entry_bytes).sum::<usize>() <= bytes;
         self.first.clear();
-        write_integer(&mut self.first, if fits { bytes as usize } else { 0 }, 5, 0x20);
+        encode::table_size(&mut self.first, if fits { bytes } else { 0 });
         if fits {
             // Evicts nothing that is counted on: the fields are written anew, and the newest stay.
-            self.first.extend(literals(&self.fields, 0x40, 6));
+            self.first.extend(literals(&self.fields, Keep::Yes));
             self.rest = references(self.fields.len());
         } else {
-            self.rest = literals(&self.fields, 0x00, 4);
+            self.rest = literals(&self.fields, Keep::No);
             self.first.extend_from_slice(&self.rest);
         }
         self.is_first = true;
     }
 
-    fn entry_bytes((name, value): &(Name, String)) -> usize {
-        let (Name::Static(_, name) | Name::Literal(name)) = name;
+    fn entry_bytes((name, value): &(&str, String)) -> usize {
         name.len() + value.len() + 32
     }
 }
 
-/// All fields spelt out, with the pattern that says whether they are to be kept.
-fn literals(fields: &[(Name, String)], pattern: u8, prefix_bits: u8) -> Vec<u8> {
+/// All fields spelt out, to be kept or not.
+fn literals(fields: &[(&str, String)], keep: Keep) -> Vec<u8> {
     let mut block = METHOD_AND_SCHEME.to_vec();
     for (name, value) in fields {
-        match name {
-            Name::Static(index, _) => write_integer(&mut block, *index, prefix_bits, pattern),
-            Name::Literal(name) => {
-                block.push(pattern);
-                write_text(&mut block, name);
-            }
-        }
-        write_text(&mut block, value);
+        encode::literal(&mut block, name, value.as_bytes(), keep);
     }
     block
 }
@@ -92,31 +77,23 @@ fn literals(fields: &[(Name, String)], pattern: u8, prefix_bits: u8) -> Vec<u8> 
 fn references(count: usize) -> Vec<u8> {
     let mut block = METHOD_AND_SCHEME.to_vec();
     for age in (0..count).rev() {
-        write_integer(&mut block, 62 + age, 7, 0x80);
+        encode::indexed(&mut block, 62 + age);
     }
     block
 }
 
-fn write_text(block: &mut Vec<u8>, text: &str) {
-    write_integer(block, text.len(), 7, 0);
-    block.extend_from_slice(text.as_bytes());
-}
-
-fn write_integer(block: &mut Vec<u8>, value: usize, prefix_bits: u8, pattern: u8) {
-    // Writing to a vector cannot fail.
-    let _ = encode_integer_into(value, prefix_bits, pattern, block);
-}
-
 #[cfg(test)]
 mod tests {
-    use loona_hpack::Decoder;
+    use tidegate_http2::hpack::Decoder;
 
     use super::RequestBlock;
 
-    fn fields(decoder: &mut Decoder<'_>, block: &[u8]) -> Vec<String> {
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        let list = decoder.decode(block).unwrap();
-        list.into_iter().map(|(name, value)| format!("{}={}", text(name), text(value))).collect()
+    fn fields(decoder: &mut Decoder, block: &[u8]) -> Vec<String> {
+        let mut fields = Vec::new();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let field = |name: &[u8], value: &[u8]| fields.push(format!("{}={}", text(name), text(value)));
+        decoder.decode(block, field).unwrap();
+        fields
     }
 
     #[test]
@@ -124,7 +101,7 @@ mod tests {
         let mut expected = None;
         for sizes in [&[][..], &[4096], &[65_536], &[0], &[100], &[1000], &[0, 4096], &[2000, 0, 1000]] {
             let mut block = RequestBlock::new("/a.B/C", "127.0.0.1:8081");
-            let mut decoder = Decoder::new();
+            let mut decoder = Decoder::default();
             let mut check = |block: &mut RequestBlock| {
                 let seen = fields(&mut decoder, block.next());
                 assert_eq!(&seen, expected.get_or_insert_with(|| seen.clone()), "{sizes:?}");

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::INITIAL_WINDOW_BYTES;
-use super::frame::{self, MAX_PAYLOAD_BYTES};
+use tidegate_http2::frame::{self, INITIAL_WINDOW_BYTES, MAX_PAYLOAD_BYTES, flag, kind};
+
 use super::streams::{Stream, Streams};
 
 /// The server's windows, and the streams that wait for them.
@@ -84,7 +84,7 @@ impl Windows {
                     break;
                 }
                 let ends = bytes == stream.unsent.len();
-                frame::write_header(out, bytes, frame::DATA, u8::from(ends) * frame::END_STREAM, id);
+                frame::write_header(out, bytes, kind::DATA, u8::from(ends) * flag::END_STREAM, id);
                 out.extend(stream.unsent.drain(..bytes));
                 stream.window -= bytes.cast_signed() as i64;
                 self.connection -= bytes.cast_signed() as i64;
