@@ -1,4 +1,4 @@
-//! Constants on hyper, set up as Tidegate's listeners are.
+//! Constants on hyper, HTTP/1.1 set up as Tidegate's HTTP listener is.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,7 +17,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 
-/// As in the service's `listen/connection.rs`.
+/// As in Tidegate's own HTTP/2.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
@@ -51,7 +51,7 @@ pub(super) async fn serve_http(addr: SocketAddr) -> io::Result<()> {
     }
 }
 
-async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+pub(super) async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
     let (socket, _) = listener.accept().await?;
     socket.set_nodelay(true)?;
     Ok(socket)

@@ -1,6 +1,7 @@
 //! Servers that always allow: what the protocol alone costs on each stack.
 
 mod bare;
+mod own;
 mod tonic_stack;
 
 use std::error::Error;
@@ -20,7 +21,9 @@ struct Options {
 enum Stack {
     /// gRPC by tonic on a multi-thread runtime, as its examples have it.
     TonicMulti,
-    /// gRPC on hyper's HTTP/2 and a current-thread runtime, as Tidegate has it.
+    /// gRPC on Tidegate's own HTTP/2 and a current-thread runtime, as Tidegate has it.
+    Own,
+    /// gRPC on hyper's HTTP/2 and a current-thread runtime.
     Hyper,
     /// HTTP/1.1 on hyper and a current-thread runtime, as Tidegate has it.
     Http,
@@ -37,6 +40,7 @@ pub fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             runtime.block_on(tonic_stack::serve(addr))?;
         }
+        Stack::Own => bare::block_on(own::serve(addr))?,
         Stack::Hyper => bare::block_on(bare::serve_grpc(addr))?,
         Stack::Http => bare::block_on(bare::serve_http(addr))?,
     }

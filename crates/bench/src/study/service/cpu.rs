@@ -84,6 +84,7 @@ fn start_grpc(programs: &Programs) -> Result<Vec<Server>, Error> {
         servers::throttlecrab(programs)?,
         servers::constant(programs, Stack::Tonic)?,
         servers::constant(programs, Stack::TonicMimalloc)?,
+        servers::constant(programs, Stack::Own)?,
         servers::constant(programs, Stack::Hyper)?,
     ])
 }
@@ -204,8 +205,9 @@ fn finding(founds: &[Found], programs: &Programs, passes: Passes) -> Finding {
         ),
         "The constants decide nothing and always allow: they show what the protocol alone costs. tonic's \
          decodes the request and runs on a multi-thread runtime, with the allocator of the system as it comes, \
-         and once more with Tidegate's (mimalloc); hyper's are set up as Tidegate's own listeners. NGINX is \
-         asked by GET and answers a GIF of one pixel."
+         and once more with Tidegate's (mimalloc). The same stack is Tidegate's own HTTP/2; hyper's HTTP/2 is \
+         what it replaced, and hyper's HTTP/1.1 is set up as Tidegate's listener. NGINX is asked by GET and \
+         answers a GIF of one pixel."
             .to_owned(),
     ];
     Finding {

@@ -59,7 +59,7 @@ pub(super) fn run(
     let progress = Progress::new("service latency", passes.count as u64);
     let mut servers = [
         Tidegate::start(programs, &servers::generous_rules(), &[])?.over_grpc(),
-        servers::constant(programs, Stack::Hyper)?,
+        servers::constant(programs, Stack::Own)?,
     ];
     let most_per_second = match most_per_second {
         Some(known) => known,
@@ -142,12 +142,12 @@ fn finding(found: &Found, passes: Passes) -> Finding {
     let note = format!(
         "Half the decisions per second that the service reaches in a closed loop: {}, at random times \
          (Poisson), on 4 connections x 32 streams, gRPC. Time counts from when a call was due, so that a call \
-         which had to wait for the generator or for a free stream is not let off. The constant on hyper is \
-         asked just as often, in turns. \"Sent late\" is the part that was spent before the call left. \
+         which had to wait for the generator or for a free stream is not let off. The constant on the same \
+         stack is asked just as often, in turns. \"Sent late\" is the part that was spent before the call left. \
          The bar that articles on rate limiters set for 99 % is {BAR_US:.0} µs; Tidegate took {ours_us:.0} µs.",
         grouped(found.per_second as u64),
     );
-    let what = "99th percentile beside a constant on hyper";
+    let what = "99th percentile beside a constant on the same stack";
     let target = Target::at_most(what, found.ratio.median, MOST_RATIO, "x");
     Finding {
         study: "service latency",

@@ -69,6 +69,11 @@ impl Programs {
                 "`nginx -p … -c …`, one process, `limit_req` by `$arg_key` before `empty_gif`",
             ),
             ("tonic, constant", stack(["tonic", "tokio"]), "`tidegate-bench-constant-stock tonic-multi …`"),
+            (
+                "the same stack, constant",
+                stack(["tidegate-http2", "tokio"]),
+                "`tidegate-bench-constant own …`",
+            ),
             ("hyper, constant", stack(["hyper", "tokio"]), "`tidegate-bench-constant hyper …` or `http …`"),
         ];
         for (name, version, how) in rows {

@@ -169,6 +169,8 @@ pub(super) enum Stack {
     /// With the allocator of the system.
     Tonic,
     TonicMimalloc,
+    /// Tidegate's own HTTP/2.
+    Own,
     Hyper,
     Http,
 }
@@ -177,6 +179,7 @@ pub(super) fn constant(programs: &Programs, stack: Stack) -> Result<Server, Erro
     let (name, mode) = match stack {
         Stack::Tonic => ("tonic, constant", "tonic-multi"),
         Stack::TonicMimalloc => ("tonic with mimalloc, constant", "tonic-multi"),
+        Stack::Own => ("the same stack, constant", "own"),
         Stack::Hyper => ("hyper, constant", "hyper"),
         Stack::Http => ("hyper, constant", "http"),
     };
