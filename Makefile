@@ -64,6 +64,7 @@ fuzz:
 	$(call fuzz,rules,fuzz/seeds/rules examples/quickstart,4096)
 	$(call fuzz,check,fuzz/seeds/check,4096)
 	$(call fuzz,rate_limit,fuzz/seeds/rate_limit,4096)
+	$(call fuzz,http2,fuzz/seeds/http2,4096)
 
 # A target, the folders of its seeds, the longest input in bytes. Stable Rust with its unstable
 # options unlocked instruments as well as nightly does, and needs no second toolchain.

@@ -15,7 +15,7 @@ pub(crate) struct Streams<C, B> {
     open: VecDeque<Stream<C, B>>,
     /// How many bodies are being waited for.
     pub(crate) collecting: usize,
-    /// How many bodies are passed on as they come.
+    /// How many bodies are passed on and not yet read to their end.
     pub(crate) feeding: usize,
     /// How many answers wait for the client to grant more.
     pub(crate) blocked: usize,
@@ -44,6 +44,8 @@ pub(crate) enum Incoming<C> {
     Whole(C, Vec<u8>),
     /// A body that is passed on, and the bytes of it that may be granted anew.
     Fed(Feed, u32),
+    /// All of such a body has come, and not all of it is read.
+    Unread(Feed),
 }
 
 /// The answer's side of a stream that has to wait for the client.
@@ -78,7 +80,7 @@ impl<C, B> Streams<C, B> {
         match stream.incoming {
             Incoming::Ended => {}
             Incoming::Whole(..) => self.collecting += 1,
-            Incoming::Fed(..) => self.feeding += 1,
+            Incoming::Fed(..) | Incoming::Unread(_) => self.feeding += 1,
         }
         self.blocked += usize::from(stream.unsent.is_some());
         let at = match self.open.back() {
@@ -112,10 +114,21 @@ impl<C, B> Streams<C, B> {
         Some((at, self.open[at].opened))
     }
 
-    /// The request is complete.
-    pub(crate) fn end(&mut self, at: usize) {
-        let incoming = std::mem::replace(&mut self.open[at].incoming, Incoming::Ended);
-        self.count_out(&incoming);
+    /// A body that is passed on has come, and something of it is left to read.
+    pub(crate) fn end_fed(&mut self, at: usize) {
+        let stream = &mut self.open[at];
+        stream.incoming = match std::mem::replace(&mut stream.incoming, Incoming::Ended) {
+            Incoming::Fed(feed, _) => Incoming::Unread(feed),
+            other => other,
+        };
+    }
+
+    /// All of it is read.
+    pub(crate) fn end_unread(&mut self, at: usize) {
+        if let Incoming::Unread(_) = self.open[at].incoming {
+            self.open[at].incoming = Incoming::Ended;
+            self.feeding -= 1;
+        }
     }
 
     #[inline]
@@ -130,7 +143,7 @@ impl<C, B> Streams<C, B> {
         match incoming {
             Incoming::Ended => {}
             Incoming::Whole(..) => self.collecting -= 1,
-            Incoming::Fed(..) => self.feeding -= 1,
+            Incoming::Fed(..) | Incoming::Unread(_) => self.feeding -= 1,
         }
     }
 

@@ -218,12 +218,15 @@ impl<S: Service> Connection<S> {
     /// The answer is complete. A client that is not done yet need not go on.
     #[inline]
     fn finish(&mut self, stream: &StreamOf<S>) {
-        if let Incoming::Ended = stream.incoming {
-            return;
+        match stream.incoming {
+            Incoming::Ended => {}
+            Incoming::Unread(_) => self.release(stream),
+            Incoming::Whole(..) | Incoming::Fed(..) => {
+                frame::write_reset(&mut self.out, stream.id, Reason::NO_ERROR);
+                self.release(stream);
+                self.recent.add(stream.id);
+            }
         }
-        frame::write_reset(&mut self.out, stream.id, Reason::NO_ERROR);
-        self.release(stream);
-        self.recent.add(stream.id);
     }
 
     /// Ends a stream before its time.
@@ -249,20 +252,32 @@ impl<S: Service> Connection<S> {
         let held = match &stream.incoming {
             Incoming::Ended => 0,
             Incoming::Whole(_, body) => body.len(),
-            Incoming::Fed(feed, _) => feed.held_bytes(),
+            Incoming::Fed(feed, _) | Incoming::Unread(feed) => feed.held_bytes(),
         };
         self.receiving.free(held, &mut self.out);
     }
 
     /// Grants anew what was read of the bodies that are passed on.
     pub(super) fn replenish(&mut self, waker: &Waker) {
-        for stream in self.streams.iter_mut() {
-            let Incoming::Fed(feed, unannounced) = &mut stream.incoming else { continue };
-            let read = feed.freed(waker);
-            self.receiving.free(read, &mut self.out);
-            *unannounced += read as u32;
-            if *unannounced >= self.stream_window / 2 {
-                frame::write_window_update(&mut self.out, stream.id, std::mem::take(unannounced));
+        for at in 0..self.streams.len() {
+            let stream = self.streams.at(at);
+            match &mut stream.incoming {
+                Incoming::Fed(feed, unannounced) => {
+                    let read = feed.freed(waker);
+                    self.receiving.free(read, &mut self.out);
+                    *unannounced += read as u32;
+                    if *unannounced >= self.stream_window / 2 {
+                        let more = std::mem::take(unannounced);
+                        frame::write_window_update(&mut self.out, stream.id, more);
+                    }
+                }
+                Incoming::Unread(feed) => {
+                    self.receiving.free(feed.freed(waker), &mut self.out);
+                    if feed.held_bytes() == 0 {
+                        self.streams.end_unread(at);
+                    }
+                }
+                Incoming::Ended | Incoming::Whole(..) => {}
             }
         }
     }

@@ -1,11 +1,12 @@
 //! The protocol of one connection, without input and output: bytes go in, calls to the service are
 //! made, bytes come out.
 //!
-//! - `requests`: from frames to calls
+//! - `requests`, `bodies`: from frames to calls
 //! - `answers`: from answers to frames
 //! - `control`: what concerns the connection: settings, windows, pings, farewells
 
 mod answers;
+mod bodies;
 mod control;
 mod requests;
 

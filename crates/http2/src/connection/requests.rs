@@ -47,7 +47,7 @@ impl Recent {
         self.0.push_back(id);
     }
 
-    fn has(&self, id: u32) -> bool {
+    pub(super) fn has(&self, id: u32) -> bool {
         self.0.contains(&id)
     }
 }
@@ -140,7 +140,7 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
-    fn decode(&mut self, block: &[u8], fields: &mut Fields) -> Result<bool, Fault> {
+    pub(super) fn decode(&mut self, block: &[u8], fields: &mut Fields) -> Result<bool, Fault> {
         let decoded = self.decoder.decode(block, |name, value| fields.add(name, value));
         let fault = |_| Fault::new(Reason::COMPRESSION_ERROR, "a header block cannot be read");
         let changed = decoded.map_err(fault)?;
@@ -200,138 +200,6 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
-    #[inline]
-    pub(super) fn take_data(&mut self, frame: Frame<'_>, now: Instant) -> Result<(), Fault> {
-        let bytes = frame.payload.len();
-        if !self.receiving.take(bytes) {
-            return Err(Fault::new(Reason::FLOW_CONTROL_ERROR, "more was sent than was granted"));
-        }
-        let content = frame.content().ok_or(Fault::protocol("DATA is shorter than its padding"))?;
-        let ends = frame.has(flag::END_STREAM);
-        let Some(at) = self.streams.find(frame.stream) else {
-            self.receiving.free(bytes, &mut self.out);
-            return self.take_frame_of_closed(frame.stream, now);
-        };
-        let stream = self.streams.at(at);
-        if let Some(expected) = &mut stream.expected {
-            let left = expected.checked_sub(content.len() as u64);
-            let Some(left) = left.filter(|left| !ends || *left == 0) else {
-                self.receiving.free(bytes, &mut self.out);
-                return self.refuse_frame(frame.stream, now);
-            };
-            *expected = left;
-        }
-        match &mut stream.incoming {
-            Incoming::Whole(_, body)
-                if body.is_empty() && ends && content.len() <= self.settings.body_bytes =>
-            {
-                self.receiving.free(bytes, &mut self.out);
-                self.answer_collected(at, Some(content));
-                Ok(())
-            }
-            Incoming::Whole(_, body) => {
-                // What is held is not granted anew: a connection holds as much as its window has.
-                self.receiving.free(bytes - content.len(), &mut self.out);
-                body.extend_from_slice(content);
-                if body.len() > self.settings.body_bytes {
-                    self.give_up_body(at, Whole::TooLong);
-                } else if ends {
-                    self.answer_collected(at, None);
-                }
-                if content.is_empty() && !ends { self.spend(NOISE, now) } else { Ok(()) }
-            }
-            Incoming::Fed(feed, unannounced) => {
-                let padding = bytes - content.len();
-                *unannounced += padding as u32;
-                feed.push(content);
-                let overfull = feed.held_bytes() + *unannounced as usize > self.stream_window as usize;
-                if ends {
-                    feed.end(None);
-                    let held = feed.held_bytes();
-                    self.streams.end(at);
-                    // Whoever reads it now need not tell: the stream has nothing more to send.
-                    self.receiving.free(held, &mut self.out);
-                }
-                self.receiving.free(padding, &mut self.out);
-                if overfull {
-                    self.reset(frame.stream, Reason::FLOW_CONTROL_ERROR);
-                    return self.spend(ODD, now);
-                }
-                if content.is_empty() && !ends { self.spend(NOISE, now) } else { Ok(()) }
-            }
-            Incoming::Ended => {
-                self.receiving.free(bytes, &mut self.out);
-                self.reset(frame.stream, Reason::STREAM_CLOSED);
-                self.spend(ODD, now)
-            }
-        }
-    }
-
-    /// The end of a request in a block of its own.
-    fn take_trailers(&mut self, id: u32, block: &[u8], ends: bool, now: Instant) -> Result<(), Fault> {
-        let mut fields = Fields::of_trailers(self.settings.header_bytes);
-        self.decode(block, &mut fields)?;
-        let Some(at) = self.streams.find(id) else {
-            return if self.recent.has(id) {
-                self.spend(NOISE, now)
-            } else {
-                Err(Fault::new(Reason::STREAM_CLOSED, "HEADERS of a stream that has ended"))
-            };
-        };
-        let stream = self.streams.at(at);
-        let incomplete = stream.expected.is_some_and(|left| left > 0);
-        let (Ok(trailers), true, false) = (fields.into_trailers(), ends, incomplete) else {
-            return self.refuse_frame(id, now);
-        };
-        match &stream.incoming {
-            Incoming::Ended => {
-                self.reset(id, Reason::STREAM_CLOSED);
-                return self.spend(ODD, now);
-            }
-            Incoming::Whole(..) => self.answer_collected(at, None),
-            Incoming::Fed(feed, _) => {
-                feed.end(Some(trailers));
-                let held = feed.held_bytes();
-                self.streams.end(at);
-                self.receiving.free(held, &mut self.out);
-            }
-        }
-        Ok(())
-    }
-
-    /// Answers a request whose body is complete: in one piece that was never held, or held.
-    #[inline]
-    fn answer_collected(&mut self, at: usize, content: Option<&[u8]>) {
-        let Some(mut stream) = self.streams.remove(at) else { return };
-        let Incoming::Whole(call, held) = std::mem::replace(&mut stream.incoming, Incoming::Ended) else {
-            return;
-        };
-        self.receiving.free(held.len(), &mut self.out);
-        self.answer_whole(stream, &call, Whole::Bytes(content.unwrap_or(&held)));
-    }
-
-    /// Answers a request whose body is not going to be complete.
-    fn give_up_body(&mut self, at: usize, whole: Whole<'_>) {
-        let Some(mut stream) = self.streams.remove(at) else { return };
-        let Incoming::Whole(call, held) = &mut stream.incoming else { return };
-        let call = call.clone();
-        self.receiving.free(std::mem::take(held).len(), &mut self.out);
-        self.answer_whole(stream, &call, whole);
-    }
-
-    /// Answers requests whose body is late; and when the next one will be.
-    pub(super) fn give_up_bodies(&mut self, now: Instant) -> Option<Instant> {
-        let patience = self.settings.body_patience;
-        // They are in the order in which they came.
-        while let Some((at, opened)) = self.streams.first_collecting() {
-            if opened + patience > now {
-                return Some(opened + patience);
-            }
-            self.give_up_body(at, Whole::Late(patience));
-        }
-        None
-    }
-
     pub(super) fn take_reset(&mut self, frame: Frame<'_>, now: Instant) -> Result<(), Fault> {
         if frame.payload.len() != 4 {
             return Err(Fault::size("an RST_STREAM must have 4 bytes"));
@@ -346,7 +214,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// A frame that no stream can take.
-    fn take_frame_of_closed(&mut self, id: u32, now: Instant) -> Result<(), Fault> {
+    pub(super) fn take_frame_of_closed(&mut self, id: u32, now: Instant) -> Result<(), Fault> {
         self.check_opened(id)?;
         if self.recent.has(id) || id > self.last_id {
             return self.spend(NOISE, now);
