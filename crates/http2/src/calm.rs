@@ -16,6 +16,10 @@ pub(crate) const NOISE: u32 = 1;
 /// second.
 pub(crate) const ODD: u32 = 200;
 
+/// What comes back with every piece of an answer: a client grants more for what it has read, and some
+/// ping to learn how fast that was.
+const PER_PIECE: u32 = 4;
+
 /// An allowance for what costs the server more than the client.
 #[derive(Debug)]
 pub(crate) struct Calm {
@@ -26,6 +30,12 @@ pub(crate) struct Calm {
 impl Calm {
     pub(crate) fn new(now: Instant) -> Self {
         Self { left: MOST, since: now }
+    }
+
+    /// A piece of an answer is sent.
+    #[inline]
+    pub(crate) fn earn(&mut self) {
+        self.left = (self.left + PER_PIECE).min(MOST);
     }
 
     /// Whether there is enough left. Time is looked at only if not.

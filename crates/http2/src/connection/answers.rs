@@ -68,6 +68,7 @@ impl<S: Service> Connection<S> {
         let bytes = message_bytes as usize + PREFIX_BYTES;
         if self.sending.take_whole(stream.window, bytes) {
             frame::set_length(&mut self.out, data, bytes);
+            self.calm.earn();
             self.write_ok_trailers(stream.id);
             self.finish(&stream);
             return;
@@ -123,6 +124,7 @@ impl<S: Service> Connection<S> {
                 frame::write_header(&mut self.out, bytes, kind::DATA, flags, stream.id);
                 self.out.extend_from_slice(&unsent.data.split_to(bytes));
                 self.sending.take(&mut stream.window, bytes);
+                self.calm.earn();
             }
             if is_last {
                 break;

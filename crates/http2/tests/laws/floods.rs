@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tidegate_http2::Reason;
-use tidegate_http2::frame::{flag, kind};
+use tidegate_http2::frame::{flag, kind, setting};
 
-use crate::support::{Client, SETTINGS, call, data, frame, head, open, reset, settings};
+use crate::support::{Client, SETTINGS, call, data, frame, head, open, reset, settings, window_update};
 
 /// Sends the same again and again until the connection ends; answers how often.
 fn repeat(client: &mut Client, most: u32, bytes: impl Fn(u32) -> Vec<u8>) -> u32 {
@@ -73,6 +73,21 @@ fn pings_now_and_then_are_no_flood() {
             (seen[0].kind, seen[0].flags, &seen[0].payload[..]),
             (kind::PING, flag::ACK, &b"12345678"[..])
         );
+    }
+}
+
+#[test]
+fn granting_little_at_a_time_is_no_flood() {
+    let mut client = Client::new(SETTINGS);
+    client.send(&settings(&[(setting::INITIAL_WINDOW_SIZE, 1)]));
+    for number in 0..1_000 {
+        let stream = 2 * number + 1;
+        client.send(&call(stream, "/echo", &[b'x'; 50]));
+        while client.connection.open_streams() > 0 {
+            let more = [window_update(0, 1), window_update(stream, 1), frame(kind::PING, 0, 0, &[0; 8])];
+            client.send(&more.concat());
+            assert_eq!(client.connection.fault(), None);
+        }
     }
 }
 
