@@ -18,7 +18,8 @@ use crate::service::Service;
 const INPUT_BYTES: usize = 64 << 10;
 /// An output buffer that has grown beyond this is given back.
 const KEPT_BYTES: usize = 32 << 10;
-/// How long a client may take to close after we have.
+/// How long a client may take to read the last answers, and then to close.
+const FAREWELL: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(1);
 
 thread_local! {
@@ -131,20 +132,16 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         loop {
             let written = self.poll_write(cx)?;
             if self.connection.is_over() {
-                self.phase = Phase::Closing;
                 return Poll::Ready(Ok(()));
             }
-            if written.is_pending() && self.connection.is_full() {
+            self.poll_timer(cx);
+            if written.is_pending() && self.connection.is_full() && !self.connection.is_over() {
                 // A client that does not read is not read from.
                 return Poll::Pending;
             }
             self.connection.poll(cx);
-            self.poll_timer(cx);
             match self.poll_read(cx)? {
-                Poll::Ready(0) => {
-                    self.phase = Phase::Closing;
-                    return Poll::Ready(Ok(()));
-                }
+                Poll::Ready(0) => return Poll::Ready(Ok(())),
                 Poll::Ready(_) => {}
                 Poll::Pending if written.is_ready() && self.connection.has_output() => {}
                 Poll::Pending if self.connection.is_over() => {}
@@ -153,17 +150,20 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         }
     }
 
-    fn poll_closing(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_write(cx))?;
-        ready!(Pin::new(&mut self.io).poll_shutdown(cx))?;
-        self.phase = Phase::Lingering;
-        self.timer = Some(Box::pin(tokio::time::sleep(LINGER)));
+    /// Says what is left to say, and waits for the client to hear it.
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.phase == Phase::Closing {
+            ready!(self.poll_write(cx))?;
+            ready!(Pin::new(&mut self.io).poll_shutdown(cx))?;
+            self.enter(Phase::Lingering, LINGER);
+        }
+        while ready!(self.poll_read(cx))? > 0 {}
         Poll::Ready(Ok(()))
     }
 
-    fn poll_lingering(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while ready!(self.poll_read(cx))? > 0 {}
-        Poll::Ready(Ok(()))
+    fn enter(&mut self, phase: Phase, patience: Duration) {
+        self.phase = phase;
+        self.timer = Some(Box::pin(tokio::time::sleep(patience)));
     }
 }
 
@@ -177,13 +177,11 @@ where
         let this = self.get_mut();
         if this.phase == Phase::Open {
             ready!(this.poll_open(cx))?;
+            this.enter(Phase::Closing, FAREWELL);
         }
-        if this.phase == Phase::Closing {
-            ready!(this.poll_closing(cx))?;
-        }
+        let closed = this.poll_close(cx);
         let waited = this.timer.as_mut().is_none_or(|timer| timer.as_mut().poll(cx).is_ready());
-        let lingered = this.poll_lingering(cx);
-        if lingered.is_pending() && !waited {
+        if closed.is_pending() && !waited {
             return Poll::Pending;
         }
         // Whatever the socket says now, all has been said.

@@ -1,14 +1,15 @@
-//! Beside a client that we did not write.
+//! On a pipe: beside a client that we did not write, and one that does not read.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
-use tidegate_http2::{Server, Settings};
-use tokio::io::DuplexStream;
+use tidegate_http2::frame::PREFACE;
+use tidegate_http2::{Error, Server, Settings};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::time::timeout;
 
-use crate::support::{Echo, SETTINGS, message};
+use crate::support::{Echo, SETTINGS, call, message, settings, window_update};
 
 type Sender = h2::client::SendRequest<Bytes>;
 
@@ -152,4 +153,27 @@ async fn a_body_that_is_too_long_is_refused_while_it_is_sent() {
         assert_eq!(ask(&sender, "/echo", body.clone()).await.1, body);
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_is_not_read_from_and_given_up_in_the_end() {
+    let (ours, mut theirs) = tokio::io::duplex(4_096);
+    let keep_alive = Some((Duration::from_secs(30), Duration::from_secs(20)));
+    let serving = tokio::spawn(Server::new(ours, Echo, Settings { keep_alive, ..SETTINGS }));
+    let greeting = [&PREFACE[..], &settings(&[]), &window_update(0, 1 << 30)].concat();
+    theirs.write_all(&greeting).await.expect("it reads");
+    let mut sent = 0;
+    for stream in (1..).step_by(2) {
+        let call = call(stream, "/echo", &[b'x'; 900]);
+        // Time stands still while anybody does anything: what takes a second never comes.
+        if timeout(Duration::from_secs(1), theirs.write_all(&call)).await.is_err() {
+            break;
+        }
+        sent += call.len();
+    }
+    assert!(sent < 600_000, "{sent} bytes were read from it");
+    let ended = serving.await.expect("no panic");
+    assert!(matches!(ended, Err(Error::Fault(_))), "{ended:?}");
+    let mut said = Vec::new();
+    theirs.read_to_end(&mut said).await.expect("what was sent before");
 }

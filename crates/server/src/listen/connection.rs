@@ -146,7 +146,7 @@ async fn try_serve(stream: Stream, how: &Serve) -> io::Result<()> {
 async fn serve_http(io: Watched, api: &impl Answer, how: &Serve, pulse: &Arc<Pulse>) {
     let builder = http_builder(how.header_bytes);
     let connection = builder.serve_connection(TokioIo::new(io), service(api, pulse, how.traced));
-    watch(pin!(connection), |connection| connection.graceful_shutdown(), how, pulse).await;
+    watch(pin!(connection), auto::Connection::graceful_shutdown, how, pulse).await;
 }
 
 /// Whoever answers requests.
