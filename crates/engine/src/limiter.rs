@@ -278,6 +278,13 @@ impl Limiter {
         self.inner.snapshot.as_deref().map(|path| self.inner.store.snapshot(path)).transpose()
     }
 
+    /// Whether nodes share a store, which takes a while to answer.
+    #[cfg(feature = "redis")]
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.inner.shared.is_some()
+    }
+
     /// How the store that nodes share does; `None` if there is none.
     #[cfg(feature = "redis")]
     pub fn store_health(&self) -> Option<StoreHealth> {

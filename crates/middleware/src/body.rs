@@ -11,9 +11,6 @@ const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#qu
 /// What a body with one limit takes, about.
 const BODY_BYTES: usize = 256;
 
-/// Where counters live. There is one store so far.
-const SOURCE: &str = "memory";
-
 pub(crate) fn write(renderer: &Renderer, request: &Request<'_>, decision: &Decision, out: &mut Vec<u8>) {
     out.reserve(BODY_BYTES);
     let deciding = decision.decided_by();
@@ -32,7 +29,7 @@ pub(crate) fn write(renderer: &Renderer, request: &Request<'_>, decision: &Decis
         None => out.extend_from_slice(b"null"),
     }
     out.extend_from_slice(b",\"source\":");
-    text(SOURCE, out);
+    text(decision.source().name(), out);
     out.extend_from_slice(b",\"limits\":[");
     for (index, status) in decision.limits().enumerate() {
         if index > 0 {

@@ -51,10 +51,25 @@ impl Health {
             .limiter
             .refused_rules()
             .map(|problems| problems.0.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let store = self.limiter.store_health().map_or_else(
+            || json!({ "kind": "memory", "degradation": 0 }),
+            |health| {
+                let servers = health.servers.iter().map(|(server, circuit, open_for)| {
+                    let open_for_ms = open_for.map(|time| time.as_millis() as u64);
+                    json!({ "server": server, "circuit": circuit.name(), "failing_for_ms": open_for_ms })
+                });
+                json!({
+                    "kind": "redis",
+                    "degradation": health.degradation(),
+                    "nodes": health.nodes,
+                    "servers": servers.collect::<Vec<_>>(),
+                })
+            },
+        );
         json!({
             "ready": self.is_ready(),
             "draining": self.is_draining(),
-            "store": "memory",
+            "store": store,
             "keys": self.limiter.stats().keys,
             "rules": {
                 "generation": self.limiter.generation(),

@@ -10,6 +10,8 @@ use std::time::Duration;
 use thiserror::Error;
 use tidegate::{BuildError, Limiter};
 use tidegate_middleware::{Headers, Renderer};
+use tidegate_stores::redis::url::StoreUrl;
+use tidegate_stores::redis::{Finding, RedisStore, RedisStoreConfig};
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -20,6 +22,7 @@ use tonic_health::server::HealthReporter;
 use crate::admin::AdminApi;
 use crate::banner;
 use crate::config::Settings;
+use crate::config::settings::{Redis, Store};
 use crate::data_folder::{DataFolder, DataFolderError};
 use crate::grpc::GrpcApi;
 use crate::grpc::rate_limit::RateLimit;
@@ -85,7 +88,10 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
     let control = runtime::Builder::new_current_thread().enable_all().build()?;
     control.block_on(async {
         let telemetry = logs::start(settings.log, settings.traces.as_ref())?;
-        let served = Service::start(settings)?.run().await;
+        let served = match Service::start(settings).await {
+            Ok(service) => service.run().await,
+            Err(error) => Err(error),
+        };
         telemetry.stop();
         served
     })
@@ -108,9 +114,9 @@ struct Service {
 }
 
 impl Service {
-    fn start(settings: &Settings) -> Result<Self, ServeError> {
+    async fn start(settings: &Settings) -> Result<Self, ServeError> {
         let data = DataFolder::open(&settings.data)?;
-        let limiter = build_limiter(settings, &data)?;
+        let limiter = build_limiter(settings, &data).await?;
         let (health, metrics) = (Health::new(limiter.clone()), Metrics::default());
         let (reporter, health_server) = tonic_health::server::health_reporter();
         let (stop, stopping) = watch::channel(false);
@@ -268,20 +274,55 @@ impl Service {
     }
 }
 
-fn build_limiter(settings: &Settings, data: &DataFolder) -> Result<Limiter, ServeError> {
+async fn build_limiter(settings: &Settings, data: &DataFolder) -> Result<Limiter, ServeError> {
     if !settings.rules.exists() {
         return Err(ServeError::NoRules { path: settings.rules.clone() });
     }
     let never = Duration::from_hours(24 * 365);
     let builder = Limiter::builder()
-        .memory()
         .rules(&settings.rules)
         .rules_may_come_later(true)
         .watch(settings.reload)
         .defaults(settings.defaults)
-        .max_keys(settings.memory.max_keys)
-        .snapshot(data.counters(), settings.memory.snapshot_every.unwrap_or(never));
+        .max_keys(settings.memory.max_keys);
+    let builder = match &settings.store {
+        Store::Memory => {
+            builder.memory().snapshot(data.counters(), settings.memory.snapshot_every.unwrap_or(never))
+        }
+        Store::Redis(url) => {
+            let store = connect(url, &settings.redis).await;
+            builder.redis(store, settings.fallback, &settings.redis.secret)
+        }
+    };
     Ok(builder.build()?)
+}
+
+/// A store on these servers, and in the log what is wrong with them. The service starts all the same:
+/// rules say what to do without a store.
+async fn connect(url: &StoreUrl, settings: &Redis) -> RedisStore {
+    let store = RedisStore::connect(RedisStoreConfig {
+        deadline: settings.deadline,
+        prefix: settings.prefix.clone(),
+        parts: settings.parts,
+        nodes: settings.nodes,
+        remember_denials: settings.remember_denials,
+        most_waiting: settings.max_waiting,
+        ..RedisStoreConfig::new(url.clone())
+    })
+    .await;
+    for Finding { server, version, problems } in store.check_up().await {
+        let version = version.unwrap_or_default();
+        if problems.is_empty() {
+            tracing::info!(server, version, "the store is there");
+        }
+        for problem in problems {
+            tracing::warn!(server, version, "the store: {problem}");
+        }
+    }
+    if settings.secret.is_empty() {
+        tracing::warn!("redis.secret is empty: whoever knows this program can find keys that meet others'; set one");
+    }
+    store
 }
 
 fn patience(settings: &Settings, front: &Front) -> Patience {

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate::{AlgorithmName, Defaults};
+use tidegate::{AlgorithmName, Defaults, Fallback};
 
 use super::address::Listen;
 use super::kind::Value;
 use super::origin::{Held, InForce};
 use super::settings::{
-    Admin, Compat, Connections, Drain, Grpc, Headers, Http, Log, LogFormat, Memory, Settings, StoreUrl, Tls,
+    Admin, Compat, Connections, Drain, Grpc, Headers, Http, Log, LogFormat, Memory, Settings, Store, Redis, Tls,
     Traces,
 };
 use crate::bounds::Bounds;
@@ -51,7 +51,13 @@ pub(super) fn settings(in_force: InForce) -> Settings {
         rules: by.path("rules"),
         reload: by.flag("reload"),
         data: by.path("data"),
-        store: StoreUrl::Memory,
+        store: by.store(),
+        redis: by.redis(),
+        fallback: Fallback {
+            share_percent: by.number("fallback.share_percent") as u32,
+            later_share_percent: by.number("fallback.later_share_percent") as u32,
+            tighten_after: by.duration("fallback.tighten_after"),
+        },
         compat: if by.word("compat") == "none" { Compat::None } else { Compat::EnvoyRatelimit },
         workers: Some(by.number("workers")).filter(|workers| *workers > 0),
         defaults,
@@ -111,6 +117,25 @@ impl ByName<'_> {
         }
     }
 
+    fn store(&self) -> Store {
+        match self.value("store") {
+            Value::Store(store) => store.clone(),
+            other => unreachable!("store: {other}"),
+        }
+    }
+
+    fn redis(&self) -> Redis {
+        Redis {
+            deadline: self.duration("redis.deadline"),
+            prefix: self.text("redis.prefix"),
+            parts: self.number("redis.parts") as u32,
+            secret: self.text("redis.secret"),
+            nodes: Some(self.number("redis.nodes") as u32).filter(|nodes| *nodes > 0),
+            remember_denials: self.duration("redis.remember_denials"),
+            max_waiting: self.number("redis.max_waiting"),
+        }
+    }
+
     fn headers(&self) -> Headers {
         Headers {
             ratelimit: self.flag("headers.ratelimit"),
@@ -165,6 +190,13 @@ impl ByName<'_> {
     fn flag(&self, name: &str) -> bool {
         match self.value(name) {
             Value::Flag(flag) => *flag,
+            other => unreachable!("{name}: {other}"),
+        }
+    }
+
+    fn text(&self, name: &str) -> String {
+        match self.value(name) {
+            Value::Text(text) => text.clone(),
             other => unreachable!("{name}: {other}"),
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tidegate::rules::file::words;
 
 use super::address::Listen;
+use super::settings::Store;
 use super::units::{bytes, duration, length, millionths, size, whole};
 
 /// What a setting may be.
@@ -23,6 +24,8 @@ pub enum Kind {
     },
     /// Where counters live.
     Store,
+    /// Any text.
+    Text,
     /// `true` or `false`.
     Flag,
     /// A whole number.
@@ -61,7 +64,8 @@ pub enum Value {
     Path(PathBuf),
     OptionalPath(Option<PathBuf>),
     Listen(Listen),
-    Memory,
+    Store(Store),
+    Text(String),
     Flag(bool),
     Whole(u64),
     Size(u64),
@@ -71,18 +75,6 @@ pub enum Value {
     /// In parts per million.
     Fraction(u32),
 }
-
-/// Stores that rules may one day live on; an address with such a scheme is right, only early.
-const COMING: [&str; 8] = [
-    "redis:",
-    "rediss:",
-    "redis+sentinel:",
-    "rediss+sentinel:",
-    "redis+cluster:",
-    "rediss+cluster:",
-    "redis+sharded:",
-    "rediss+sharded:",
-];
 
 impl Kind {
     /// What is allowed, as in `must be …`.
@@ -94,7 +86,8 @@ impl Kind {
                 let off = if *off { ", or off" } else { "" };
                 format!("an address such as 0.0.0.0:8080, [::]:8080 or unix:/run/tidegate.sock{off}")
             }
-            Self::Store => "memory".to_owned(),
+            Self::Store => "memory, or an address such as redis://host:6379".to_owned(),
+            Self::Text => "a text".to_owned(),
             Self::Flag => "true or false".to_owned(),
             Self::Whole { least, most } => format!("a whole number from {least} to {most}"),
             Self::Size { least, most } => {
@@ -134,6 +127,7 @@ impl Kind {
                 Err(remedy) => Err(Wrong::Remedy(remedy.to_owned())),
             },
             Self::Store => store(text),
+            Self::Text => Ok(Value::Text(text.to_owned())),
             Self::Flag => flag(text).map(Value::Flag).ok_or_else(wrong),
             Self::Whole { least, most } => whole(text)
                 .filter(|number| (least..=most).contains(&number))
@@ -169,22 +163,17 @@ fn found(text: &str) -> String {
     if text.is_empty() { "nothing".to_owned() } else { words::quoted(text) }
 }
 
-/// What follows the scheme may hold a password, so it is not repeated.
 fn store(text: &str) -> Result<Value, Wrong> {
     if text == "memory" {
-        return Ok(Value::Memory);
+        return Ok(Value::Store(Store::Memory));
     }
-    match COMING.iter().find(|scheme| text.starts_with(**scheme)) {
-        Some(scheme) => {
-            Err(Wrong::Whole(format!("{scheme}// is not built yet, only memory is; write store: memory")))
-        }
-        None => match text.split_once(':') {
-            Some((scheme, _)) => Err(Wrong::Whole(format!(
-                "must be memory, got an address of scheme {}",
-                words::quoted(scheme)
-            ))),
-            None => Err(Wrong::Remedy(words::did_you_mean(text, ["memory"]))),
-        },
+    if !text.contains(':') {
+        return Err(Wrong::Remedy(words::did_you_mean(text, ["memory"])));
+    }
+    match text.parse() {
+        Ok(url) => Ok(Value::Store(Store::Redis(url))),
+        // Without the password that may be in it.
+        Err(error) => Err(Wrong::Whole(error.to_string())),
     }
 }
 
@@ -232,7 +221,10 @@ impl fmt::Display for Value {
             Self::Path(path) | Self::OptionalPath(Some(path)) => write!(f, "{}", path.display()),
             Self::OptionalPath(None) | Self::Url(None) => Ok(()),
             Self::Listen(listen) => listen.fmt(f),
-            Self::Memory => f.write_str("memory"),
+            // The password of an address is not told.
+            Self::Store(Store::Memory) => f.write_str("memory"),
+            Self::Store(Store::Redis(url)) => url.fmt(f),
+            Self::Text(text) => f.write_str(text),
             Self::Flag(flag) => flag.fmt(f),
             Self::Whole(number) => number.fmt(f),
             Self::Size(bytes) => f.write_str(&size(*bytes)),

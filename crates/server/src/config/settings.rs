@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidegate_stores::redis::url::StoreUrl;
+
 use super::address::Listen;
 use super::gather::{Sources, load};
 use super::origin::InForce;
@@ -18,7 +20,11 @@ pub struct Settings {
     /// `data`: the folder for what outlives a restart.
     pub data: PathBuf,
     /// `store`: where counters live.
-    pub store: StoreUrl,
+    pub store: Store,
+    /// `redis.*`
+    pub redis: Redis,
+    /// `fallback.*`
+    pub fallback: tidegate::Fallback,
     /// `compat`: whose ways of counting are the default; `defaults` has them already.
     pub compat: Compat,
     /// `workers`: threads that answer requests; `None` is one per core.
@@ -51,11 +57,38 @@ pub struct Settings {
 }
 
 /// Where counters live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StoreUrl {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Store {
     /// In this process.
     Memory,
+    /// In Redis or Valkey, shared with other nodes.
+    Redis(StoreUrl),
+}
+
+/// `redis.*`: the store that nodes share.
+#[derive(Clone)]
+pub struct Redis {
+    /// How long a settlement may take.
+    pub deadline: Duration,
+    /// What the names of all keys begin with.
+    pub prefix: String,
+    /// Into how many parts counters are divided.
+    pub parts: u32,
+    /// What keys are made unguessable with.
+    pub secret: String,
+    /// How many nodes there are; `None` if they count each other.
+    pub nodes: Option<u32>,
+    /// For how long a denial is remembered.
+    pub remember_denials: Duration,
+    /// Requests that may wait for one server on one thread.
+    pub max_waiting: usize,
+}
+
+/// Without the secret.
+impl std::fmt::Debug for Redis {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Redis").field("deadline", &self.deadline).field("prefix", &self.prefix).finish_non_exhaustive()
+    }
 }
 
 /// Whose ways of counting are the default.

@@ -75,7 +75,7 @@ const CLIENT_CA: &str =
     "File with the authorities of client certificates, PEM. With it a client without one is refused (mTLS).";
 
 /// What each section is about; the settings before the first section have none.
-pub const SECTIONS: [(&str, &str); 12] = [
+pub const SECTIONS: [(&str, &str); 14] = [
     ("", "What is limited, and where the numbers live."),
     ("defaults", "What holds where a rule does not say."),
     ("grpc", "The listener for Envoy's rate limit protocol and tidegate.v1."),
@@ -84,6 +84,8 @@ pub const SECTIONS: [(&str, &str); 12] = [
     ("connections", "All listeners together."),
     ("bounds", "What a client may send. A request over a bound is refused with INVALID_ARGUMENT or 4xx."),
     ("headers", "Which headers answers carry."),
+    ("redis", "The store that nodes share, where `store` is an address."),
+    ("fallback", "What rules with `on_store_error: local` admit while the shared store fails."),
     ("memory", "The embedded store."),
     ("drain", "How the service stops."),
     ("log", "What it tells on standard error."),
@@ -113,7 +115,12 @@ pub static SETTINGS: &[Setting] = &[
         "data",
         "DIR",
     ),
-    flagged(row("store", "memory", Kind::Store, "Where counters live."), "store", "URL"),
+    flagged(row(
+            "store",
+            "memory",
+            Kind::Store,
+            "Where counters live: memory, or `redis://`, `redis+sentinel://h1,h2/name`, `redis+cluster://h1,h2`, `redis+sharded://h1,h2`; `rediss` for TLS.",
+        ), "store", "URL"),
     row(
         "compat",
         "none",
@@ -233,6 +240,56 @@ pub static SETTINGS: &[Setting] = &[
         Kind::Flag,
         "Whether gRPC answers bring these headers too, for Envoy to add to the response.",
     ),
+    row(
+        "redis.deadline",
+        "15ms",
+        up_to(1),
+        "How long a decision may wait for the shared store; keep it below Envoy's timeout (20 ms).",
+    ),
+    row("redis.prefix", "tidegate:", Kind::Text, "What the names of all keys begin with."),
+    row(
+        "redis.parts",
+        "256",
+        whole(1, 16_384),
+        "Into how many parts counters are divided. The same on all nodes; a change starts all counters anew.",
+    ),
+    row(
+        "redis.secret",
+        "",
+        Kind::Text,
+        "Makes keys that nobody can guess, so that no client can spend another's limit. The same on all nodes.",
+    ),
+    row(
+        "redis.nodes",
+        "0",
+        whole(0, 100_000),
+        "How many nodes share the store, for the share of each while it fails; 0 lets them count each other.",
+    ),
+    row(
+        "redis.remember_denials",
+        "1s",
+        up_to_or(1, "none"),
+        "For how long a node remembers a denial without asking again, at most.",
+    ),
+    row(
+        "redis.max_waiting",
+        "10_000",
+        whole(1, 1_000_000),
+        "Requests that may wait for one server on one thread; more count as a failure of the store.",
+    ),
+    row(
+        "fallback.share_percent",
+        "50",
+        whole(1, 100),
+        "While the shared store fails: how much of its share of a limit a node admits by itself.",
+    ),
+    row(
+        "fallback.later_share_percent",
+        "25",
+        whole(1, 100),
+        "The same once the store has failed for fallback.tighten_after.",
+    ),
+    row("fallback.tighten_after", "60s", up_to(24), "See fallback.later_share_percent."),
     row(
         "memory.max_keys",
         "10_000_000",

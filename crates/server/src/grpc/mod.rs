@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use bytes::Buf;
 use http::{Method, Request, Response, header};
-use tidegate_http2::{Answer, Inbox, Service, Whole};
+use tidegate_http2::{Answer, Inbox, Later, Refusal, Service, Whole};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::service::Routes;
@@ -31,6 +31,9 @@ const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/Sh
 
 /// One byte that says whether the message is compressed, four that say how long it is.
 pub const PREFIX_BYTES: usize = 5;
+
+/// Room for a usual answer; longer ones grow.
+const ANSWER_BYTES: usize = 192;
 
 /// Answers gRPC requests. Cheap to clone.
 #[derive(Clone)]
@@ -73,7 +76,13 @@ impl GrpcApi {
         self.rate_limit.bounds.message_bytes.saturating_add(PREFIX_BYTES)
     }
 
-    fn should_rate_limit(&self, call: &Call, body: Whole<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
+    /// Answers at once, or hands back the message where the store takes a while.
+    fn should_rate_limit<'b>(
+        &self,
+        call: &Call,
+        body: Whole<'b>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<&'b [u8]>, Status> {
         if !call.is_grpc {
             return Err(Status::invalid_argument("content-type must be application/grpc"));
         }
@@ -88,9 +97,31 @@ impl GrpcApi {
                 return Err(Status::deadline_exceeded(BodyError::Late.to_string()));
             }
         };
-        self.rate_limit.answer(unframed(body)?, out)?;
-        Ok(())
+        let message = unframed(body)?;
+        if self.rate_limit.limiter.is_shared() {
+            return Ok(Some(message));
+        }
+        self.rate_limit.answer_now(message, out)?;
+        Ok(None)
     }
+
+    /// The answer that the store takes a while for.
+    fn later(&self, call: &Call, message: &[u8]) -> Later {
+        let (rate_limit, message) = (self.rate_limit.clone(), message.to_vec());
+        let span = call.traced.as_ref().map_or_else(tracing::Span::none, |head| trace::span(head));
+        let answered = async move {
+            let mut out = Vec::with_capacity(ANSWER_BYTES);
+            match rate_limit.answer(&message, &mut out).await {
+                Ok(_) => Ok(out),
+                Err(status) => Err(refusal(status)),
+            }
+        };
+        Box::pin(answered.instrument(span))
+    }
+}
+
+fn refusal(status: Status) -> Refusal {
+    status.into_http::<Body>().into_parts().0.headers
 }
 
 impl Service for GrpcApi {
@@ -112,8 +143,9 @@ impl Service for GrpcApi {
             Some(head) => trace::span(head).in_scope(|| self.should_rate_limit(call, body, out)),
         };
         match answered {
-            Ok(()) => Answer::Message,
-            Err(status) => Answer::Refused(status.into_http::<Body>().into_parts().0.headers),
+            Ok(None) => Answer::Message,
+            Ok(Some(message)) => Answer::Later(self.later(call, message)),
+            Err(status) => Answer::Refused(refusal(status)),
         }
     }
 

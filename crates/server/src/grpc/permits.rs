@@ -28,7 +28,7 @@ impl pb::permits_server::Permits for PermitService {
         let mut descriptors = entries.iter();
         let first = descriptors.next().map(Vec::as_slice).unwrap_or_default();
         let request = descriptors.fold(Request::new(&asked.domain, first), Request::and);
-        let answer = match self.limiter.acquire_now(&request) {
+        let answer = match self.limiter.acquire(&request).await {
             Acquired::Permit(permit) => {
                 let timeout = permit.timeout();
                 let token = permit_token::encode(&request, permit.detach(), timeout);
@@ -47,7 +47,7 @@ impl pb::permits_server::Permits for PermitService {
     ) -> Result<Response<pb::RenewResponse>, Status> {
         let token = self.token(&request.get_ref().permit)?;
         // A permit that holds nothing is renewed by nothing.
-        let renewed = token.timeout.is_none() || self.limiter.renew_now(&token.request(), token.lease);
+        let renewed = token.timeout.is_none() || self.limiter.renew(&token.request(), token.lease).await;
         let expires_at = self.expiry(token.timeout.filter(|_| renewed));
         Ok(Response::new(pb::RenewResponse { renewed, expires_at }))
     }
@@ -57,7 +57,7 @@ impl pb::permits_server::Permits for PermitService {
         request: tonic::Request<pb::ReleaseRequest>,
     ) -> Result<Response<pb::ReleaseResponse>, Status> {
         let token = self.token(&request.get_ref().permit)?;
-        self.limiter.release_now(&token.request(), token.lease);
+        self.limiter.release(&token.request(), token.lease).await;
         Ok(Response::new(pb::ReleaseResponse {}))
     }
 }

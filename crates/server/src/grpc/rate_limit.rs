@@ -8,7 +8,7 @@ use tonic::Status;
 use super::read::{Asked, AskedDescriptor, ReadError};
 use super::write::{self, Code, CurrentLimit};
 use crate::bounds::Bounds;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Timer};
 
 /// Answers `ShouldRateLimit`. Cheap to clone.
 #[derive(Clone)]
@@ -24,28 +24,66 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// Decides the `RateLimitRequest` of `message` and adds the `RateLimitResponse` to `out`.
+    /// Decides the `RateLimitRequest` of `message` and adds the `RateLimitResponse` to `out`: at once, by
+    /// memory.
     ///
     /// # Errors
     /// What the client did wrong, or that no rules are loaded. Nothing is charged then.
-    pub fn answer(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
+    pub fn answer_now(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
         let timer = self.metrics.grpc_check.start();
-        let result =
-            Asked::read(message, &self.bounds).map_err(|error| status_of(&error)).and_then(|asked| {
-                self.check_asked(&asked)?;
-                let simple = |asked: &AskedDescriptor| asked.limit.is_none() && !asked.is_negative_hits;
-                if asked.descriptors.iter().all(simple) {
-                    let request = request_of(&asked, |_| true, &Brought::new());
-                    Ok(self.decide(&request, asked.descriptors.len(), out))
-                } else {
-                    self.decide_special(&asked, out)
-                }
-            });
-        match &result {
+        let result = self.read(message).and_then(|asked| {
+            let wanted = self.wanted(&asked)?;
+            if let Some(refund) = &wanted.refund {
+                self.limiter.refund_now(refund);
+            }
+            let decision = self.limiter.check_now(&wanted.request);
+            Ok(self.write(&decision, &wanted.request, asked.descriptors.len(), out))
+        });
+        self.told(timer, &result);
+        result
+    }
+
+    /// The same by whichever store there is.
+    ///
+    /// # Errors
+    /// See [`RateLimit::answer_now`].
+    pub async fn answer(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
+        let timer = self.metrics.grpc_check.start();
+        let result = self.decide(message, out).await;
+        self.told(timer, &result);
+        result
+    }
+
+    async fn decide(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
+        let asked = self.read(message)?;
+        let wanted = self.wanted(&asked)?;
+        if let Some(refund) = &wanted.refund {
+            self.limiter.refund(refund).await;
+        }
+        let decision = self.limiter.check(&wanted.request).await;
+        Ok(self.write(&decision, &wanted.request, asked.descriptors.len(), out))
+    }
+
+    fn told(&self, timer: Timer<'_>, result: &Result<Code, Status>) {
+        match result {
             Ok(_) => timer.stop(),
             Err(_) => self.metrics.grpc_errors.add(1),
         }
-        result
+    }
+
+    fn read<'m>(&self, message: &'m [u8]) -> Result<Asked<'m>, Status> {
+        let asked = Asked::read(message, &self.bounds).map_err(|error| status_of(&error))?;
+        self.check_asked(&asked)?;
+        Ok(asked)
+    }
+
+    /// What is asked as requests of ours.
+    fn wanted<'m>(&self, asked: &Asked<'m>) -> Result<Wanted<'m>, Status> {
+        let simple = |asked: &AskedDescriptor| asked.limit.is_none() && !asked.is_negative_hits;
+        if asked.descriptors.iter().all(simple) {
+            return Ok(Wanted { refund: None, request: request_of(asked, |_| true, &Brought::new()) });
+        }
+        self.wanted_special(asked)
     }
 
     fn check_asked(&self, asked: &Asked<'_>) -> Result<(), Status> {
@@ -61,9 +99,8 @@ impl RateLimit {
         Ok(())
     }
 
-    /// The usual request: every descriptor takes, by the rules.
-    fn decide(&self, request: &Request<'_>, descriptors: usize, out: &mut Vec<u8>) -> Code {
-        let decision = self.limiter.check_now(request);
+    /// Counts a decision and writes it down.
+    fn write(&self, decision: &Decision, request: &Request<'_>, descriptors: usize, out: &mut Vec<u8>) -> Code {
         decision.count(request);
         let overall = if decision.allowed() { Code::Ok } else { Code::OverLimit };
         write::overall(out, overall);
@@ -73,24 +110,22 @@ impl RateLimit {
             while let Some(limit) = limits.next_if(|limit| limit.descriptor == index) {
                 tightest.look_at(limit);
             }
-            tightest.write(&decision, request, index, out);
+            tightest.write(decision, request, index, out);
         }
-        self.write_rest(&decision, request, out);
+        self.write_rest(decision, request, out);
         overall
     }
 
     /// A request in which some descriptors give back, or bring limits of their own.
     #[cold]
-    fn decide_special(&self, asked: &Asked<'_>, out: &mut Vec<u8>) -> Result<Code, Status> {
+    fn wanted_special<'m>(&self, asked: &Asked<'m>) -> Result<Wanted<'m>, Status> {
         let brought = self.brought(asked)?;
         let giving = |index: usize| asked.descriptors[index].is_negative_hits;
-        if asked.descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
-            let refund = request_of(asked, giving, &brought);
-            self.limiter.refund_now(&refund);
-        }
+        let gives = asked.descriptors.iter().any(|descriptor| descriptor.is_negative_hits);
+        let refund = gives.then(|| request_of(asked, giving, &brought));
         // Those that gave back say what they have now: a cost of 0 peeks.
-        let all = request_with(asked, |_| true, &brought, |index, cost| if giving(index) { 0 } else { cost });
-        Ok(self.decide(&all, asked.descriptors.len(), out))
+        let cost = |index, cost| if giving(index) { 0 } else { cost };
+        Ok(Wanted { refund, request: request_with(asked, |_| true, &brought, cost) })
     }
 
     /// The limits that descriptors bring along.
@@ -118,9 +153,15 @@ impl RateLimit {
             });
         }
         if let Some(by) = decision.decided_by() {
-            write::metadata(out, &[("rule", by.rule), ("limit", by.name), ("source", "memory")]);
+            write::metadata(out, &[("rule", by.rule), ("limit", by.name), ("source", decision.source().name())]);
         }
     }
+}
+
+/// What a call asks for: first to give back, then to decide.
+struct Wanted<'m> {
+    refund: Option<Request<'m>>,
+    request: Request<'m>,
 }
 
 type Brought = SmallVec<[Option<InlineLimits>; 2]>;

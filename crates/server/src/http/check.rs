@@ -1,6 +1,7 @@
 //! `POST /v1/check`: one request, or a list of them.
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use serde::de::IgnoredAny;
@@ -14,27 +15,32 @@ use super::{Body, HttpApi, response};
 const HEADERS: usize = 8;
 
 impl HttpApi {
-    pub(super) fn check(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
+    pub(super) async fn check(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
         let timer = self.metrics.http_check.start();
         if !self.limiter.has_rules() {
             return Err(Problem::no_rules());
         }
         let response = if message.trim_ascii_start().first() == Some(&b'[') {
-            self.check_batch(message)?
+            self.check_batch(message).await?
         } else {
             let asked = Asked::read(message, &self.bounds)?;
             let request = asked.request();
-            self.render(&request, &self.decide(&request))
+            self.render(&request, &self.decide(&request).await)
         };
         timer.stop();
         Ok(response)
     }
 
     /// Decides one request and counts the decision: the one place where `/v1/check` does.
-    fn decide(&self, request: &Request<'_>) -> Decision {
-        let decision = self.limiter.check_now(request);
+    async fn decide(&self, request: &Request<'_>) -> Decision {
+        let decision = self.limiter.check(request).await;
         decision.count(request);
         decision
+    }
+
+    async fn decide_some<'r>(&self, request: Option<Request<'r>>) -> Option<(Decision, Request<'r>)> {
+        let request = request?;
+        Some((self.decide(&request).await, request))
     }
 
     /// The answer to one request.
@@ -54,22 +60,25 @@ impl HttpApi {
         response
     }
 
-    /// Each is decided alone, in order; one that is refused does not keep the others from it.
-    fn check_batch(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
+    /// Each is decided alone, in order; one that is refused does not keep the others from it. They are
+    /// asked for together, so that a store across a network is asked once.
+    async fn check_batch(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
         let elements = elements(message)?;
         self.bounds.batch(elements.len())?;
+        let asked: Vec<_> = elements.iter().map(|element| Asked::read(element, &self.bounds)).collect();
+        let requests: Vec<_> = asked.iter().map(|asked| asked.as_ref().ok().map(Asked::request)).collect();
+        let decisions = join_all(requests.into_iter().map(|request| self.decide_some(request))).await;
         let mut out = Vec::with_capacity(512 * elements.len());
         out.push(b'[');
-        for (index, element) in elements.iter().enumerate() {
+        for (index, (asked, decided)) in asked.iter().zip(decisions).enumerate() {
             if index > 0 {
                 out.push(b',');
             }
-            match Asked::read(element, &self.bounds) {
-                Ok(asked) => {
-                    let request = asked.request();
-                    self.write_element(&request, &self.decide(&request), &mut out);
-                }
-                Err(problem) => write_refused(&problem.at(&format!("[{index}]")), &mut out),
+            match (decided, asked) {
+                (Some((decision, request)), _) => self.write_element(&request, &decision, &mut out),
+                (None, Err(problem)) => write_refused(&problem.clone().at(&format!("[{index}]")), &mut out),
+                // Whatever was read is decided.
+                (None, Ok(_)) => {}
             }
         }
         out.push(b']');

@@ -35,7 +35,7 @@ impl Messages {
 
 impl HttpApi {
     /// 200, or 429 if it is over its limits; 400 if the request is at fault, 500 if the service is.
-    pub(super) fn json(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
+    pub(super) async fn json(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
         let messages =
             MESSAGES.as_ref().ok_or_else(|| broken(&"the protocols in the program are damaged"))?;
         let mut json = serde_json::Deserializer::from_slice(message);
@@ -45,6 +45,7 @@ impl HttpApi {
         let code = self
             .rate_limit
             .answer(&request.encode_to_vec(), &mut answer)
+            .await
             .map_err(|status| refused(&status))?;
         let answer = DynamicMessage::decode(messages.response.clone(), answer.as_slice())
             .map_err(|error| broken(&error))?;

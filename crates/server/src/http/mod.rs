@@ -138,11 +138,11 @@ impl HttpApi {
         }
         let message = read::body(body, &self.bounds).await?;
         match route {
-            Route::Check => self.check(&message),
-            Route::Acquire => self.acquire(&message),
-            Route::Renew => self.renew(&message),
-            Route::Release => self.release(&message),
-            Route::Json | Route::HealthCheck | Route::Ready => self.json(&message),
+            Route::Check => self.check(&message).await,
+            Route::Acquire => self.acquire(&message).await,
+            Route::Renew => self.renew(&message).await,
+            Route::Release => self.release(&message).await,
+            Route::Json | Route::HealthCheck | Route::Ready => self.json(&message).await,
         }
     }
 }

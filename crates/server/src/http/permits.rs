@@ -21,7 +21,7 @@ struct Held<'b> {
 
 impl HttpApi {
     /// A request that falls under no concurrency limit gets a permit that holds nothing.
-    pub(super) fn acquire(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
+    pub(super) async fn acquire(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
         if !self.limiter.has_rules() {
             return Err(Problem::no_rules());
         }
@@ -30,7 +30,7 @@ impl HttpApi {
         let request = asked.request();
         // Read before the slots are taken: they are held at least until the time told.
         let now = self.limiter.now();
-        match self.limiter.acquire_now(&request) {
+        match self.limiter.acquire(&request).await {
             Acquired::Denied(decision) => Ok(self.render(&request, &decision)),
             Acquired::Permit(permit) => {
                 let timeout = permit.timeout();
@@ -40,11 +40,11 @@ impl HttpApi {
         }
     }
 
-    pub(super) fn renew(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
+    pub(super) async fn renew(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
         let (text, token) = self.token(message)?;
         let now = self.limiter.now();
         // Where nothing is held there is nothing to lose.
-        if token.timeout.is_some() && !self.limiter.renew_now(&token.request(), token.lease) {
+        if token.timeout.is_some() && !self.limiter.renew(&token.request(), token.lease).await {
             let detail =
                 "the permit is not held any more: it was released, or its time-out passed; acquire a new one";
             return Err(Problem::new(StatusCode::NOT_FOUND, detail));
@@ -53,9 +53,9 @@ impl HttpApi {
     }
 
     /// Releasing twice is no error, nor is releasing what timed out.
-    pub(super) fn release(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
+    pub(super) async fn release(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
         let (_, token) = self.token(message)?;
-        self.limiter.release_now(&token.request(), token.lease);
+        self.limiter.release(&token.request(), token.lease).await;
         let mut response = Response::new(Body::default());
         *response.status_mut() = StatusCode::NO_CONTENT;
         Ok(response)

@@ -12,7 +12,7 @@ use crate::permit_token::TokenError;
 const PATHS: &str = "POST /v1/check, /v1/acquire, /v1/renew, /v1/release, /json; GET /healthcheck, /readyz";
 
 /// Why a request is not answered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Problem {
     pub(super) status: StatusCode,
     detail: Cow<'static, str>,

@@ -22,6 +22,17 @@ pub enum Circuit {
     Recovering,
 }
 
+impl Circuit {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::Recovering => "recovering",
+        }
+    }
+}
+
 /// Counts failures in a row and keeps traffic from a server that fails.
 #[derive(Debug)]
 pub(super) struct Breaker {
