@@ -27,6 +27,7 @@ use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
 #[cfg(feature = "redis")]
 use crate::shared::{Fallback, FallbackCounts, Shared};
+use crate::switches::Switches;
 
 /// Sets up a [`Limiter`].
 ///
@@ -53,6 +54,7 @@ pub struct Builder {
     #[cfg(feature = "redis")]
     shared: Option<Shared>,
     key_secret: Option<String>,
+    switches: Switches,
 }
 
 /// Why a limiter could not be built.
@@ -83,6 +85,7 @@ impl Builder {
             #[cfg(feature = "redis")]
             shared: None,
             key_secret: None,
+            switches: Switches::default(),
         }
     }
 
@@ -100,6 +103,12 @@ impl Builder {
     pub fn redis(mut self, store: RedisStore, fallback: Fallback, secret: &str) -> Self {
         self.shared = Some(Shared { store, fallback, counts: FallbackCounts::default() });
         self.key_secret = Some(secret.to_owned());
+        self
+    }
+
+    /// How kill switches stand at the beginning.
+    pub fn switches(mut self, switches: Switches) -> Self {
+        self.switches = switches;
         self
     }
 
@@ -177,6 +186,7 @@ impl Builder {
             _ => MemoryStore::new(config),
         };
         let mut source = Source::new(self.domains, self.paths, self.defaults);
+        source.switches = self.switches;
         let wait = self.may_wait && source.is_empty();
         let rules = if wait { RuleSet::empty(store.seed()) } else { source.load(store.seed(), 1)? };
         let every = self.snapshot.as_ref().map(|(_, every)| *every);

@@ -143,7 +143,14 @@ impl Decision {
     /// the list is too large to be handed around.
     #[inline]
     pub(crate) fn under(rules: Rules) -> Self {
-        Self { rules, domain: 0, allowed: true, items: Items::new(), brought: Brought::default(), source: Source::Memory }
+        Self {
+            rules,
+            domain: 0,
+            allowed: true,
+            items: Items::new(),
+            brought: Brought::default(),
+            source: Source::Memory,
+        }
     }
 
     /// Whether the request may pass.

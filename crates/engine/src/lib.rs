@@ -45,6 +45,7 @@ pub mod request;
 pub mod rules;
 #[cfg(feature = "redis")]
 pub mod shared;
+pub mod switches;
 
 pub use builder::{BuildError, Builder};
 pub use counts::{Counts, RuleCount};
@@ -63,6 +64,7 @@ pub use rules::model::{Concurrency, Domain, OnStoreError, Rule, StoreErrorStage,
 pub use rules::problem::{Place, Problem, Problems};
 #[cfg(feature = "redis")]
 pub use shared::{Fallback, StoreHealth};
+pub use switches::{Switch, SwitchError, Switches};
 pub use tidegate_core::{Calendar, CalendarUnit, Clock, Limit, MAX_COUNT, Micros, VirtualClock, Window};
 
 /// The programs in the documentation, run as tests.

@@ -25,6 +25,7 @@ use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
 #[cfg(feature = "redis")]
 use crate::shared::{Shared, StoreHealth};
+use crate::switches::{Switch, SwitchError, Switches};
 
 /// Decides requests by rules. Cheap to clone: all clones are the same limiter.
 ///
@@ -92,7 +93,10 @@ impl Limiter {
     pub async fn check(&self, request: &Request<'_>) -> Decision {
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.inner.shared {
-            return self.inner.decide_shared(shared, request, Scope::Rates { hold: false }, Intent::Take).await;
+            return self
+                .inner
+                .decide_shared(shared, request, Scope::Rates { hold: false }, Intent::Take)
+                .await;
         }
         self.check_now(request)
     }
@@ -108,7 +112,10 @@ impl Limiter {
     pub async fn peek(&self, request: &Request<'_>) -> Decision {
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.inner.shared {
-            return self.inner.decide_shared(shared, request, Scope::Rates { hold: false }, Intent::Look).await;
+            return self
+                .inner
+                .decide_shared(shared, request, Scope::Rates { hold: false }, Intent::Look)
+                .await;
         }
         self.peek_now(request)
     }
@@ -245,6 +252,20 @@ impl Limiter {
         self.inner.reload()
     }
 
+    /// Lets one rule, or all, be enforced, only evaluated, or ignored, from now on and whatever the files
+    /// say. Where both are switched, what switches off more counts.
+    ///
+    /// # Errors
+    /// If no rule is called so.
+    pub fn switch(&self, rule: Option<&str>, switch: Switch) -> Result<(), SwitchError> {
+        self.inner.throw(rule, switch)
+    }
+
+    /// How switches stand.
+    pub fn switches(&self) -> Switches {
+        self.inner.source.lock().switches.clone()
+    }
+
     /// The names of the domains that have rules.
     pub fn domain_names(&self) -> Vec<String> {
         self.inner.rules.load().domains.iter().map(|domain| domain.name.to_string()).collect()
@@ -343,17 +364,10 @@ impl Inner {
 
     pub(crate) fn reload(&self) -> Result<(), Problems> {
         let mut source = self.source.lock();
-        let generation = self.rules.load().generation + 1;
-        match source.load(self.store.seed(), generation) {
-            Ok(mut rules) => {
-                rules.go_on_counting(&self.rules.load());
-                self.rules.store(Arc::new(rules));
-                #[cfg(feature = "redis")]
-                if let Some(shared) = &self.shared {
-                    shared.store.forget_denials();
-                }
+        match source.load(self.store.seed(), self.rules.load().generation + 1) {
+            Ok(rules) => {
+                self.put_in_force(rules);
                 self.refused.store(None);
-                tracing::info!(generation, "rules reloaded");
                 Ok(())
             }
             Err(problems) => {
@@ -363,6 +377,41 @@ impl Inner {
                 Err(problems)
             }
         }
+    }
+
+    fn put_in_force(&self, mut rules: RuleSet) {
+        let generation = rules.generation;
+        rules.go_on_counting(&self.rules.load());
+        self.rules.store(Arc::new(rules));
+        #[cfg(feature = "redis")]
+        if let Some(shared) = &self.shared {
+            shared.store.forget_denials();
+        }
+        tracing::info!(generation, "rules in force");
+    }
+
+    /// Throws a switch; the rules loaded last are put in force with it.
+    fn throw(&self, rule: Option<&str>, switch: Switch) -> Result<(), SwitchError> {
+        let mut source = self.source.lock();
+        match rule {
+            None => source.switches.all = switch,
+            Some(rule) => {
+                // One that is thrown already may be of a rule that has gone since.
+                if !self.rules.load().has_rule(rule) && !source.switches.rules.contains_key(rule) {
+                    return Err(SwitchError::NoRule(rule.to_owned()));
+                }
+                match switch {
+                    Switch::Enforce => source.switches.rules.remove(rule),
+                    _ => source.switches.rules.insert(rule.to_owned(), switch),
+                };
+            }
+        }
+        tracing::warn!(rule = rule.unwrap_or("(all)"), %switch, "a switch was thrown");
+        // They compiled before.
+        if let Ok(rules) = source.recompile(self.store.seed(), self.rules.load().generation + 1) {
+            self.put_in_force(rules);
+        }
+        Ok(())
     }
 }
 

@@ -224,12 +224,14 @@ impl Inner {
         let failing: SmallVec<[Duration; 4]> =
             charges.iter().map(|charge| shared.store.failing_for(charge)).collect();
         let policy = |item: &Item, failing: Duration| {
-            let rule = rules.domains.get(domain as usize).and_then(|domain| domain.rules.get(item.rule as usize));
+            let rule =
+                rules.domains.get(domain as usize).and_then(|domain| domain.rules.get(item.rule as usize));
             stage(rule.map_or_else(OnStoreError::default, |rule| rule.on_store_error), failing)
         };
         let stages: SmallVec<[StoreErrorStage; 4]> =
             items.iter().zip(&failing).map(|(item, failing)| policy(item, *failing)).collect();
-        let mut verdicts: Verdicts = charges.iter().zip(&stages).map(|(charge, stage)| unseen(charge, *stage)).collect();
+        let mut verdicts: Verdicts =
+            charges.iter().zip(&stages).map(|(charge, stage)| unseen(charge, *stage)).collect();
         let intent = if blocked(charges, &verdicts) { Intent::Look } else { intent };
         self.settle_locally(shared, charges, &stages, &failing, intent, &mut verdicts);
         let counts = &shared.counts;
@@ -284,13 +286,25 @@ fn stage(policy: OnStoreError, failing: Duration) -> StoreErrorStage {
         OnStoreError::Allow => StoreErrorStage::Allow,
         OnStoreError::Deny => StoreErrorStage::Deny,
         OnStoreError::Local => StoreErrorStage::Local,
-        OnStoreError::Staged { first, after, then } => if failing < after { first } else { then },
+        OnStoreError::Staged { first, after, then } => {
+            if failing < after {
+                first
+            } else {
+                then
+            }
+        }
     }
 }
 
 /// Limits live together by the first entry of their descriptor, as far as that tells counters apart: what
 /// is decided together is then mostly settled in one place.
-fn keep_together(rules: &RuleSet, domain: u32, charges: &mut Charges<'_>, items: &Items, request: &Request<'_>) {
+fn keep_together(
+    rules: &RuleSet,
+    domain: u32,
+    charges: &mut Charges<'_>,
+    items: &Items,
+    request: &Request<'_>,
+) {
     let domain = rules.domains.get(domain as usize);
     for (charge, item) in charges.iter_mut().zip(items) {
         let Some((entries, _)) = request.descriptors().nth(usize::from(item.descriptor)) else { continue };

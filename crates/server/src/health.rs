@@ -45,6 +45,15 @@ impl Health {
         self.state.draining.store(true, Ordering::Release);
     }
 
+    /// How far from well things are: 0 normal, 1 some server of the store fails, 2 all do or one for long,
+    /// 3 no rule is enforced. It changes no decision by itself.
+    pub fn degradation(&self) -> u8 {
+        if self.limiter.switches().all == tidegate::Switch::Off {
+            return 3;
+        }
+        self.limiter.store_health().map_or(0, |health| health.degradation())
+    }
+
     /// What an operator wants to know.
     pub fn detail(&self) -> serde_json::Value {
         let refused = self
@@ -52,7 +61,7 @@ impl Health {
             .refused_rules()
             .map(|problems| problems.0.iter().map(ToString::to_string).collect::<Vec<_>>());
         let store = self.limiter.store_health().map_or_else(
-            || json!({ "kind": "memory", "degradation": 0 }),
+            || json!({ "kind": "memory", "degradation": self.degradation() }),
             |health| {
                 let servers = health.servers.iter().map(|(server, circuit, open_for)| {
                     let open_for_ms = open_for.map(|time| time.as_millis() as u64);
@@ -60,7 +69,7 @@ impl Health {
                 });
                 json!({
                     "kind": "redis",
-                    "degradation": health.degradation(),
+                    "degradation": self.degradation(),
                     "nodes": health.nodes,
                     "servers": servers.collect::<Vec<_>>(),
                 })

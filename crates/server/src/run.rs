@@ -284,6 +284,7 @@ async fn build_limiter(settings: &Settings, data: &DataFolder) -> Result<Limiter
         .rules_may_come_later(true)
         .watch(settings.reload)
         .defaults(settings.defaults)
+        .switches(settings.switches.clone())
         .max_keys(settings.memory.max_keys);
     let builder = match &settings.store {
         Store::Memory => {
@@ -320,7 +321,9 @@ async fn connect(url: &StoreUrl, settings: &Redis) -> RedisStore {
         }
     }
     if settings.secret.is_empty() {
-        tracing::warn!("redis.secret is empty: whoever knows this program can find keys that meet others'; set one");
+        tracing::warn!(
+            "redis.secret is empty: whoever knows this program can find keys that meet others'; set one"
+        );
     }
     store
 }

@@ -1,9 +1,11 @@
-//! One file per study; each answers a [`Finding`](crate::finding::Finding).
+//! One file or folder per study; each answers a [`Finding`](crate::finding::Finding). `bed` is what servers are measured on.
 
 pub(crate) mod accuracy;
+pub(crate) mod bed;
 pub(crate) mod bytes;
 pub(crate) mod compare;
 pub(crate) mod instructions;
 pub(crate) mod pauses;
+pub(crate) mod redis;
 pub(crate) mod seam;
 pub(crate) mod service;

@@ -10,6 +10,7 @@ use super::model::Domain;
 use super::problem::Problems;
 use super::tree::RuleSet;
 use super::watch::Watch;
+use crate::switches::Switches;
 
 /// Files that change while they are read are read again, so that no rules are a mixture of two
 /// versions; this often, for some may never hold still.
@@ -20,11 +21,15 @@ pub(crate) struct Source {
     pub(crate) domains: Vec<Domain>,
     pub(crate) defaults: Defaults,
     pub(crate) watch: Watch,
+    pub(crate) switches: Switches,
+    /// What was compiled last, for when a switch is thrown: files may be broken just then.
+    last_good: Vec<Domain>,
 }
 
 impl Source {
     pub(crate) fn new(domains: Vec<Domain>, paths: Vec<PathBuf>, defaults: Defaults) -> Self {
-        Self { domains, defaults, watch: Watch::new(paths) }
+        let (switches, last_good) = (Switches::default(), Vec::new());
+        Self { domains, defaults, watch: Watch::new(paths), switches, last_good }
     }
 
     /// Whether there is nothing but folders in which nothing is yet.
@@ -48,7 +53,20 @@ impl Source {
         }
         let mut domains = self.domains.clone();
         domains.append(&mut read?);
-        RuleSet::compile(&domains, &self.defaults, seed, generation)
+        let rules = self.compile(&domains, seed, generation)?;
+        self.last_good = domains;
+        Ok(rules)
+    }
+
+    /// Compiles what was loaded last once more, as after a switch was thrown.
+    pub(crate) fn recompile(&self, seed: KeySeed, generation: u64) -> Result<RuleSet, Problems> {
+        self.compile(&self.last_good, seed, generation)
+    }
+
+    fn compile(&self, domains: &[Domain], seed: KeySeed, generation: u64) -> Result<RuleSet, Problems> {
+        let mut rules = RuleSet::compile(domains, &self.defaults, seed, generation)?;
+        rules.switch(&self.switches);
+        Ok(rules)
     }
 
     fn read(&mut self) -> Result<Vec<Domain>, Problems> {

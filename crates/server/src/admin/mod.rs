@@ -2,15 +2,17 @@
 //!
 //! - [`stats`][]: `/rlconfig` and `/stats` as envoyproxy/ratelimit writes them
 //! - [`explain`][]: `/admin/v1/explain`
+//! - [`switches`][]: `/admin/v1/switches`
 
 mod explain;
 mod stats;
+mod switches;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use http::{Request, StatusCode, header};
 use hyper::body::Incoming;
 use tidegate::Limiter;
@@ -40,6 +42,9 @@ GET  /rlconfig          the rules in force, one line per limit
 GET  /stats             counts as envoyproxy/ratelimit has them
 GET  /admin/v1/rules    the rules in force as JSON
 POST /admin/v1/explain  why a request is decided as it is
+GET  /admin/v1/switches which rules are switched to shadow or off
+PUT  /admin/v1/switches        mode enforce, shadow or off, for all rules
+PUT  /admin/v1/switches/RULE   the same for one
 GET  /healthcheck       OK, or 500
 GET  /readyz            whether this node is ready, and why not
 ";
@@ -55,6 +60,8 @@ impl AdminApi {
             .route("/stats", get(stats::stats))
             .route("/admin/v1/rules", get(rules))
             .route("/admin/v1/explain", post(explain::explain))
+            .route("/admin/v1/switches", get(switches::list).put(switches::set_all))
+            .route("/admin/v1/switches/{*rule}", put(switches::set_rule))
             .route("/healthcheck", get(healthcheck))
             .route("/readyz", get(readyz))
             .fallback(async || (StatusCode::NOT_FOUND, "there is no such page; GET / lists what there is\n"))
@@ -75,7 +82,7 @@ impl AdminApi {
 
 async fn metrics_text(State(admin): State<Admin>) -> Response {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    match metrics::export(&admin.limiter, &admin.metrics) {
+    match metrics::export(&admin.limiter, &admin.metrics, &admin.health) {
         Ok(text) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate::{AlgorithmName, Defaults, Fallback};
+use tidegate::{AlgorithmName, Defaults, Fallback, Switches};
 
 use super::address::Listen;
 use super::kind::Value;
 use super::origin::{Held, InForce};
 use super::settings::{
-    Admin, Compat, Connections, Drain, Grpc, Headers, Http, Log, LogFormat, Memory, Settings, Store, Redis, Tls,
-    Traces,
+    Admin, Compat, Connections, Drain, Grpc, Headers, Http, Log, LogFormat, Memory, Redis, Settings, Store,
+    Tls, Traces,
 };
 use crate::bounds::Bounds;
 
@@ -52,6 +52,7 @@ pub(super) fn settings(in_force: InForce) -> Settings {
         reload: by.flag("reload"),
         data: by.path("data"),
         store: by.store(),
+        switches: by.switches(),
         redis: by.redis(),
         fallback: Fallback {
             share_percent: by.number("fallback.share_percent") as u32,
@@ -122,6 +123,11 @@ impl ByName<'_> {
             Value::Store(store) => store.clone(),
             other => unreachable!("store: {other}"),
         }
+    }
+
+    fn switches(&self) -> Switches {
+        let Value::Switches(rules) = self.value("switches") else { unreachable!("switches") };
+        Switches { all: self.word("enforcement").parse().unwrap_or_default(), rules: rules.clone() }
     }
 
     fn redis(&self) -> Redis {

@@ -1,10 +1,12 @@
 //! What the text of a setting may be, whether it comes from the file, the environment or a flag.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidegate::rules::file::words;
+use tidegate::{Switch, Switches};
 
 use super::address::Listen;
 use super::settings::Store;
@@ -26,6 +28,8 @@ pub enum Kind {
     Store,
     /// Any text.
     Text,
+    /// Rules and how they are switched.
+    Switches,
     /// `true` or `false`.
     Flag,
     /// A whole number.
@@ -66,6 +70,7 @@ pub enum Value {
     Listen(Listen),
     Store(Store),
     Text(String),
+    Switches(BTreeMap<String, Switch>),
     Flag(bool),
     Whole(u64),
     Size(u64),
@@ -88,6 +93,7 @@ impl Kind {
             }
             Self::Store => "memory, or an address such as redis://host:6379".to_owned(),
             Self::Text => "a text".to_owned(),
+            Self::Switches => "a list such as `api_key=shadow, ip=off`".to_owned(),
             Self::Flag => "true or false".to_owned(),
             Self::Whole { least, most } => format!("a whole number from {least} to {most}"),
             Self::Size { least, most } => {
@@ -128,6 +134,9 @@ impl Kind {
             },
             Self::Store => store(text),
             Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::Switches => Switches::read_rules(text)
+                .map(Value::Switches)
+                .map_err(|error| Wrong::Whole(error.to_string())),
             Self::Flag => flag(text).map(Value::Flag).ok_or_else(wrong),
             Self::Whole { least, most } => whole(text)
                 .filter(|number| (least..=most).contains(&number))
@@ -225,6 +234,11 @@ impl fmt::Display for Value {
             Self::Store(Store::Memory) => f.write_str("memory"),
             Self::Store(Store::Redis(url)) => url.fmt(f),
             Self::Text(text) => f.write_str(text),
+            Self::Switches(switches) => {
+                let pairs: Vec<_> =
+                    switches.iter().map(|(rule, switch)| format!("{rule}={switch}")).collect();
+                f.write_str(&pairs.join(", "))
+            }
             Self::Flag(flag) => flag.fmt(f),
             Self::Whole(number) => number.fmt(f),
             Self::Size(bytes) => f.write_str(&size(*bytes)),

@@ -25,6 +25,8 @@ pub struct Settings {
     pub redis: Redis,
     /// `fallback.*`
     pub fallback: tidegate::Fallback,
+    /// `enforcement` and `switches`: which rules are enforced.
+    pub switches: tidegate::Switches,
     /// `compat`: whose ways of counting are the default; `defaults` has them already.
     pub compat: Compat,
     /// `workers`: threads that answer requests; `None` is one per core.
@@ -87,7 +89,10 @@ pub struct Redis {
 /// Without the secret.
 impl std::fmt::Debug for Redis {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Redis").field("deadline", &self.deadline).field("prefix", &self.prefix).finish_non_exhaustive()
+        f.debug_struct("Redis")
+            .field("deadline", &self.deadline)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
     }
 }
 

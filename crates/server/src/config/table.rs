@@ -115,12 +115,28 @@ pub static SETTINGS: &[Setting] = &[
         "data",
         "DIR",
     ),
-    flagged(row(
+    flagged(
+        row(
             "store",
             "memory",
             Kind::Store,
             "Where counters live: memory, or `redis://`, `redis+sentinel://h1,h2/name`, `redis+cluster://h1,h2`, `redis+sharded://h1,h2`; `rediss` for TLS.",
-        ), "store", "URL"),
+        ),
+        "store",
+        "URL",
+    ),
+    row(
+        "enforcement",
+        "enforce",
+        Kind::Word(&["enforce", "shadow", "off"]),
+        "The kill switch of all rules: enforced, only evaluated and counted, or ignored.",
+    ),
+    row(
+        "switches",
+        "",
+        Kind::Switches,
+        "The kill switches of single rules, as `api_key=shadow, ip=off`. What switches off more counts.",
+    ),
     row(
         "compat",
         "none",

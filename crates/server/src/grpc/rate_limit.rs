@@ -100,7 +100,13 @@ impl RateLimit {
     }
 
     /// Counts a decision and writes it down.
-    fn write(&self, decision: &Decision, request: &Request<'_>, descriptors: usize, out: &mut Vec<u8>) -> Code {
+    fn write(
+        &self,
+        decision: &Decision,
+        request: &Request<'_>,
+        descriptors: usize,
+        out: &mut Vec<u8>,
+    ) -> Code {
         decision.count(request);
         let overall = if decision.allowed() { Code::Ok } else { Code::OverLimit };
         write::overall(out, overall);
@@ -153,7 +159,10 @@ impl RateLimit {
             });
         }
         if let Some(by) = decision.decided_by() {
-            write::metadata(out, &[("rule", by.rule), ("limit", by.name), ("source", decision.source().name())]);
+            write::metadata(
+                out,
+                &[("rule", by.rule), ("limit", by.name), ("source", decision.source().name())],
+            );
         }
     }
 }

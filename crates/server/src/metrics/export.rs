@@ -6,17 +6,20 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use tidegate::{Counts, Limiter, RuleCount};
+use tidegate::{Counts, Limiter, RuleCount, StoreHealth};
+use tidegate_stores::redis::{Circuit, Failures};
 
 use super::{Connections, Durations, Metrics};
+use crate::health::Health;
 
 /// The metrics as text in the `OpenMetrics` format, which Prometheus reads.
 ///
 /// # Errors
 /// If the encoder fails, which it has no reason to.
-pub fn export(limiter: &Limiter, metrics: &Metrics) -> Result<String, fmt::Error> {
+pub fn export(limiter: &Limiter, metrics: &Metrics, health: &Health) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Snapshot { limiter: limiter.clone(), metrics: metrics.clone() }));
+    let snapshot = Snapshot { limiter: limiter.clone(), metrics: metrics.clone(), health: health.clone() };
+    registry.register_collector(Box::new(snapshot));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)?;
     Ok(text)
@@ -25,6 +28,7 @@ pub fn export(limiter: &Limiter, metrics: &Metrics) -> Result<String, fmt::Error
 struct Snapshot {
     limiter: Limiter,
     metrics: Metrics,
+    health: Health,
 }
 
 impl fmt::Debug for Snapshot {
@@ -97,7 +101,14 @@ impl Snapshot {
         let help = "Live counters displaced because the store was full";
         let mut evicted =
             encoder.encode_descriptor("ratelimit_keys_evicted", help, None, MetricType::Counter)?;
-        evicted.encode_counter::<NoLabelSet, u64, u64>(&stats.evicted, None)
+        evicted.encode_counter::<NoLabelSet, u64, u64>(&stats.evicted, None)?;
+        let help =
+            "0 normal, 1 some server of the store fails, 2 all do or one for long, 3 nothing is enforced";
+        gauge(encoder, "ratelimit_degradation_level", help, i64::from(self.health.degradation()))?;
+        match self.limiter.store_health() {
+            Some(health) => shared_store(encoder, &health),
+            None => Ok(()),
+        }
     }
 
     fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -124,6 +135,47 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+/// How the store that nodes share does.
+fn shared_store(encoder: &mut DescriptorEncoder<'_>, health: &StoreHealth) -> fmt::Result {
+    let help = "Batches that the shared store did not settle, by why";
+    let mut errors = encoder.encode_descriptor("ratelimit_redis_errors", help, None, MetricType::Counter)?;
+    let Failures { late, unreachable, refused, full, lost_refunds } = health.failures;
+    let kinds = [
+        ("late", late),
+        ("unreachable", unreachable),
+        ("refused", refused),
+        ("queue_full", full),
+        ("refund_lost", lost_refunds),
+    ];
+    for (kind, count) in kinds {
+        counter(&mut errors, &[("kind", kind)], count)?;
+    }
+    let help = "Decisions that let a request pass because the shared store failed";
+    let mut open = encoder.encode_descriptor("ratelimit_failopen", help, None, MetricType::Counter)?;
+    open.encode_counter::<NoLabelSet, u64, u64>(&health.let_pass, None)?;
+    let help = "Decisions made without the shared store, by how";
+    let mut fallback =
+        encoder.encode_descriptor("ratelimit_fallback_decisions", help, None, MetricType::Counter)?;
+    for (policy, count) in [("allow", health.let_pass), ("deny", health.denied), ("local", health.local)] {
+        counter(&mut fallback, &[("policy", policy)], count)?;
+    }
+    let failing = health.servers.iter().any(|(_, circuit, _)| *circuit == Circuit::Open);
+    let help = "1 while rules decide by on_store_error for some server of the shared store";
+    gauge(encoder, "ratelimit_fallback_active", help, i64::from(failing))?;
+    gauge(encoder, "ratelimit_nodes", "Nodes that share the store", i64::from(health.nodes))?;
+    let help = "0 closed (it is asked), 1 recovering, 2 open (it is not)";
+    let mut circuits = encoder.encode_descriptor("ratelimit_circuit_state", help, None, MetricType::Gauge)?;
+    for (server, circuit, _) in &health.servers {
+        let state: i64 = match circuit {
+            Circuit::Closed => 0,
+            Circuit::Recovering => 1,
+            Circuit::Open => 2,
+        };
+        circuits.encode_family(&[("shard", server.as_str())])?.encode_gauge(&state)?;
+    }
+    Ok(())
 }
 
 fn outcomes(family: &mut MetricEncoder<'_>, labels: &[(&str, &str)], counts: &Counts) -> fmt::Result {

@@ -204,7 +204,7 @@ fn mistakes_in_the_file() {
     let table = [
         (
             "[1]",
-            "tidegate.yaml:1:1: must be a mapping, got a list; its fields: rules, reload, data, store, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, memory, drain, log, traces",
+            "tidegate.yaml:1:1: must be a mapping, got a list; its fields: rules, reload, data, store, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, redis, fallback, memory, drain, log, traces",
         ),
         (
             "grpc: on",
@@ -217,7 +217,7 @@ fn mistakes_in_the_file() {
         ),
         (
             "max_keys: 5",
-            "tidegate.yaml:1:1: max_keys: unknown setting; allowed here: rules, reload, data, store, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, memory, drain, log, traces; did you mean memory.max_keys?",
+            "tidegate.yaml:1:1: max_keys: unknown setting; allowed here: rules, reload, data, store, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, redis, fallback, memory, drain, log, traces; did you mean memory.max_keys?",
         ),
         (
             "grpc.listen: x",
@@ -243,7 +243,10 @@ fn mistakes_in_the_file() {
             "compat: envoy",
             "tidegate.yaml:1:9: compat: must be one of none, envoy-ratelimit, got \"envoy\"; did you mean envoy-ratelimit?",
         ),
-        ("store: mysql://x", "tidegate.yaml:1:8: store: must be memory, got an address of scheme \"mysql\""),
+        (
+            "store: mysql://x",
+            "tidegate.yaml:1:8: store: mysql://x: mysql is not a store; write redis:// or rediss:// (TLS)",
+        ),
         (
             "bounds: { batch: 0 }",
             "tidegate.yaml:1:18: bounds.batch: must be a whole number from 1 to 1000000, got \"0\"",

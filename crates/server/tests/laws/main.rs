@@ -6,6 +6,7 @@ mod config;
 mod conformance;
 mod documents;
 mod envoy;
+mod faults;
 mod grpc;
 mod http;
 mod lifecycle;

@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-use super::drive::{BATCHED, Passes, Shape, UNBATCHED, drive, pass};
 use super::programs::Programs;
-use super::servers::{self, Server, Stack, Tidegate};
+use super::servers::{self, Stack};
 use crate::cli::Options;
 use crate::error::Error;
 use crate::finding::{Finding, Plot, Table, Target};
 use crate::plot::{Bar, Bars, bar_chart, palette};
 use crate::progress::Progress;
 use crate::spread::Spread;
+use crate::study::bed::{BATCHED, Passes, Server, Shape, Tidegate, UNBATCHED, drive, pass};
 
 const PLOT: &str = "service-cpu.svg";
 
@@ -80,7 +80,7 @@ pub(super) fn run(options: &Options, programs: &Programs) -> Result<(Finding, f6
 
 fn start_grpc(programs: &Programs) -> Result<Vec<Server>, Error> {
     Ok(vec![
-        Tidegate::start(programs, &servers::generous_rules(), &[])?.over_grpc(),
+        Tidegate::start(&programs.launcher, &servers::generous_rules(), &[])?.over_grpc(),
         servers::throttlecrab(programs)?,
         servers::constant(programs, Stack::Tonic)?,
         servers::constant(programs, Stack::TonicMimalloc)?,
@@ -91,7 +91,7 @@ fn start_grpc(programs: &Programs) -> Result<Vec<Server>, Error> {
 
 fn start_http(programs: &Programs) -> Result<Vec<Server>, Error> {
     Ok(vec![
-        Tidegate::start(programs, &servers::generous_rules(), &[])?.over_http(),
+        Tidegate::start(&programs.launcher, &servers::generous_rules(), &[])?.over_http(),
         servers::nginx(programs)?,
         servers::constant(programs, Stack::Http)?,
     ])

@@ -3,15 +3,15 @@
 use serde::Serialize;
 use tidegate_load::{Latency, Pace, Plan};
 
-use super::drive::{BATCHED, Passes, pass};
 use super::programs::Programs;
-use super::servers::{self, Server, Stack, Tidegate};
+use super::servers::{self, Stack};
 use crate::cli::Options;
 use crate::error::Error;
 use crate::finding::{Finding, Plot, Table, Target, grouped};
 use crate::plot::{Axis, Line, line_chart, palette};
 use crate::progress::Progress;
 use crate::spread::Spread;
+use crate::study::bed::{BATCHED, Passes, Server, Tidegate, pass};
 
 const PLOT: &str = "service-latency.svg";
 /// Of Tidegate's 99th percentile to the constant's.
@@ -58,7 +58,7 @@ pub(super) fn run(
     let passes = Passes::new(options.quick);
     let progress = Progress::new("service latency", passes.count as u64);
     let mut servers = [
-        Tidegate::start(programs, &servers::generous_rules(), &[])?.over_grpc(),
+        Tidegate::start(&programs.launcher, &servers::generous_rules(), &[])?.over_grpc(),
         servers::constant(programs, Stack::Own)?,
     ];
     let most_per_second = match most_per_second {

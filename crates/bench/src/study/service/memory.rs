@@ -4,13 +4,13 @@ use serde::Serialize;
 use tidegate_load::payload::EnvoyRateLimit;
 use tidegate_load::{Endpoint, Keys, Length, Plan};
 
-use super::drive::{BATCHED, drive};
 use super::programs::Programs;
-use super::servers::{Tidegate, lasting_rules};
+use super::servers::{lasting_rules};
 use crate::cli::Options;
 use crate::error::{Error, ensure};
 use crate::finding::{Finding, Table, Target, grouped, round};
 use crate::progress::Progress;
+use crate::study::bed::{BATCHED, Tidegate, drive};
 
 /// Keys, and the megabytes that the service has to stay below with them.
 const SIZES: [(u64, f64); 2] = [(1_000_000, 100.0), (10_000_000, 1_000.0)];
@@ -38,7 +38,7 @@ pub(super) fn run(options: &Options, programs: &Programs) -> Result<Finding, Err
 
 fn grow(keys: u64, below_mb: f64, programs: &Programs, progress: &Progress) -> Result<Row, Error> {
     progress.step(format!("{} keys", round(keys as usize)));
-    let tidegate = Tidegate::start(programs, &lasting_rules(), &[("TIDEGATE_MEMORY__MAX_KEYS", MAX_KEYS)])?;
+    let tidegate = Tidegate::start(&programs.launcher, &lasting_rules(), &[("TIDEGATE_MEMORY__MAX_KEYS", MAX_KEYS)])?;
     let plan = Plan {
         connections: BATCHED.connections,
         streams: BATCHED.streams,

@@ -1,12 +1,9 @@
 //! The service beside others: CPU per decision, latency, memory, and ten thousand rules.
 //!
 //! - `cpu`, `latency`, `memory`, `rules`: what is measured
-//! - `programs`, `child`, `servers`: what it is measured on
-//! - `drive`: passes of the load generator, and whether they count
+//! - `programs`, `servers`: what it is measured beside
 
-mod child;
 mod cpu;
-mod drive;
 mod latency;
 mod memory;
 mod programs;
@@ -14,15 +11,12 @@ mod rules;
 mod servers;
 
 use clap::ValueEnum;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 pub(crate) use self::programs::Programs;
 use crate::cli::Options;
-use crate::error::{Error, ensure};
+use crate::error::Error;
 use crate::finding::Finding;
-
-/// The core of the load generator, which is a thread of this process.
-const GENERATOR_CORE: usize = 1;
+use crate::study::bed::Bound;
 
 /// A part of this study.
 #[derive(Clone, Copy, ValueEnum)]
@@ -44,7 +38,7 @@ pub(crate) fn run(
     tell: impl Fn(&Finding) -> Result<(), Error>,
 ) -> Result<Vec<Finding>, Error> {
     let programs = Programs::find(options)?;
-    let _bound = Bound::to(GENERATOR_CORE)?;
+    let _bound = Bound::to_generator_core()?;
     let parts = part.map_or_else(|| Part::value_variants().to_vec(), |part| vec![part]);
     let (mut findings, mut most_per_second) = (Vec::new(), None);
     for part in parts {
@@ -62,32 +56,4 @@ pub(crate) fn run(
         findings.push(finding);
     }
     Ok(findings)
-}
-
-/// This thread is bound to one core for as long as this lives; threads and processes that it starts
-/// are too.
-struct Bound {
-    before: CpuSet,
-}
-
-impl Bound {
-    fn to(core: usize) -> Result<Self, Error> {
-        let refused = |error| Error::Wrong(format!("the generator cannot be bound to core {core}: {error}"));
-        let before = sched_getaffinity(None).map_err(refused)?;
-        ensure(before.count() >= 2, || {
-            "the service is measured on two cores, one for the server and one for the generator; there is one"
-                .to_owned()
-        })?;
-        let mut only = CpuSet::new();
-        only.set(core);
-        sched_setaffinity(None, &only).map_err(refused)?;
-        Ok(Self { before })
-    }
-}
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        // What was allowed before is allowed again.
-        let _ = sched_setaffinity(None, &self.before);
-    }
 }

@@ -7,14 +7,14 @@ use serde::Serialize;
 use tidegate_load::payload::EnvoyRateLimit;
 use tidegate_load::{Endpoint, Keys, Length, Pace, Phase, Plan, Status};
 
-use super::drive::{BATCHED, drive};
 use super::programs::Programs;
-use super::servers::{RULES, Tidegate, generous_rules, many_rules};
+use super::servers::{generous_rules, many_rules};
 use crate::cli::Options;
 use crate::error::{Error, ensure};
 use crate::finding::{Finding, Table, Target};
 use crate::progress::Progress;
 use crate::spread::Spread;
+use crate::study::bed::{BATCHED, RULES, Tidegate, drive};
 
 const RULE_COUNT: u64 = 10_000;
 const MOST_START_MS: f64 = 200.0;
@@ -55,8 +55,8 @@ fn start(programs: &Programs, starts: usize, progress: &Progress) -> Result<(Spr
     let (mut with_many, mut with_one) = (Vec::new(), Vec::new());
     for number in 0..starts {
         progress.step(format!("start {} with {RULE_COUNT} rules", number + 1));
-        with_many.push(Tidegate::start(programs, &many, &[])?.ready_after_s * 1e3);
-        with_one.push(Tidegate::start(programs, &one, &[])?.ready_after_s * 1e3);
+        with_many.push(Tidegate::start(&programs.launcher, &many, &[])?.ready_after_s * 1e3);
+        with_one.push(Tidegate::start(&programs.launcher, &one, &[])?.ready_after_s * 1e3);
         progress.done(1);
     }
     Ok((Spread::of(with_many), Spread::of(with_one)))
@@ -71,7 +71,7 @@ struct Longest {
 
 /// The longest decisions with nothing beside them, and while rules are read anew.
 fn reload(programs: &Programs, passes: usize, progress: &Progress) -> Result<[Longest; 2], Error> {
-    let tidegate = Tidegate::start(programs, &many_rules(RULE_COUNT, 1_000_000), &[])?;
+    let tidegate = Tidegate::start(&programs.launcher, &many_rules(RULE_COUNT, 1_000_000), &[])?;
     let folder = tidegate.child.folder.path().to_owned();
     let plan = Plan {
         connections: BATCHED.connections,

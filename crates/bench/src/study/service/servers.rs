@@ -2,80 +2,15 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::net::SocketAddr;
 
-use serde_json::Value;
 use tidegate_load::payload::{Check, EnvoyRateLimit, Get, Payload, Throttlecrab};
 
-use super::child::{self, Child, free_addr, listens, new_folder};
 use super::programs::Programs;
 use crate::error::Error;
+use crate::study::bed::{Child, Server, free_addr, new_folder};
 
 /// Requests per second and at once that no run comes near to, for all servers.
 const PLENTY: i32 = 1_000_000;
-
-/// A server that is ready, and what to ask it.
-pub(super) struct Server {
-    pub(super) child: Child,
-    pub(super) addr: SocketAddr,
-    pub(super) payload: Box<dyn Payload>,
-}
-
-/// A Tidegate that is ready.
-pub(super) struct Tidegate {
-    pub(super) child: Child,
-    grpc: SocketAddr,
-    http: SocketAddr,
-    admin: SocketAddr,
-    /// From the moment it was started until it said that it is ready.
-    pub(super) ready_after_s: f64,
-}
-
-impl Tidegate {
-    pub(super) fn start(programs: &Programs, rules: &str, settings: &[(&str, &str)]) -> Result<Self, Error> {
-        let folder = new_folder()?;
-        let path = folder.path().join(RULES);
-        fs::write(&path, rules).map_err(Error::io(&path))?;
-        let (grpc, http, admin) = (free_addr()?, free_addr()?, free_addr()?);
-        let [grpc_text, http_text, admin_text] = [grpc, http, admin].map(|addr| addr.to_string());
-        let command = [programs.tidegate.as_os_str()].into_iter().chain(
-            ["serve", "--rules", RULES, "--data", "data", "--grpc", &grpc_text, "--http", &http_text]
-                .into_iter()
-                .chain(["--admin", &admin_text])
-                .map(AsRef::as_ref),
-        );
-        let command: Vec<_> = command.collect();
-        let mut child = Child::start(programs, "Tidegate", &command, settings, folder)?;
-        child.wait(|| child::get(admin, "/readyz"))?;
-        let ready_after_s = child.started.elapsed().as_secs_f64();
-        Ok(Self { child, grpc, http, admin, ready_after_s })
-    }
-
-    /// What it says of itself: a part of `/readyz`.
-    pub(super) fn says(&self, pointer: &str) -> Result<u64, Error> {
-        let body = child::get(self.admin, "/readyz").unwrap_or_default();
-        let value: Value = serde_json::from_str(&body)?;
-        let found = value.pointer(pointer).and_then(Value::as_u64);
-        found.ok_or_else(|| Error::Wrong(format!("/readyz of Tidegate has no number at {pointer}: {body}")))
-    }
-
-    pub(super) fn over_grpc(self) -> Server {
-        let payload = Box::new(EnvoyRateLimit::new("api", "user"));
-        Server { child: self.child, addr: self.grpc, payload }
-    }
-
-    pub(super) fn over_http(self) -> Server {
-        let payload = Box::new(Check::new("localhost", "api", "user"));
-        Server { child: self.child, addr: self.http, payload }
-    }
-
-    pub(super) fn grpc(&self) -> SocketAddr {
-        self.grpc
-    }
-}
-
-/// The name of the rule file in the folder of a Tidegate.
-pub(super) const RULES: &str = "rules.yaml";
 
 /// One token bucket for each user, which never runs dry.
 pub(super) fn generous_rules() -> String {
@@ -112,8 +47,8 @@ pub(super) fn throttlecrab(programs: &Programs) -> Result<Server, Error> {
     let port = addr.port().to_string();
     let command = ["--grpc", "--grpc-host", "127.0.0.1", "--grpc-port", &port].map(AsRef::as_ref);
     let command: Vec<_> = [programs.throttlecrab.as_os_str()].into_iter().chain(command).collect();
-    let child = Child::start(programs, "throttlecrab", &command, &[], new_folder()?)?;
-    listening(child, addr, Box::new(Throttlecrab::new(PLENTY, PLENTY, 1)))
+    let child = Child::start(&programs.launcher, "throttlecrab", &command, &[], new_folder()?)?;
+    Server::listening(child, addr, Box::new(Throttlecrab::new(PLENTY, PLENTY, 1)))
 }
 
 /// NGINX with `limit_req`. `return` would answer before the limit is looked at, so the answer is a
@@ -159,8 +94,8 @@ http {{
     ]
     .map(ToOwned::to_owned);
     let command: Vec<_> = command.iter().map(AsRef::as_ref).collect();
-    let child = Child::start(programs, "NGINX", &command, &[], folder)?;
-    listening(child, addr, Box::new(Get::new("localhost", "/", "key")))
+    let child = Child::start(&programs.launcher, "NGINX", &command, &[], folder)?;
+    Server::listening(child, addr, Box::new(Get::new("localhost", "/", "key")))
 }
 
 /// What a constant is built of.
@@ -187,15 +122,10 @@ pub(super) fn constant(programs: &Programs, stack: Stack) -> Result<Server, Erro
     let (addr, folder) = (free_addr()?, new_folder()?);
     let addr_text = addr.to_string();
     let command = [program.as_os_str(), mode.as_ref(), addr_text.as_ref()];
-    let child = Child::start(programs, name, &command, &[], folder)?;
+    let child = Child::start(&programs.launcher, name, &command, &[], folder)?;
     let payload: Box<dyn Payload> = match stack {
         Stack::Http => Box::new(Check::new("localhost", "api", "user")),
         _ => Box::new(EnvoyRateLimit::new("api", "user")),
     };
-    listening(child, addr, payload)
-}
-
-fn listening(mut child: Child, addr: SocketAddr, payload: Box<dyn Payload>) -> Result<Server, Error> {
-    child.wait(|| listens(addr))?;
-    Ok(Server { child, addr, payload })
+    Server::listening(child, addr, payload)
 }

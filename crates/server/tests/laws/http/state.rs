@@ -15,7 +15,10 @@ async fn a_service_that_is_ready_says_so() {
     assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, Some("application/json")));
     let detail = answer.json();
     assert_eq!((&detail["ready"], &detail["draining"]), (&json!(true), &json!(false)));
-    assert_eq!((&detail["store"], &detail["rules"]["domains"]), (&json!({ "kind": "memory", "degradation": 0 }), &json!(["api"])));
+    assert_eq!(
+        (&detail["store"], &detail["rules"]["domains"]),
+        (&json!({ "kind": "memory", "degradation": 0 }), &json!(["api"]))
+    );
 
     let head = Request::head("/healthcheck").header("host", "tidegate").body(Full::default()).unwrap();
     let answer = service.send(head).await;

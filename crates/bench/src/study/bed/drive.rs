@@ -6,11 +6,11 @@ use std::time::Duration;
 use tidegate_load::payload::Payload;
 use tidegate_load::{Endpoint, Keys, Length, Pace, Plan, Report, Status};
 
-use super::servers::Server;
+use super::server::Server;
 use crate::error::{Error, ensure};
 
 /// The users whose requests are decided, drawn by a zipf law.
-pub(super) const USERS: u64 = 10_000;
+pub(crate) const USERS: u64 = 10_000;
 /// How often a pass is tried that does not count.
 const TRIES: usize = 3;
 /// The part of the calls of an open loop that have to be answered in time for a pass to count.
@@ -18,32 +18,32 @@ const LEAST_KEPT: f64 = 0.95;
 
 /// How many calls are on their way at once.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
-    pub(super) connections: usize,
-    pub(super) streams: usize,
+pub(crate) struct Shape {
+    pub(crate) connections: usize,
+    pub(crate) streams: usize,
 }
 
 /// Few connections with many calls on each, as a proxy has them.
-pub(super) const BATCHED: Shape = Shape { connections: 4, streams: 32 };
+pub(crate) const BATCHED: Shape = Shape { connections: 4, streams: 32 };
 /// As many connections as calls.
-pub(super) const UNBATCHED: Shape = Shape { connections: 32, streams: 1 };
+pub(crate) const UNBATCHED: Shape = Shape { connections: 32, streams: 1 };
 
 /// How long passes are, and how many.
 #[derive(Clone, Copy)]
-pub(super) struct Passes {
-    pub(super) count: usize,
-    pub(super) warm_up: Duration,
-    pub(super) length: Duration,
+pub(crate) struct Passes {
+    pub(crate) count: usize,
+    pub(crate) warm_up: Duration,
+    pub(crate) length: Duration,
 }
 
 impl Passes {
-    pub(super) fn new(quick: bool) -> Self {
+    pub(crate) fn new(quick: bool) -> Self {
         let (count, warm_up_ms, length_ms) = if quick { (3, 150, 600) } else { (5, 500, 2_500) };
         Self { count, warm_up: Duration::from_millis(warm_up_ms), length: Duration::from_millis(length_ms) }
     }
 
     /// A closed loop over zipf keys.
-    pub(super) fn plan(&self, server: &Server, shape: Shape) -> Plan {
+    pub(crate) fn plan(&self, server: &Server, shape: Shape) -> Plan {
         Plan {
             connections: shape.connections,
             streams: shape.streams,
@@ -57,7 +57,7 @@ impl Passes {
 }
 
 /// One pass against a server, repeated if it does not count; it fails if none does.
-pub(super) fn pass(server: &mut Server, plan: &Plan) -> Result<Report, Error> {
+pub(crate) fn pass(server: &mut Server, plan: &Plan) -> Result<Report, Error> {
     let name = server.child.name;
     let mut tries = 0;
     loop {
@@ -94,7 +94,7 @@ fn flaw(plan: &Plan, report: &Report) -> Option<String> {
 }
 
 /// Lets the generator run, and fails if a call failed or was denied.
-pub(super) fn drive(
+pub(crate) fn drive(
     name: &str,
     plan: &Plan,
     payload: &mut dyn Payload,

@@ -11,40 +11,39 @@ use std::time::Duration;
 use quanta::Instant;
 use tempfile::TempDir;
 
-use super::programs::Programs;
+use super::SERVER_CORE;
+use super::launcher::Launcher;
 use crate::error::{Error, ensure};
 
-/// The core the servers are bound to; the generator has [`super::GENERATOR_CORE`].
-const SERVER_CORE: &str = "0";
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running server; killed when dropped.
-pub(super) struct Child {
-    pub(super) name: &'static str,
+/// A running server on the servers' core; killed when dropped.
+pub(crate) struct Child {
+    pub(crate) name: &'static str,
     process: std::process::Child,
     log: PathBuf,
     /// Everything it reads and writes.
-    pub(super) folder: TempDir,
-    pub(super) started: Instant,
+    pub(crate) folder: TempDir,
+    pub(crate) started: Instant,
 }
 
 /// A folder for a server that is going to be started.
-pub(super) fn new_folder() -> Result<TempDir, Error> {
+pub(crate) fn new_folder() -> Result<TempDir, Error> {
     let folder = tempfile::Builder::new().prefix("tidegate-bench-").tempdir();
     folder.map_err(Error::io(&std::env::temp_dir()))
 }
 
 /// A port that nobody has now.
-pub(super) fn free_addr() -> Result<SocketAddr, Error> {
+pub(crate) fn free_addr() -> Result<SocketAddr, Error> {
     let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let found = TcpListener::bind(addr).and_then(|listener| listener.local_addr());
     found.map_err(|error| Error::Wrong(format!("there is no free port on {}: {error}", addr.ip())))
 }
 
 impl Child {
-    pub(super) fn start(
-        programs: &Programs,
+    pub(crate) fn start(
+        launcher: &Launcher,
         name: &'static str,
         command: &[&OsStr],
         environment: &[(&str, &str)],
@@ -56,10 +55,10 @@ impl Child {
         let started = Instant::now();
         // The kernel kills it if this process dies; each of the two programs becomes the next one,
         // so that the number of the child is that of the server.
-        let process = Command::new(&programs.setpriv)
+        let process = Command::new(&launcher.setpriv)
             .args(["--pdeathsig", "KILL", "--"])
-            .arg(&programs.taskset)
-            .args(["--cpu-list", SERVER_CORE])
+            .arg(&launcher.taskset)
+            .args(["--cpu-list", &SERVER_CORE.to_string()])
             .args(command)
             .envs(environment.iter().copied())
             .current_dir(folder.path())
@@ -67,16 +66,16 @@ impl Child {
             .stdout(output)
             .stderr(errors)
             .spawn()
-            .map_err(Error::io(&programs.setpriv))?;
+            .map_err(Error::io(&launcher.setpriv))?;
         Ok(Self { name, process, log, folder, started })
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
 
     /// Asks again and again until `ready` answers something. Fails if the server ends before.
-    pub(super) fn wait<T>(&mut self, ready: impl Fn() -> Option<T>) -> Result<T, Error> {
+    pub(crate) fn wait<T>(&mut self, ready: impl Fn() -> Option<T>) -> Result<T, Error> {
         loop {
             if let Some(found) = ready() {
                 return Ok(found);
@@ -91,7 +90,7 @@ impl Child {
     }
 
     /// The most memory it ever had resident.
-    pub(super) fn peak_bytes(&self) -> u64 {
+    pub(crate) fn peak_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
         line.trim().trim_end_matches(" kB").parse().unwrap_or(0) * 1024

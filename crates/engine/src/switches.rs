@@ -1,0 +1,111 @@
+//! Kill switches: rules that only look, or do nothing, whatever their files say.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tidegate_stores::Force;
+
+use crate::rules::tree::RuleSet;
+
+/// What becomes of a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Switch {
+    /// It does what its file says.
+    #[default]
+    Enforce,
+    /// It is evaluated and counted, and denies nobody.
+    Shadow,
+    /// Nobody looks at it.
+    Off,
+}
+
+/// A switch for all rules, and those of single ones. What switches off more counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Switches {
+    /// For all rules.
+    pub all: Switch,
+    /// By the rule's name or path.
+    pub rules: BTreeMap<String, Switch>,
+}
+
+/// Why a text is no switch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SwitchError {
+    /// No such mode.
+    #[error("must be enforce, shadow or off, got {0:?}")]
+    Mode(String),
+    /// Not a list of rules and modes.
+    #[error("must be a list such as `api_key=shadow, ip=off`, got {0:?}")]
+    List(String),
+    /// No rule is called so.
+    #[error("no rule is called {0:?}; /rlconfig and /admin/v1/rules list them")]
+    NoRule(String),
+}
+
+impl FromStr for Switch {
+    type Err = SwitchError;
+
+    fn from_str(text: &str) -> Result<Self, SwitchError> {
+        match text.trim() {
+            "enforce" => Ok(Self::Enforce),
+            "shadow" => Ok(Self::Shadow),
+            "off" => Ok(Self::Off),
+            other => Err(SwitchError::Mode(other.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Switch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Enforce => "enforce",
+            Self::Shadow => "shadow",
+            Self::Off => "off",
+        })
+    }
+}
+
+impl Switches {
+    /// Reads the switches of single rules: `api_key=shadow, ip=off`. A rule's path may have a `=` in it,
+    /// so the last one counts.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn read_rules(text: &str) -> Result<BTreeMap<String, Switch>, SwitchError> {
+        let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+        let read = |pair: &str| {
+            let (rule, mode) = pair.rsplit_once('=').ok_or_else(|| SwitchError::List(pair.to_owned()))?;
+            Ok((rule.trim().to_owned(), mode.parse()?))
+        };
+        pairs.map(read).collect()
+    }
+
+    fn of(&self, rule: &str) -> Switch {
+        self.rules.get(rule).copied().unwrap_or_default().max(self.all)
+    }
+}
+
+impl RuleSet {
+    /// Switches rules while they are compiled, so that decisions need not look.
+    pub(crate) fn switch(&mut self, switches: &Switches) {
+        for rule in self.domains.iter_mut().flat_map(|domain| &mut domain.rules) {
+            match switches.of(&rule.id) {
+                Switch::Enforce => {}
+                Switch::Shadow => rule.force = Force::Shadow,
+                Switch::Off => {
+                    rule.limits = Box::default();
+                    rule.tiers.clear();
+                    rule.concurrency = None;
+                }
+            }
+        }
+    }
+
+    /// Whether a rule is called so.
+    pub(crate) fn has_rule(&self, id: &str) -> bool {
+        self.domains.iter().flat_map(|domain| &domain.rules).any(|rule| &*rule.id == id)
+    }
+}
