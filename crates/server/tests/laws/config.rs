@@ -187,14 +187,14 @@ fn every_mistake_of_every_source_is_told_at_once() {
     let (folder, mut sources) = file("grpc:\n  lisen: x\nworkers: many\nhttp: { listen: 8080 }\n");
     sources.environment.push(("TIDEGATE_DRAIN__GRACE".into(), "soon".into()));
     sources.environment.push(("TIDEGATE_DRAIN__DELAI".into(), "1s".into()));
-    sources.flags.push(("store", "redis://:secret@r:6379".into()));
+    sources.flags.push(("store", "redis+ring://:secret@r:6379".into()));
     let expected = [
         "tidegate.yaml:2:3: grpc.lisen: unknown setting; allowed here: listen, tls, max_connection_age, max_connection_age_grace, keepalive_interval, keepalive_timeout, max_streams; did you mean listen?",
         "tidegate.yaml:3:10: workers: must be a whole number from 0 to 1024, got \"many\"",
         "tidegate.yaml:4:17: http.listen: must be an address such as 0.0.0.0:8080, [::]:8080 or unix:/run/tidegate.sock, or off, got \"8080\"; add a port, as in 0.0.0.0:8080",
         "TIDEGATE_DRAIN__DELAI: unknown setting; did you mean TIDEGATE_DRAIN__DELAY?",
         "TIDEGATE_DRAIN__GRACE: drain.grace: must be a duration up to 1d, such as 250ms, 90s or 1h30m, or 0 for no time, got \"soon\"",
-        "--store: store: redis:// is not built yet, only memory is; write store: memory",
+        "--store: store: redis+ring://***@r:6379: +ring is unknown; write +sentinel, +cluster or +sharded",
     ];
     assert_eq!(problems(folder.path(), &sources), expected);
 }

@@ -1,5 +1,11 @@
 //! The laws of the store that many nodes share, on real servers.
 //!
 //! - [`world`]: the servers the conformance suite is stamped over
+//! - [`sharing`]: one limit for all nodes, expiry, scripts, remembered denials, shards
+//! - [`access`]: passwords, users, TLS, the check-up
+//! - [`url`]: addresses
 
+mod access;
+mod sharing;
+mod url;
 pub(crate) mod world;
