@@ -219,6 +219,13 @@ impl Rule {
         self
     }
 
+    /// What to do while the store that nodes share fails.
+    #[must_use]
+    pub fn on_store_error(mut self, policy: OnStoreError) -> Self {
+        self.on_store_error = policy;
+        self
+    }
+
     /// Adds a limit on holders at once.
     #[must_use]
     pub fn concurrency(mut self, max: u64, timeout: Duration) -> Self {

@@ -13,6 +13,9 @@ mod matching;
 mod mistakes;
 mod reload;
 mod rule_files;
+#[cfg(feature = "redis")]
+mod shared;
 mod snapshots;
 mod support;
+mod switches;
 mod until_ready;
