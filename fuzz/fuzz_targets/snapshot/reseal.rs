@@ -36,7 +36,7 @@ pub fn reseal(bytes: &[u8]) -> (Vec<u8>, Written) {
     let given = bytes.len().min(HEADER);
     header[..given].copy_from_slice(&bytes[..given]);
     header[..8].copy_from_slice(b"TIDEGATE");
-    header[8..12].copy_from_slice(&1_u32.to_le_bytes());
+    header[8..12].copy_from_slice(&2_u32.to_le_bytes());
     let at_us = u64::from_le_bytes(header[20..].try_into().expect("eight bytes"));
     let (mut sealed, mut cells) = (Sealed { bytes: Vec::new(), checksum: 0 }, Vec::new());
     sealed.put(&header);

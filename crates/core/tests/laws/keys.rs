@@ -75,7 +75,7 @@ fn the_same_texts_make_the_same_key_under_the_same_seed_only() {
 #[test]
 fn the_function_has_not_changed() {
     let found = key(&["api", "user", "ann"]);
-    assert_eq!((found.home, found.mark), (6_521_991_106_821_323_401, 16_625_773_325_815_840_259));
+    assert_eq!((found.home, found.mark), (4_378_971_021_296_965_440, 6_895_015_315_589_405_772));
 }
 
 #[test]
@@ -84,4 +84,67 @@ fn limits_of_one_key_share_its_home_and_differ_in_their_mark() {
     let (one, other) = (key.of_limit(1), key.of_limit(2));
     assert_eq!((one.home, other.home), (key.home, key.home));
     assert_ne!(one.mark, other.mark);
+}
+
+/// Shards are chosen by the first bits of a home, pages by the first bits of a mark, and slots by the bits
+/// after its middle.
+#[test]
+fn texts_that_differ_little_spread_evenly() {
+    const TEXTS: u64 = 1 << 14;
+    let families: [fn(u64) -> String; 8] = [
+        |number| number.to_string(),
+        |number| format!("{number:05}-user"),
+        |number| format!("user-{number:08}"),
+        |number| format!("{number:07}@mail.org"),
+        |number| format!("10.{}.0.{}", number >> 7, number & 127),
+        |number| format!("/v1/items/{number:06}"),
+        |number| format!("{number:020}"),
+        |number| char::from_u32(0x4e00 + number as u32).unwrap_or_default().to_string(),
+    ];
+    for seed in 0..16 {
+        for family in families {
+            let mut bins = [[0_u64; 256]; 3];
+            for number in 0..TEXTS {
+                let key = KeySeed(seed).text(&family(number));
+                bins[0][(key.home >> 56) as usize] += 1;
+                bins[1][(key.mark >> 56) as usize] += 1;
+                bins[2][(key.mark >> 24 & 255) as usize] += 1;
+            }
+            for bins in bins {
+                let mean = TEXTS / 256;
+                let squares: u64 = bins.iter().map(|count| count.abs_diff(mean).pow(2)).sum();
+                // By chance it is 255, give or take 23.
+                assert!(squares / mean < 450, "{}: chi-squared {}", family(1), squares / mean);
+            }
+        }
+    }
+}
+
+/// Whatever the seed: the same word at both ends, ends exchanged, and the same ends at another distance.
+#[test]
+fn texts_of_the_same_words_do_not_collide() {
+    let texts = [
+        "aaaaaaaa",
+        "aaaaaaaaa",
+        "aaaaaaaaaaaaaaaa",
+        "a",
+        "aa",
+        "a\0",
+        "\0",
+        "",
+        "\0\0\0\0\0\0\0\0",
+        "abcdefgh12345678",
+        "12345678abcdefgh",
+        "abbbbbbbb",
+        "abaaaaaaa",
+        "abaaaaaaaa",
+    ];
+    for seed in 0..1_000 {
+        let keys: Vec<_> = texts.iter().map(|text| KeySeed(seed).text(text)).collect();
+        for (index, one) in keys.iter().enumerate() {
+            for (other, text) in keys[..index].iter().zip(texts) {
+                assert!(one.home != other.home && one.mark != other.mark, "{:?} and {text:?}", texts[index]);
+            }
+        }
+    }
 }

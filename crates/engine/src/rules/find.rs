@@ -66,7 +66,7 @@ impl RuleSet {
         let Aspect { index: descriptor, entries, cost } = aspect;
         let (rule, values) = domain.walk(self.seed, entries)?;
         let tier = if rule.tiers.is_empty() { None } else { domain.tier(self.seed, entries, request) };
-        let (key, enforced) = (rule.key.then(values), rule.enforces(entries));
+        let (key, enforced) = (rule.key.of_values(values), rule.enforces(entries));
         Some(Hit { rule, descriptor, tier, key, cost, enforced })
     }
 
@@ -76,8 +76,8 @@ impl RuleSet {
     #[inline(always)]
     pub(crate) fn find_plain(&self, domain: &str, entry: Entry<'_>) -> Option<(u32, &RuleEntry, Key)> {
         let (number, domain) = self.domain(domain)?;
-        let (rule, values) = domain.step(self.seed, 0, Key::NONE, &entry)?;
-        rule.plain.then(|| (number, rule, rule.key.then(values)))
+        let (rule, values) = domain.first_step(self.seed, &entry)?;
+        rule.plain.then(|| (number, rule, rule.key.of_values(values)))
     }
 }
 
@@ -94,26 +94,31 @@ impl DomainTree {
     /// values on the way that tell one counter from another.
     fn walk(&self, seed: KeySeed, entries: &[Entry<'_>]) -> Option<(&RuleEntry, Key)> {
         let (first, rest) = entries.split_first()?;
-        let first = self.step(seed, 0, Key::NONE, first)?;
-        // The node of a rule comes after the root and those of the rules before it.
-        rest.iter().try_fold(first, |(rule, values), entry| self.step(seed, rule.number + 1, values, entry))
+        rest.iter().try_fold(self.first_step(seed, first)?, |(rule, values), entry| {
+            // The node of a rule comes after the root and those of the rules before it.
+            let (rule, value) = self.step(seed, rule.number + 1, entry)?;
+            Some((rule, if rule.varies { values.then(value) } else { values }))
+        })
     }
 
-    /// Follows one entry from a node to a rule, and adds its value if that tells one counter from another.
+    /// Follows the first entry from the root to a rule. Along goes the fingerprint of its value, if that
+    /// tells one counter from another.
     #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
     #[inline(always)]
-    fn step(
-        &self,
-        seed: KeySeed,
-        node: u32,
-        values: Key,
-        (key, value): &Entry<'_>,
-    ) -> Option<(&RuleEntry, Key)> {
+    fn first_step(&self, seed: KeySeed, entry: &Entry<'_>) -> Option<(&RuleEntry, Key)> {
+        let (rule, value) = self.step(seed, 0, entry)?;
+        Some((rule, if rule.varies { value } else { Key::NONE }))
+    }
+
+    /// Follows one entry from a node to a rule. Along goes the fingerprint of its value.
+    #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+    #[inline(always)]
+    fn step(&self, seed: KeySeed, node: u32, (key, value): &Entry<'_>) -> Option<(&RuleEntry, Key)> {
         let branch = self.nodes.get(node as usize)?.branch(key, seed)?;
         let hash = seed.text(value);
         let (node, _) = branch.step(value, hash.mark)?;
         let rule = self.rules.get((node as usize).wrapping_sub(1))?;
-        Some((rule, if rule.varies { values.then(hash) } else { values }))
+        Some((rule, hash))
     }
 
     /// The rule of the last of these entries.

@@ -25,7 +25,7 @@ use super::page::Page;
 use super::{MemoryStore, MemoryStoreConfig};
 
 const MAGIC: &[u8; 8] = b"TIDEGATE";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 8 + 4 + 8 + 8;
 /// A page of sliding logs may be large; anything beyond this was not written by us.
 const MAX_BLOCK_BYTES: usize = 1 << 31;
@@ -224,7 +224,7 @@ impl MemoryStore {
             }
         };
         let (a, b, trace) = (fields.count()?, fields.count()?, fields.u16()?);
-        if trace >= 1 << 10 {
+        if trace >= 1 << 10 || trace > 0 && kind != Kind::Arrival {
             return Err(ReadError::Refused("a counter has an impossible trace"));
         }
         let cell = Cell::new(key, kind, fill, expires, (a, b, trace));

@@ -31,7 +31,7 @@ fn forge(blocks: &[Vec<u8>], count: u64) -> Vec<u8> {
         bytes.extend_from_slice(part);
         bytes.extend_from_slice(&before.to_le_bytes());
     };
-    let header = [b"TIDEGATE".as_slice(), &1_u32.to_le_bytes(), &numbers(&[7, 8])].concat();
+    let header = [b"TIDEGATE".as_slice(), &2_u32.to_le_bytes(), &numbers(&[7, 8])].concat();
     put(&mut bytes, &header);
     for block in blocks {
         bytes.extend_from_slice(&(block.len() as u32).to_le_bytes());
@@ -64,6 +64,7 @@ fn impossible_counters_are_refused_with_the_reason() {
         (cell(1, 2, 0, &small_rest(too_many, 0, 0)), "a counter is impossibly large"),
         (cell(1, 2, 1, &small_rest(0, too_many, 0)), "a counter is impossibly large"),
         (cell(1, 2, 2, &small_rest(0, 1, 1 << 10)), "a counter has an impossible trace"),
+        (cell(1, 2, 0, &small_rest(0, 0, 1)), "a counter has an impossible trace"),
         (cell(1, 2, 0, &[0; 17]), "a counter is cut off"),
         (cell(1, 2, 0, &[0; 19]), "a counter is cut off"),
         (cell(1, 2, 6, &small_rest(3, 0, 0)), "a counter is of an unknown kind"),
