@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use thiserror::Error;
 use tidegate_core::{Clock, KeySeed};
@@ -20,6 +20,7 @@ use crate::inline::InlineRegistry;
 use crate::keeper;
 use crate::limiter::{Inner, LastWord, Limiter};
 use crate::line::Lines;
+use crate::rules::current::CurrentRules;
 use crate::rules::limit_spec::Defaults;
 use crate::rules::model::Domain;
 use crate::rules::problem::Problems;
@@ -192,7 +193,7 @@ impl Builder {
         let every = self.snapshot.as_ref().map(|(_, every)| *every);
         let inner = Arc::new(Inner {
             store,
-            rules: ArcSwap::from_pointee(rules),
+            rules: CurrentRules::new(rules),
             source: Mutex::new(source),
             refused: ArcSwapOption::empty(),
             refusals: AtomicU64::new(0),

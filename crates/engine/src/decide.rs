@@ -2,13 +2,13 @@
 
 use smallvec::SmallVec;
 use tidegate_core::{Key, Verdict};
-use tidegate_stores::{Charge, Force, MemoryStore, Verdicts, blocked};
+use tidegate_stores::{Charge, Force, MemoryStore, Usual, Verdicts, blocked};
 
-use crate::decision::{Decision, Item, Items, Rules, Source};
-use crate::inline::Brought;
+use crate::decision::{Decision, Item, Items};
 use crate::request::Request;
+use crate::rules::current::{CurrentRules, Rules};
 use crate::rules::find::Hit;
-use crate::rules::tree::{DomainTree, LimitEntry, RuleSet};
+use crate::rules::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
 
 pub(crate) use tidegate_stores::Intent;
 
@@ -32,26 +32,34 @@ pub(crate) type Charges<'r> = SmallVec<[Charge<'r>; 4]>;
 // compiling, and then comparing texts is comparing words.
 #[expect(clippy::inline_always, reason = "see above")]
 #[inline(always)]
-pub(crate) fn check(rules: Rules, store: &MemoryStore, request: &Request<'_>) -> Decision {
-    let Some((entry, cost)) = request.only_entry() else {
+pub(crate) fn check(current: &CurrentRules, store: &MemoryStore, request: &Request<'_>) -> Decision {
+    // Before anything else is called: what is read later, the compiler has to look up again.
+    let (domain, only_entry) = (request.domain(), request.only_entry());
+    let rules = current.load();
+    let Some((entry, cost)) = only_entry else {
         return decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take);
     };
-    let Some((domain, rule, key)) = rules.find_plain(request.domain(), entry) else {
+    let Some((domain, rule, key)) = rules.find_plain(domain, entry) else {
         return decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take);
     };
-    let [entry] = &*rule.limits else {
-        let spot = Spot { domain, rule: rule.number, key, cost };
-        return check_several(rules, store, spot);
+    let (allowed, items) = if let [entry] = &*rule.limits {
+        let key_of_limit = key.of_limit(entry.salt);
+        let Some(verdict) = store.settle_usual(key_of_limit, &entry.limit, cost, rules.count_denied) else {
+            let spot = Spot { domain, rule: rule.number, key, cost };
+            return settle_one(rules, store, spot);
+        };
+        let mut items = Items::new();
+        items.push(Item::plain(rule, 0, verdict));
+        (verdict.allowed() || rule.force == Force::Shadow, items)
+    } else {
+        let Some(said) = take_several(rule, store, key, cost) else {
+            let spot = Spot { domain, rule: rule.number, key, cost };
+            return settle_spot(rules, store, spot);
+        };
+        let items = std::array::from_fn(|index| Item::plain(rule, index as u16, said[index].into()));
+        (true, Items::from_buf_and_len(items, rule.limits.len()))
     };
-    let key_of_limit = key.of_limit(entry.salt);
-    let Some(verdict) = store.settle_usual(key_of_limit, &entry.limit, cost, rules.count_denied) else {
-        let spot = Spot { domain, rule: rule.number, key, cost };
-        return settle_one(rules, store, spot);
-    };
-    let allowed = verdict.allowed() || rule.force == Force::Shadow;
-    let mut items = Items::new();
-    items.push(Item::plain(rule, 0, verdict));
-    Decision { rules, domain, allowed, items, brought: Brought::default(), source: Source::Memory }
+    Decision::new(rules, domain, allowed, items)
 }
 
 /// Where the only entry of a request leads: a plain rule.
@@ -63,25 +71,19 @@ struct Spot {
     cost: u64,
 }
 
-/// Charges the limits of a plain rule that has none or several.
+/// Takes `cost` of each limit of a plain rule that has none or several, if that is as usual.
 #[inline(never)]
-fn check_several(rules: Rules, store: &MemoryStore, spot: Spot) -> Decision {
-    let Spot { domain, rule, key, cost } = spot;
-    let rule = &rules.domains[domain as usize].rules[rule as usize];
+fn take_several(rule: &RuleEntry, store: &MemoryStore, key: Key, cost: u64) -> Option<[Usual; 4]> {
     let buckets = rule.limits.iter().map(|entry| (entry.salt, &entry.limit));
-    let Some(said) = store.take_all_usual(key, buckets, cost) else {
-        return settle_spot(rules, store, spot);
-    };
-    let items = std::array::from_fn(|index| Item::plain(rule, index as u16, said[index].into()));
-    let items = Items::from_buf_and_len(items, rule.limits.len());
-    Decision { rules, domain, allowed: true, items, brought: Brought::default(), source: Source::Memory }
+    store.take_all_usual(key, buckets, cost)
 }
 
 /// Settles the only limit of a plain rule at length.
 #[inline(never)]
 fn settle_one(rules: Rules, store: &MemoryStore, spot: Spot) -> Decision {
     let mut decision = Decision::under(rules);
-    let Decision { rules, domain, allowed, items, .. } = &mut decision;
+    let Decision { under, domain, allowed, items, .. } = &mut decision;
+    let rules: &RuleSet = &under.rules;
     let rule = &rules.domains[spot.domain as usize].rules[spot.rule as usize];
     *domain = spot.domain;
     if let Some(entry) = rule.limits.first() {
@@ -106,7 +108,7 @@ fn settle_spot(rules: Rules, store: &MemoryStore, spot: Spot) -> Decision {
     let allowed = conclude(&charges, &verdicts, &mut items);
     // They borrow the rules, which the decision takes along.
     drop(charges);
-    Decision { rules, domain, allowed, items, brought: Brought::default(), source: Source::Memory }
+    Decision::new(rules, domain, allowed, items)
 }
 
 /// Decides a request in any case.
@@ -119,13 +121,14 @@ pub(crate) fn decide(
     intent: Intent,
 ) -> Decision {
     let mut decision = Decision::under(rules);
-    let Decision { rules, domain, allowed, items, .. } = &mut decision;
+    let Decision { under, domain, allowed, items, .. } = &mut decision;
+    let rules: &RuleSet = &under.rules;
     let mut charges = Charges::new();
     *domain = plan(rules, request, scope, &mut charges, items);
     *allowed = settle(store, &charges, items, intent);
     // They borrow the rules, which the decision takes along.
     drop(charges);
-    decision.brought = request.brought().clone();
+    *decision.under.brought = request.brought().clone();
     decision
 }
 

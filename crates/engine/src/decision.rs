@@ -1,22 +1,19 @@
 //! The outcome of a request.
 
 use std::fmt;
+use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::Guard;
 use smallvec::SmallVec;
 use tidegate_core::{Limit, NEVER_US, Outcome, Verdict};
 use tidegate_stores::Force;
 
 use crate::inline::Brought;
 use crate::request::Request;
+use crate::rules::current::Rules;
 use crate::rules::find::Hit;
 use crate::rules::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
-
-/// The rules a decision was made under, kept for the names in it. Taking the guard costs no
-/// reference count, so threads do not contend for one.
-pub(crate) type Rules = Guard<Arc<RuleSet>>;
 
 /// Whether a request may pass, and what each of its limits said.
 ///
@@ -34,13 +31,37 @@ pub(crate) type Rules = Guard<Arc<RuleSet>>;
 /// # Ok::<(), tidegate::BuildError>(())
 /// ```
 pub struct Decision {
-    pub(crate) rules: Rules,
+    // Dropped first: whatever comes after something that may panic is dropped in two places, and then all
+    // of this is too long to be inlined.
+    pub(crate) items: Items,
     pub(crate) domain: u32,
     pub(crate) allowed: bool,
-    pub(crate) items: Items,
-    /// The limits the request brought along.
-    pub(crate) brought: Brought,
     pub(crate) source: Source,
+    pub(crate) under: Under,
+}
+
+/// What a decision was made under, for the names in it. Dropped by hand, with one test for whatever is
+/// seldom there: where dropping a decision is not inlined, all of it is written to memory for that alone.
+pub(crate) struct Under {
+    pub(crate) rules: ManuallyDrop<Rules>,
+    /// The limits the request brought along.
+    pub(crate) brought: ManuallyDrop<Brought>,
+}
+
+impl Drop for Under {
+    #[inline]
+    fn drop(&mut self) {
+        let rules = self.rules.put_back();
+        if rules.is_some() || !self.brought.is_none() {
+            free(rules, mem::take(&mut self.brought));
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn free(rules: Option<Arc<RuleSet>>, brought: Brought) {
+    drop((rules, brought));
 }
 
 /// Who made a decision.
@@ -143,14 +164,13 @@ impl Decision {
     /// the list is too large to be handed around.
     #[inline]
     pub(crate) fn under(rules: Rules) -> Self {
-        Self {
-            rules,
-            domain: 0,
-            allowed: true,
-            items: Items::new(),
-            brought: Brought::default(),
-            source: Source::Memory,
-        }
+        Self::new(rules, 0, true, Items::new())
+    }
+
+    #[inline]
+    pub(crate) fn new(rules: Rules, domain: u32, allowed: bool, items: Items) -> Self {
+        let under = Under { rules: ManuallyDrop::new(rules), brought: ManuallyDrop::default() };
+        Self { items, domain, allowed, source: Source::Memory, under }
     }
 
     /// Whether the request may pass.
@@ -205,7 +225,7 @@ impl Decision {
     }
 
     pub(crate) fn rules(&self) -> &RuleSet {
-        &self.rules
+        &self.under.rules
     }
 
     pub(crate) fn items(&self) -> &[Item] {
@@ -228,24 +248,24 @@ impl Decision {
     }
 
     fn tree(&self) -> &DomainTree {
-        &self.rules.domains[self.domain as usize]
+        &self.under.rules.domains[self.domain as usize]
     }
 
     pub(crate) fn rule(&self, item: &Item) -> &RuleEntry {
         if item.rule != Item::BROUGHT {
             return &self.tree().rules[item.rule as usize];
         }
-        let found = self.brought.of(usize::from(item.descriptor));
+        let found = self.under.brought.of(usize::from(item.descriptor));
         let limits = found.expect("a decision keeps the limits that its request brought along");
         &limits.0
     }
 
     /// Whether a descriptor of the request, counted from 0, ends at a rule that is unlimited.
     pub fn unlimited(&self, request: &Request<'_>, descriptor: usize) -> bool {
-        let Some((_, domain)) = self.rules.domain(request.domain()) else { return false };
+        let Some((_, domain)) = self.under.rules.domain(request.domain()) else { return false };
         let Some((entries, _)) = request.descriptors().nth(descriptor) else { return false };
         request.limits_of(descriptor).is_none()
-            && domain.rule_of(self.rules.seed, entries).is_some_and(|rule| rule.unlimited)
+            && domain.rule_of(self.under.rules.seed, entries).is_some_and(|rule| rule.unlimited)
     }
 
     fn status(&self, item: &Item) -> LimitStatus<'_> {
@@ -272,15 +292,10 @@ fn duration(us: u64) -> Duration {
 
 impl Clone for Decision {
     fn clone(&self) -> Self {
-        let rules = Guard::from_inner(Arc::clone(&self.rules));
-        Self {
-            rules,
-            domain: self.domain,
-            allowed: self.allowed,
-            items: self.items.clone(),
-            brought: self.brought.clone(),
-            source: self.source,
-        }
+        let Under { rules, brought } = &self.under;
+        let under = Under { rules: rules.clone(), brought: brought.clone() };
+        let Self { domain, allowed, source, .. } = *self;
+        Self { items: self.items.clone(), domain, allowed, source, under }
     }
 }
 

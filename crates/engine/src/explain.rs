@@ -107,7 +107,8 @@ impl Limiter {
         // They borrow the rules, which the decision takes along.
         drop(charges);
         let brought = request.brought().clone();
-        let decision = Decision { domain: number, allowed, items, brought, ..Decision::under(rules) };
+        let mut decision = Decision::new(rules, number, allowed, items);
+        *decision.under.brought = brought;
         explanation.tell(&decision, &limits);
         explanation
     }

@@ -46,11 +46,11 @@ impl Brought {
         all.retain(|(of, _)| *of != descriptor);
         all.push((descriptor, limits.clone()));
     }
+}
 
-    #[cold]
-    fn free(&mut self) {
-        drop(self.0.take());
-    }
+#[cold]
+fn free(brought: Option<Box<ByDescriptor>>) {
+    drop(brought);
 }
 
 // By hand, because what the compiler makes of it is a call into a function that saves registers first.
@@ -58,7 +58,7 @@ impl Drop for Brought {
     #[inline]
     fn drop(&mut self) {
         if !self.is_none() {
-            self.free();
+            free(self.0.take());
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use tidegate_core::Micros;
 use tidegate_stores::memory::{MemoryStats, SnapshotError, SnapshotSummary};
@@ -19,6 +19,7 @@ use crate::inline::InlineRegistry;
 use crate::line::Lines;
 use crate::permit::{Acquired, Lease, Permit};
 use crate::request::Request;
+use crate::rules::current::CurrentRules;
 use crate::rules::limit_spec::Defaults;
 use crate::rules::problem::Problems;
 use crate::rules::source::Source;
@@ -54,7 +55,7 @@ const LEASES_PER_PERMIT: u64 = 1 << 20;
 
 pub(crate) struct Inner {
     pub(crate) store: MemoryStore,
-    pub(crate) rules: ArcSwap<RuleSet>,
+    pub(crate) rules: CurrentRules,
     /// Where rules come from; locked while they are loaded, so that loads do not overtake each other.
     pub(crate) source: Mutex<Source>,
     /// Why the last load was refused, if it was.
@@ -105,7 +106,7 @@ impl Limiter {
     /// the others like it decide by memory alone, as if there were no such store.
     #[inline]
     pub fn check_now(&self, request: &Request<'_>) -> Decision {
-        check(self.inner.rules.load(), &self.inner.store, request)
+        check(&self.inner.rules, &self.inner.store, request)
     }
 
     /// What [`Limiter::check`] would answer, charging nothing.
@@ -171,7 +172,7 @@ impl Limiter {
         denied.allowed = false;
         let mut charges = Charges::new();
         let scope = Scope::Holders { lease };
-        denied.domain = plan(&denied.rules, request, scope, &mut charges, &mut denied.items);
+        denied.domain = plan(&denied.under.rules, request, scope, &mut charges, &mut denied.items);
         // Slots are never usual: their state is large.
         let mut verdicts = Verdicts::new();
         self.inner.store.settle_any(&charges, Intent::Take, &mut verdicts);
@@ -382,7 +383,7 @@ impl Inner {
     fn put_in_force(&self, mut rules: RuleSet) {
         let generation = rules.generation;
         rules.go_on_counting(&self.rules.load());
-        self.rules.store(Arc::new(rules));
+        self.rules.store(rules);
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.shared {
             shared.store.forget_denials();

@@ -128,7 +128,7 @@ impl Inner {
         scope: Scope,
         intent: Intent,
     ) -> Decision {
-        let rules = self.rules.load_full();
+        let rules = self.rules.load();
         let (mut charges, mut items) = (Charges::new(), Items::new());
         let domain = plan(&rules, request, scope, &mut charges, &mut items);
         keep_together(&rules, domain, &mut charges, &items, request);
@@ -141,18 +141,15 @@ impl Inner {
         };
         // They borrow the rules, which the decision takes along.
         drop(charges);
-        let mut decision = Decision::under(arc_swap::Guard::from_inner(rules));
-        decision.domain = domain;
-        decision.allowed = allowed;
-        decision.items = items;
+        let mut decision = Decision::new(rules, domain, allowed, items);
         decision.source = source;
-        decision.brought = request.brought().clone();
+        *decision.under.brought = request.brought().clone();
         decision
     }
 
     /// Gives a request's cost back in the shared store; while that fails, to this node's share.
     pub(crate) async fn refund_shared(&self, shared: &Shared, request: &Request<'_>) {
-        let rules = self.rules.load_full();
+        let rules = self.rules.load();
         let (mut charges, mut items) = (Charges::new(), Items::new());
         let domain = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
         keep_together(&rules, domain, &mut charges, &items, request);
@@ -173,7 +170,7 @@ impl Inner {
         if !decision.allowed() {
             return Acquired::Denied(decision);
         }
-        let rules = self.rules.load_full();
+        let rules = self.rules.load();
         let charges = Self::slots(&rules, request, lease);
         Acquired::Permit(match decision.source() {
             Source::Shared => Permit::shared(self, Lease(lease), &charges),
@@ -183,7 +180,7 @@ impl Inner {
 
     /// Renews the slots of a lease; a store that cannot say counts as if it had.
     pub(crate) async fn renew_shared(&self, shared: &Shared, request: &Request<'_>, lease: Lease) -> bool {
-        let rules = self.rules.load_full();
+        let rules = self.rules.load();
         let slots = Self::slots(&rules, request, lease.0);
         let mut all = !slots.is_empty();
         for slot in &slots {
@@ -194,7 +191,7 @@ impl Inner {
 
     /// Returns the slots of a lease. What is lost returns after its time-out.
     pub(crate) async fn release_shared(&self, shared: &Shared, request: &Request<'_>, lease: Lease) -> bool {
-        let rules = self.rules.load_full();
+        let rules = self.rules.load();
         let mut any = false;
         for slot in &Self::slots(&rules, request, lease.0) {
             any |= shared.store.release(slot).await.unwrap_or(false);

@@ -1,7 +1,5 @@
 //! What is handed to a store.
 
-use std::num::NonZeroU64;
-
 use smallvec::SmallVec;
 use tidegate_core::{Key, Limit, Outcome, Verdict};
 
@@ -29,24 +27,24 @@ pub struct Charge<'a> {
     pub part: u64,
 }
 
-/// The verdict on a charge that was taken in the usual way; so small that it is handed on in registers.
+/// The verdict on a charge that was taken in the usual way.
 #[derive(Clone, Copy, Debug)]
 pub struct Usual {
     /// Units left.
     pub remaining: u64,
     /// Until the limit is untouched again if nothing more is charged.
-    pub reset_after_us: NonZeroU64,
+    pub reset_after_us: u64,
 }
 
 impl Usual {
-    pub(crate) const UNTOUCHED: Self = Self { remaining: 0, reset_after_us: NonZeroU64::MIN };
+    pub(crate) const UNTOUCHED: Self = Self { remaining: 0, reset_after_us: 0 };
 }
 
 impl From<Usual> for Verdict {
     #[inline]
     fn from(usual: Usual) -> Self {
         let Usual { remaining, reset_after_us } = usual;
-        Self { outcome: Outcome::Allowed, remaining, reset_after_us: reset_after_us.get() }
+        Self { outcome: Outcome::Allowed, remaining, reset_after_us }
     }
 }
 

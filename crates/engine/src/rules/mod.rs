@@ -5,6 +5,7 @@
 //! are matched against.
 
 mod compile;
+pub(crate) mod current;
 pub mod file;
 pub(crate) mod find;
 pub mod limit_spec;

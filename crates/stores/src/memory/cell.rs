@@ -10,8 +10,6 @@
 //! Two cells fill a cache line, and a decision touches one of them. Algorithms whose state is small
 //! live in `a`, `b` and the expiry; the others keep it in their page, and `b` is its index there.
 
-use std::num::NonZeroU64;
-
 use tidegate_core::algorithm::token_bucket::Quick;
 use tidegate_core::algorithm::{arrival, fixed_window, sliding_window};
 use tidegate_core::{Key, Limit, Micros, Verdict};
@@ -138,6 +136,7 @@ impl Cell {
     pub(super) fn new(key: CellKey, kind: Kind, fill: u8, expires: Micros, values: (u64, u64, u16)) -> Self {
         let (a, b, trace) = values;
         debug_assert!(a <= VALUE_MASK && b <= VALUE_MASK && u64::from(trace) < 1 << (64 - VALUE_BITS));
+        debug_assert!(trace == 0 || kind == Kind::Arrival);
         Self([
             key.mark,
             u64::from(key.home) << EXPIRES_BITS | expires.0.min(EXPIRES_MASK),
@@ -157,6 +156,15 @@ impl Cell {
         Self::new(key, Kind::Arrival, fill, state.at, (state.part, state.scale, state.burst_trace))
     }
 
+    /// Whether this is a bucket that was last charged under these numbers. Only buckets have a trace, and
+    /// every bucket has one, so the last word tells the kind as well.
+    #[inline]
+    fn is_bucket_of(&self, quick: &Quick) -> bool {
+        let is = self.0[3] == quick.imprint();
+        debug_assert!(!is || self.kind() == Kind::Arrival);
+        is
+    }
+
     /// Takes `cost` from a bucket in the usual case: the cell holds one that was last charged under the
     /// same limit, and the cost fits. Answers `None`, having changed nothing, if it is not that.
     #[expect(clippy::inline_always, reason = "this is the way of nearly every decision")]
@@ -168,18 +176,17 @@ impl Cell {
         cost: u64,
         now: Micros,
     ) -> Option<Usual> {
-        if self.0[3] != quick.imprint() || self.kind() != Kind::Arrival {
+        if !self.is_bucket_of(quick) {
             return None;
         }
         let taken = quick.take(self.expires(), self.a(), cost, now)?;
         if taken.us > EXPIRES_MASK.checked_sub(now.0)? {
             return None;
         }
-        let reset_after_us = NonZeroU64::new(taken.reset_after_us())?;
         let fill = limit.weight_of(limit.burst() - taken.remaining);
         self.0[1] = self.0[1] & !EXPIRES_MASK | (now.0 + taken.us);
         self.0[2] = (Kind::Arrival as u64) << KIND_SHIFT | u64::from(fill) << FILL_SHIFT | taken.part;
-        Some(Usual { remaining: taken.remaining, reset_after_us })
+        Some(Usual { remaining: taken.remaining, reset_after_us: taken.reset_after_us() })
     }
 
     /// Denies `cost` of a bucket in the usual case: the cell holds one that was last charged under the same
@@ -192,7 +199,7 @@ impl Cell {
         cost: u64,
         now: Micros,
     ) -> Option<Verdict> {
-        if self.0[3] != quick.imprint() || self.kind() != Kind::Arrival {
+        if !self.is_bucket_of(quick) {
             return None;
         }
         let verdict = quick.deny(self.expires(), self.a(), cost, now)?;
