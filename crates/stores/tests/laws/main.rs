@@ -3,6 +3,7 @@
 //! - [`conformance`]: what every store must do, stamped over each of them
 //! - [`world`]: the stores it is stamped over, each with its time in hand
 //! - [`model`], [`agreement`]: random schedules, decision by decision beside a plain map of states
+//! - [`vectors`]: the golden vectors of every algorithm
 //! - [`usual`]: the short way of settling beside the long one
 //! - [`threads`]: many threads on few keys
 //! - [`bound`], [`steps`]: how many keys are held, which are forgotten, and how long one step takes
@@ -26,6 +27,7 @@ mod snapshot;
 mod steps;
 mod threads;
 mod usual;
+mod vectors;
 mod world;
 
 conformance!(memory, crate::world::MemoryWorld::new);
