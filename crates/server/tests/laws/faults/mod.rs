@@ -1,14 +1,28 @@
 //! What clients of a node see while its store fails: real servers, the real binary, real load.
 //!
 //! - [`server`]: one server that is killed, hangs, forgets, is full, slow or cut off
+//! - [`sentinel`], [`cluster`], [`shards`]: many servers, of which one fails
+//! - [`clock`]: a server whose clock jumps
+//! - [`nodes`]: many nodes and no fault at all
 //! - [`load`], [`client`], [`notes`]: clients that ask all the time, and what they saw
+//! - [`homes`]: which server has which counter
+//! - [`document`]: what is written about all this
 
 mod client;
+mod clock;
+mod cluster;
+mod document;
+mod homes;
 mod load;
+mod nodes;
 mod notes;
+mod sentinel;
 mod server;
+mod shards;
 
-use crate::support::service::{Service, Setup};
+use std::time::Duration;
+
+use crate::support::service::{Service, Setup, get};
 
 /// The domain of every rule here.
 const DOMAIN: &str = "faults";
@@ -33,12 +47,38 @@ descriptors:
   - key: tight
     on_store_error: local
     rate_limit: { unit: day, requests_per_unit: 40 }
+  - key: staged
+    on_store_error: { first: deny, after: 1s, then: allow }
+    rate_limit: { unit: day, requests_per_unit: 1_000_000 }
 ";
 
 /// One counter of every policy.
 const EVERY_POLICY: [load::Asked; 3] = [("open", 0), ("closed", 0), ("tight", 0)];
 
-/// A node on a store.
+/// Long enough for a breaker to open and for every policy to show.
+const A_WHILE: Duration = Duration::from_secs(2);
+/// The store decides again so soon after it is back.
+const BACK_WITHIN: Duration = Duration::from_secs(1);
+/// The same after a failover of a cluster.
+const CLUSTER_BACK_WITHIN: Duration = Duration::from_secs(2);
+
+/// A node on a store, with the usual settings.
 fn node(store: &str) -> Service {
-    Setup::rules(RULES).with("store", store).start()
+    setup(store).start()
+}
+
+fn setup(store: &str) -> Setup {
+    Setup::rules(RULES).with("store", store)
+}
+
+/// One that waits for the store much longer: for faults that answer at once, where a deadline missed
+/// because the machine is busy would look like another.
+fn patient_node(store: &str) -> Service {
+    setup(store).with("redis.deadline", "2s").start()
+}
+
+/// How bad a node finds its own state.
+fn degradation(node: &Service) -> u64 {
+    let detail = get(node.admin, "/readyz").json();
+    detail["store"]["degradation"].as_u64().expect("a number")
 }

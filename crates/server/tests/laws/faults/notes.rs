@@ -67,6 +67,18 @@ impl Notes {
         self.seen.iter().filter(move |seen| seen.at >= from && seen.at + seen.took <= to)
     }
 
+    /// What clients saw of some calls.
+    pub(super) fn only(&self, wanted: impl Fn(&Seen) -> bool) -> Self {
+        let seen = self.seen.iter().filter(|seen| wanted(seen)).copied().collect();
+        Self { seen, errors: Vec::new(), stalls: self.stalls.clone() }
+    }
+
+    /// The store decided all of this.
+    pub(super) fn assert_by_store(&self) {
+        let other = self.seen.iter().find(|seen| !seen.by(Source::Redis));
+        assert!(other.is_none() && self.seen.len() > BACK, "{other:?} of {} calls", self.seen.len());
+    }
+
     /// How many calls of a key were let pass by this.
     pub(super) fn admitted(&self, key: &str, source: Source) -> usize {
         let passed = |seen: &&Seen| seen.key == key && seen.decision.allowed && seen.by(source);

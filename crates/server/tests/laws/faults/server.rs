@@ -2,37 +2,196 @@
 
 use std::time::Duration;
 
-use tidegate_testkit::redis::RedisServer;
+use tidegate_testkit::redis::{Fault, FaultProxy, RedisServer};
 use tokio::time::Instant;
 
 use super::client::Source;
 use super::load::{Load, go_on_for};
-use super::{EVERY_POLICY, LIMIT, SHARE, node};
+use super::notes::Notes;
+use super::{A_WHILE, BACK_WITHIN, EVERY_POLICY, LIMIT, SHARE, degradation, node, patient_node};
+use crate::support::service::{Service, until};
 
-/// The store decides again so soon after it is back.
-const BACK_WITHIN: Duration = Duration::from_secs(1);
-/// Long enough for the breaker to open and for every policy to show.
-const A_WHILE: Duration = Duration::from_millis(2_000);
+/// How often something happens that happens again and again.
+const OFTEN: usize = 20;
+
+/// Breaks the store and mends it under load. It is away from when `fail` returns until `heal` is called.
+fn outage(node: &Service, fail: impl FnOnce(), lasts: Duration, heal: impl FnOnce()) -> Notes {
+    let load = Load::on(node, &EVERY_POLICY);
+    go_on_for(A_WHILE);
+    fail();
+    let failed = Instant::now();
+    go_on_for(lasts);
+    assert_eq!(degradation(node), 2, "the only server is away");
+    let mended = Instant::now();
+    heal();
+    let back = Instant::now();
+    go_on_for(A_WHILE);
+    let notes = load.stop();
+    notes.assert_calm();
+    notes.assert_policies(failed, mended);
+    notes.assert_back(back, BACK_WITHIN);
+    until("the node is well", || degradation(node) == 0);
+    notes
+}
 
 #[test]
-fn a_killed_server_is_a_matter_of_policy_until_it_is_back() {
+fn a_killed_server_is_a_matter_of_policy_until_it_runs_again() {
     let server = RedisServer::start();
     let node = node(&server.url());
+    let notes = outage(&node, || server.kill(), A_WHILE, || server.restart());
+    // It keeps nothing on disk, and so starts anew.
+    assert!(notes.admitted("tight", Source::Redis) <= 2 * LIMIT);
+    assert_eq!(notes.admitted("tight", Source::Fallback), SHARE);
+}
+
+#[test]
+fn a_hung_server_holds_nobody_up() {
+    let server = RedisServer::start();
+    let node = node(&server.url());
+    let notes = outage(&node, || server.pause(), Duration::from_secs(10), || server.resume());
+    assert!(notes.admitted("tight", Source::Redis) <= LIMIT);
+    assert_eq!(notes.admitted("tight", Source::Fallback), SHARE);
+}
+
+#[test]
+fn a_partition_is_bridged_for_as_long_as_it_lasts() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::before(server.address());
+    let node = node(&proxy.url());
+    let cut = || proxy.set(Fault::Partition);
+    let notes = outage(&node, cut, Duration::from_secs(30), || proxy.heal());
+    assert!(notes.admitted("tight", Source::Redis) <= LIMIT);
+    assert_eq!(notes.admitted("tight", Source::Fallback), SHARE);
+}
+
+#[test]
+fn connections_that_a_firewall_forgot_are_made_anew() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::before(server.address());
+    let node = node(&proxy.url());
+    let notes = outage(&node, || proxy.set(Fault::BlackHole), A_WHILE, || proxy.heal());
+    assert!(notes.admitted("tight", Source::Redis) <= LIMIT);
+    assert_eq!(notes.admitted("tight", Source::Fallback), SHARE);
+}
+
+#[test]
+fn a_server_slower_than_the_deadline_is_one_that_fails() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::before(server.address());
+    let node = node(&proxy.url());
+    let slow = Fault::Delay(Duration::from_millis(50));
+    let notes = outage(&node, || proxy.set(slow), A_WHILE, || proxy.heal());
+    assert!(notes.admitted("tight", Source::Redis) <= LIMIT);
+    assert_eq!(notes.admitted("tight", Source::Fallback), SHARE);
+}
+
+#[test]
+fn a_server_without_memory_is_one_that_fails() {
+    let server = RedisServer::start();
+    let node = node(&server.url());
+    let full = || drop(server.command(&["CONFIG", "SET", "maxmemory", "1"]));
+    let room = || drop(server.command(&["CONFIG", "SET", "maxmemory", "0"]));
+    let notes = outage(&node, full, A_WHILE, room);
+    // What is used up is still known to be: a denial writes nothing.
+    assert!(notes.admitted("tight", Source::Redis) <= LIMIT);
+    assert!(notes.admitted("tight", Source::Fallback) <= SHARE);
+}
+
+#[test]
+fn forgotten_scripts_cost_no_decision() {
+    let server = RedisServer::start();
+    let node = patient_node(&server.url());
     let load = Load::on(&node, &EVERY_POLICY);
-    go_on_for(A_WHILE);
+    for _ in 0..OFTEN {
+        go_on_for(A_WHILE / OFTEN as u32);
+        server.command(&["SCRIPT", "FLUSH"]);
+    }
+    let notes = load.stop();
+    notes.assert_calm();
+    notes.assert_by_store();
+    assert_eq!(notes.admitted("tight", Source::Redis), LIMIT);
+}
+
+#[test]
+fn forgotten_counters_start_anew_and_nothing_else_happens() {
+    let server = RedisServer::start();
+    let node = patient_node(&server.url());
+    let load = Load::on(&node, &EVERY_POLICY);
+    for _ in 0..OFTEN {
+        go_on_for(A_WHILE / OFTEN as u32);
+        server.command(&["FLUSHALL"]);
+    }
+    let notes = load.stop();
+    notes.assert_calm();
+    notes.assert_by_store();
+    assert!(notes.admitted("tight", Source::Redis) <= (OFTEN + 1) * LIMIT);
+}
+
+#[test]
+fn a_node_starts_without_its_store_and_takes_to_it_when_it_comes() {
+    let server = RedisServer::start();
     server.kill();
-    let killed = Instant::now();
+    let node = node(&server.url());
+    let load = Load::on(&node, &EVERY_POLICY);
+    let started = Instant::now();
     go_on_for(A_WHILE);
-    let ended = Instant::now();
+    let mended = Instant::now();
     server.restart();
     let back = Instant::now();
     go_on_for(A_WHILE);
     let notes = load.stop();
     notes.assert_calm();
-    notes.assert_policies(killed, ended);
+    notes.assert_policies(started, mended);
     notes.assert_back(back, BACK_WITHIN);
-    eprintln!("calls {}, back {:?}", notes.seen.len(), notes.back_after(back));
-    // It keeps nothing on disk, and so starts anew.
-    assert!(notes.admitted("tight", Source::Redis) <= 2 * LIMIT);
+    assert!(notes.admitted("tight", Source::Redis) <= LIMIT);
     assert_eq!(notes.admitted("tight", Source::Fallback), SHARE);
+}
+
+/// How many of 30 calls pass without the store.
+fn passes(node: &Service, value: &str) -> usize {
+    let ask = |_: &usize| {
+        let answer = node.check(super::DOMAIN, &format!(r#"{{"tight":"{value}"}}"#));
+        assert_eq!(answer.json()["source"], "fallback", "{}", answer.body);
+        answer.status == 200
+    };
+    (0..30).filter(ask).count()
+}
+
+#[test]
+fn a_node_admits_its_share_and_less_of_it_later() {
+    let server = RedisServer::start();
+    let node = super::setup(&server.url()).with("redis.nodes", "2").with("fallback.tighten_after", "2s").start();
+    server.kill();
+    // A half of the half of 40 that is its own.
+    assert_eq!(passes(&node, "early"), 10);
+    until("the store has failed for 2 s", || {
+        let store = crate::support::service::get(node.admin, "/readyz").json();
+        store["store"]["servers"][0]["failing_for_ms"].as_u64().is_some_and(|time| time > 2_000)
+    });
+    assert_eq!(passes(&node, "late"), 5);
+    // Nor does anybody get more than the smaller share by having come early.
+    assert_eq!(passes(&node, "early"), 0);
+}
+
+#[test]
+fn a_staged_policy_goes_by_how_long_the_store_has_failed() {
+    let server = RedisServer::start();
+    let node = node(&server.url());
+    let load = Load::on(&node, &[("staged", 0)]);
+    go_on_for(A_WHILE / 2);
+    // Alive and of no use: whoever asks only whether it is there would think it back each time.
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    let failed = Instant::now();
+    go_on_for(2 * A_WHILE);
+    let mended = Instant::now();
+    let notes = load.stop();
+    notes.assert_calm();
+    let by_policy = |from: Instant, to: Instant, allowed: bool| {
+        let mut seen = notes.between(from, to);
+        let other = seen.find(|seen| !seen.by(Source::Fallback) || seen.decision.allowed != allowed);
+        assert!(other.is_none(), "{:?} after it failed: {other:?}", other.map(|seen| seen.at - failed));
+    };
+    // The rule denies for one second, then lets pass.
+    by_policy(failed, failed + Duration::from_millis(900), false);
+    by_policy(failed + A_WHILE, mended, true);
 }
