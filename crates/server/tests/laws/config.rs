@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tidegate::AlgorithmName;
 use tidegate_server::bounds::Bounds;
-use tidegate_server::config::settings::{Compat, LogFormat, StoreUrl, Tls};
+use tidegate_server::config::settings::{Compat, LogFormat, Store, Tls};
 use tidegate_server::config::table::{SECTIONS, SETTINGS};
 use tidegate_server::config::{Listen, Settings, Sources, document, load, variable};
 
@@ -68,7 +68,7 @@ fn the_defaults_are_those_of_the_code_they_set() {
     let settings = Settings::default();
     assert_eq!(format!("{:?}", settings.bounds), format!("{:?}", Bounds::default()));
     assert_eq!(settings.defaults, tidegate::Defaults::default());
-    assert_eq!((settings.store, settings.compat), (StoreUrl::Memory, Compat::None));
+    assert_eq!((&settings.store, settings.compat), (&Store::Memory, Compat::None));
     assert_eq!(settings.rules, PathBuf::from("./rules"));
     assert_eq!(settings.workers, None);
     assert_eq!(settings.memory.max_keys, 10_000_000);
