@@ -30,6 +30,11 @@ fn the_commands_of_operations_md_work() {
 }
 
 #[test]
+fn the_commands_of_redis_md_work() {
+    Document::read("docs/redis.md").run();
+}
+
+#[test]
 fn every_yaml_block_of_the_documents_is_yaml() {
     for name in
         ["docs/envoy.md", "docs/migrating-from-envoy-ratelimit.md", "docs/http.md", "docs/operations.md"]

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use super::{envoy, ports};
 
 /// The ports that documents may use; other numbers stay as they are.
-const PORTS: [u16; 9] = [3000, 6070, 8080, 8081, 9901, 10000, 16070, 18080, 18081];
+const PORTS: [u16; 10] = [3000, 6070, 8080, 8081, 9901, 10000, 16070, 16379, 18080, 18081];
 
 /// How long a document may take: far more than it ever does.
 const PATIENCE: Duration = Duration::from_mins(4);
