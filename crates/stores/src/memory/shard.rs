@@ -94,7 +94,8 @@ impl Shard {
     /// Makes room for one more cell of `key` and answers its page.
     ///
     /// At the bound it forgets the lightest cell of that page. A flood of new keys thus displaces
-    /// its own: the cell just added is lighter than any that is in use, and is the next to go.
+    /// its own: the cell just added is lighter than any that is in use, or came last of those at their
+    /// limit, and is the next to go.
     pub(super) fn make_room(&mut self, key: CellKey, now: Micros) -> u32 {
         let mut touched = 0;
         if self.is_full() {
@@ -117,6 +118,7 @@ impl Shard {
         if self.page(page).must_grow() {
             touched += self.page(page).len();
         }
+        self.page_mut(page).newcomer = key.mark as u32;
         self.longest_step = self.longest_step.max(touched);
         self.len += 1;
         page

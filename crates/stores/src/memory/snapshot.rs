@@ -77,6 +77,10 @@ impl MemoryStore {
             sync_folder(path)?;
             Ok(summary)
         });
+        if summary.is_err() {
+            // A disk that is full is not to stay so for half a snapshot. It may not be there at all.
+            let _ = std::fs::remove_file(&beside);
+        }
         summary.map_err(fail)
     }
 

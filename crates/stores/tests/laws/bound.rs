@@ -124,6 +124,36 @@ fn a_flood_that_exhausts_tiny_limits_displaces_no_heavy_key() {
 }
 
 #[test]
+fn a_flood_that_takes_whole_limits_at_once_displaces_no_key_at_its_limit() {
+    let clock = VirtualClock::new();
+    let store = store(2_000, &clock);
+    let heavy = heavy();
+    for (key, limit) in &heavy {
+        fill(&store, Charge::new(*key, limit, 1));
+    }
+    let day = Window::seconds(86_400);
+    let floods = [
+        token_bucket(100, 100),
+        fixed_window(100_000),
+        limits::sliding_window(100),
+        Limit::token_bucket(1_000, day).expect("a limit"),
+    ];
+    for (round, limit) in floods.iter().enumerate() {
+        for number in 0..20_000 {
+            let charge = Charge::new(key(&format!("flood {round}"), number), limit, limit.burst());
+            take(&store, charge);
+            // Twice, lest it help to come back.
+            take(&store, charge);
+        }
+        clock.advance_us(1_000);
+    }
+    for (key, limit) in &heavy {
+        let charge = Charge { lease: 1_000, ..Charge::new(*key, limit, 1) };
+        assert!(!take(&store, charge), "{limit:?} was forgotten");
+    }
+}
+
+#[test]
 fn expired_keys_go_first_however_full_they_were() {
     // Shards are not equally full, so the larger store is not filled to the last key.
     for (max_keys, kept, others) in [(200, 100, 100), (10_000, 4_000, 3_500)] {

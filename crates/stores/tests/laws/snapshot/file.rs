@@ -64,6 +64,16 @@ fn a_write_that_fails_leaves_the_old_one_in_place() {
 }
 
 #[test]
+fn a_write_that_fails_leaves_no_half_of_a_snapshot() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("snapshot");
+    fs::create_dir(&path).expect("a folder where the file should go");
+    fs::write(path.join("something"), "").expect("it is written");
+    small(&VirtualClock::new()).snapshot(&path).expect_err("it cannot be put in place");
+    assert!(!folder.path().join("snapshot.partial").exists());
+}
+
+#[test]
 fn a_folder_that_is_not_there_is_an_error_that_names_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("nowhere").join("snapshot");
