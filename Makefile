@@ -100,6 +100,8 @@ bench-tools:
 	@$(call cargo_tool,throttlecrab-server,$(THROTTLECRAB_VERSION),is measured beside the service)
 	@command -v valgrind >/dev/null || { echo "installing valgrind (counts instructions)"; $(call apt,valgrind); }
 	@$(call cargo_tool,gungraun-runner,$(GUNGRAUN_VERSION),counts instructions)
+	@command -v redis-server >/dev/null || { echo "installing redis-server (the service is measured on it)"; $(call apt,redis-server); }
+	@command -v redis-benchmark >/dev/null || { echo "installing redis-tools (redis-benchmark is the yardstick)"; $(call apt,redis-tools); }
 
 components:
 	@command -v cargo >/dev/null || { echo "make: Rust is missing: install it with rustup, version 1.95 or later"; exit 1; }
