@@ -30,8 +30,7 @@ impl Banner {
     }
 
     /// Adds a listener.
-    pub fn listener(&mut self, setting: &str, socket: &Socket, tls: bool) {
-        let name = setting.split('.').next().unwrap_or(setting);
+    pub fn listener(&mut self, name: &str, socket: &Socket, tls: bool) {
         let secured = if tls { " (TLS)" } else { "" };
         let _ = writeln!(self.text, "  {name:<7} {}{secured}", socket.place());
         if name == "http"

@@ -45,10 +45,14 @@ impl DataFolder {
         let file = path.join("lock");
         let lock = File::options().write(true).create(true).truncate(false).open(file).map_err(unusable)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(DataFolderError::InUse { path: path.to_owned() }),
-            Err(TryLockError::Error(source)) => Err(unusable(source)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(DataFolderError::InUse { path: path.to_owned() }),
+            Err(TryLockError::Error(source)) => return Err(unusable(source)),
         }
+        // A lock that was there before says nothing about the folder; better now than with the last snapshot.
+        let probe = path.join("probe");
+        fs::write(&probe, "x").and_then(|()| fs::remove_file(&probe)).map_err(unusable)?;
+        Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
     /// Where counters go.

@@ -27,4 +27,5 @@ pub mod metrics;
 pub mod permit_token;
 pub mod protocols;
 pub mod run;
+pub mod signals;
 pub mod trace;

@@ -1,11 +1,14 @@
 //! Logs for people on a terminal and for machines elsewhere; traces where a collector is named.
 
 use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{self, Sampler, SdkTracerProvider};
 use thiserror::Error;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -62,12 +65,48 @@ pub fn start(log: Log, traces: Option<&Traces>) -> Result<Telemetry, TelemetryEr
 fn provider(traces: &Traces) -> Result<SdkTracerProvider, TelemetryError> {
     let exporter = SpanExporter::builder().with_tonic().with_endpoint(&traces.endpoint).build();
     let exporter = exporter.map_err(|source| TelemetryError { endpoint: traces.endpoint.clone(), source })?;
+    let exporter = Telling { exporter, failing: AtomicBool::new(false) };
     let share = f64::from(traces.sample_ppm) / 1e6;
     Ok(SdkTracerProvider::builder()
         .with_resource(Resource::builder().with_service_name("tidegate").build())
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share))))
         .with_batch_exporter(exporter)
         .build())
+}
+
+/// An exporter that tells when traces cannot be sent, and when they can again; not once a batch.
+#[derive(Debug)]
+struct Telling {
+    exporter: SpanExporter,
+    failing: AtomicBool,
+}
+
+impl trace::SpanExporter for Telling {
+    async fn export(&self, batch: Vec<trace::SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        let exported = self.exporter.export(batch).await;
+        let failed = self.failing.swap(exported.is_err(), Ordering::Relaxed);
+        match &exported {
+            Err(error) if !failed => {
+                tracing::warn!(spans, %error, "traces were not sent and are lost (traces.endpoint)");
+            }
+            Ok(()) if failed => tracing::info!("traces are sent again"),
+            _ => {}
+        }
+        exported
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.exporter.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
 }
 
 impl Telemetry {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -13,7 +13,6 @@ use tidegate_middleware::{Headers, Renderer};
 use tidegate_stores::redis::url::StoreUrl;
 use tidegate_stores::redis::{Finding, RedisStore, RedisStoreConfig};
 use tokio::runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tonic_health::ServingStatus;
@@ -36,11 +35,14 @@ use crate::listen::watchdog::Patience;
 use crate::listen::worker::Worker;
 use crate::logs::{self, TelemetryError};
 use crate::metrics::Metrics;
+use crate::signals::Signals;
 
 /// How often connections are counted while the service drains.
 const DRAIN_LOOK: Duration = Duration::from_millis(10);
 /// How often it is looked whether the service has become ready, or is so no more.
 const HEALTH_LOOK: Duration = Duration::from_millis(500);
+/// Connections of the admin listener at once: enough for scrapers, probes and people.
+const ADMIN_CONNECTIONS: usize = 256;
 /// The service's name in gRPC's health protocol, as envoyproxy/ratelimit has it.
 const HEALTH_NAME: &str = "ratelimit";
 
@@ -88,9 +90,20 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
     let control = runtime::Builder::new_current_thread().enable_all().build()?;
     control.block_on(async {
         let telemetry = logs::start(settings.log, settings.traces.as_ref())?;
-        let served = match Service::start(settings).await {
-            Ok(service) => service.run().await,
-            Err(error) => Err(error),
+        // Before anything that takes time: a signal must not kill a service that is still starting.
+        let mut signals = Signals::listen()?;
+        let started = tokio::select! {
+            biased;
+            started = Service::start(settings) => Some(started),
+            () = signals.stop() => None,
+        };
+        let served = match started {
+            Some(Ok(service)) => service.run(signals).await,
+            Some(Err(error)) => Err(error),
+            None => {
+                tracing::info!("stopped before it had started");
+                Ok(())
+            }
         };
         telemetry.stop();
         served
@@ -107,9 +120,10 @@ struct Service {
     stop: watch::Sender<bool>,
     /// True once connections are to go.
     drain: watch::Sender<bool>,
-    open: Arc<AtomicUsize>,
+    /// The connections of each listener.
+    open: Vec<Arc<AtomicUsize>>,
     /// They serve for as long as somebody may hand them connections.
-    _workers: Arc<[Worker]>,
+    _workers: [Arc<[Worker]>; 2],
     _data: DataFolder,
 }
 
@@ -121,7 +135,6 @@ impl Service {
         let (reporter, health_server) = tonic_health::server::health_reporter();
         let (stop, stopping) = watch::channel(false);
         let (drain, draining) = watch::channel(false);
-        let open = Arc::new(AtomicUsize::new(0));
         let headers = Headers {
             ratelimit: settings.headers.ratelimit,
             draft06: settings.headers.draft06,
@@ -153,40 +166,52 @@ impl Service {
         ];
         let count =
             settings.workers.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-        let workers: Arc<[Worker]> = (0..count).map(Worker::start).collect::<io::Result<_>>()?;
+        let named = |number| Worker::start(format!("tidegate-worker-{number}"));
+        let workers: Arc<[Worker]> = (0..count).map(named).collect::<io::Result<_>>()?;
+        let admin_workers: Arc<[Worker]> = Arc::new([Worker::start("tidegate-admin".to_owned())?]);
         let mut banner = banner::Banner::new(settings, &limiter);
         let mut acceptors = Vec::new();
         for (front, listen, setting, tls) in fronts {
             if listen.is_off() {
                 continue;
             }
-            let socket = Socket::bind(listen, setting)?;
+            let socket = Socket::bind(listen, setting, settings.connections.socket_mode)?;
+            let name = setting.split('.').next().unwrap_or(setting);
             let protocols: &[&[u8]] = match &front {
                 Front::Grpc(..) => &[b"h2"],
                 Front::Http(_) | Front::Admin(_) => &[b"h2", b"http/1.1"],
             };
-            let certificates = tls.as_ref().map(|tls| Certificates::load(tls, protocols)).transpose()?;
+            let certificates =
+                tls.as_ref().map(|tls| Certificates::load(name, tls, protocols)).transpose()?;
             if let Some(certificates) = &certificates {
                 tokio::spawn(Arc::clone(certificates).keep_current());
             }
-            banner.listener(setting, &socket, certificates.is_some());
+            banner.listener(name, &socket, certificates.is_some());
+            let most = match &front {
+                Front::Admin(_) => settings.connections.max.min(ADMIN_CONNECTIONS),
+                Front::Grpc(..) | Front::Http(_) => settings.connections.max,
+            };
             let how = Arc::new(Serve {
                 patience: patience(settings, &front),
                 front,
                 certificates,
                 drain: draining.clone(),
                 header_bytes: settings.header_bytes,
-                open: Arc::clone(&open),
-                most: settings.connections.max,
+                open: Arc::default(),
+                most,
                 metrics: metrics.clone(),
                 traced: settings.traces.is_some(),
             });
             acceptors.push((socket, how));
         }
+        let open = acceptors.iter().map(|(_, how)| Arc::clone(&how.open)).collect();
         for (socket, how) in acceptors {
-            tokio::spawn(accept(socket, Arc::clone(&workers), how, stopping.clone()));
+            announce(&socket, &how, settings);
+            let by = if matches!(how.front, Front::Admin(_)) { &admin_workers } else { &workers };
+            tokio::spawn(accept(socket, Arc::clone(by), how, stopping.clone()));
         }
         health.serving();
+        tracing::info!(ready = health.is_ready(), domains = limiter.domain_names().len(), "started");
         banner.show();
         Ok(Self {
             settings: settings.clone(),
@@ -196,34 +221,30 @@ impl Service {
             stop,
             drain,
             open,
-            _workers: workers,
+            _workers: [workers, admin_workers],
             _data: data,
         })
     }
 
     /// Serves until a signal says to stop, then drains.
-    async fn run(self) -> Result<(), ServeError> {
+    async fn run(self, mut signals: Signals) -> Result<(), ServeError> {
         self.report(ServingStatus::Serving).await;
         let mut reported = true;
         let mut ticks = tokio::time::interval(HEALTH_LOOK);
-        let (mut terminate, mut interrupt) =
-            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        let mut hang_up = signal(SignalKind::hangup())?;
         loop {
             tokio::select! {
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
-                _ = hang_up.recv() => self.reload(),
+                _ = signals.terminate.recv() => break,
+                _ = signals.interrupt.recv() => break,
+                _ = signals.hang_up.recv() => self.reload(),
                 _ = ticks.tick() => if self.health.is_ready() != reported {
                     reported = !reported;
                     self.report(if reported { ServingStatus::Serving } else { ServingStatus::NotServing }).await;
                 },
             }
         }
-        let hurried = hurry(&mut terminate, &mut interrupt);
         tokio::select! {
             () = self.drain() => {}
-            () = hurried => tracing::warn!("stopping at once, as told twice"),
+            () = signals.stop() => tracing::warn!("stopping at once, as told twice"),
         }
         self.finish()
     }
@@ -250,7 +271,7 @@ impl Service {
         // Nobody listens if no listener was left; both are then settled already.
         let _ = self.stop.send(true);
         let _ = self.drain.send(true);
-        let open = || self.open.load(std::sync::atomic::Ordering::Relaxed);
+        let open = || self.open.iter().map(|open| open.load(Relaxed)).sum::<usize>();
         let gone = async {
             while open() > 0 {
                 sleep(DRAIN_LOOK).await;
@@ -264,13 +285,27 @@ impl Service {
     /// Writes the counters to disk. The limiter would do so when it is dropped, but cannot tell of
     /// a failure then.
     fn finish(self) -> Result<(), ServeError> {
-        match self.limiter.snapshot() {
+        match self.limiter.close() {
             Ok(Some(summary)) => tracing::info!(keys = summary.keys, "counters saved"),
             Ok(None) => {}
             Err(error) => return Err(BuildError::from(error).into()),
         }
         tracing::info!("stopped");
         Ok(())
+    }
+}
+
+/// Tells where a listener is, and that of administrators if others can reach it.
+fn announce(socket: &Socket, how: &Serve, settings: &Settings) {
+    let listener = match how.front {
+        Front::Grpc(..) => "grpc",
+        Front::Http(_) => "http",
+        Front::Admin(_) => "admin",
+    };
+    tracing::info!(listener, at = socket.place(), tls = how.certificates.is_some(), "listening");
+    let asks_who = settings.admin.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    if matches!(how.front, Front::Admin(_)) && socket.is_exposed() && !asks_who {
+        tracing::warn!("the admin listener is open to other machines (admin.listen)");
     }
 }
 
@@ -338,13 +373,5 @@ fn patience(settings: &Settings, front: &Front) -> Patience {
         header: settings.http.header_timeout,
         idle: settings.http.idle_timeout,
         age: age.map(|age| (age, settings.grpc.max_connection_age_grace)),
-    }
-}
-
-/// Ends when the service is told to stop once more.
-async fn hurry(terminate: &mut Signal, interrupt: &mut Signal) {
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
     }
 }

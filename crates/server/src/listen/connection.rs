@@ -38,6 +38,8 @@ use crate::trace;
 const MAX_RESET_STREAMS: usize = 64;
 /// The least buffer hyper works with.
 const LEAST_BUFFER_BYTES: usize = 8192;
+/// Requests at once on one HTTP/2 connection of the HTTP and admin listeners.
+const MAX_STREAMS: u32 = 100;
 /// How often a silent HTTP/2 connection is pinged, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -53,7 +55,8 @@ pub struct Serve {
     pub patience: Patience,
     /// Bytes of one request's headers.
     pub header_bytes: usize,
-    /// Connections open on all listeners together, and the most there may be.
+    /// Connections open on this listener, and the most there may be: one that is full leaves the others
+    /// alone.
     pub open: Arc<AtomicUsize>,
     /// See `open`.
     pub most: usize,
@@ -219,10 +222,13 @@ fn http_builder(header_bytes: usize) -> auto::Builder<TokioExecutor> {
         // A client that has said all it wants still gets its answer.
         .half_close(true)
         .max_buf_size(header_bytes.max(LEAST_BUFFER_BYTES))
-        .pipeline_flush(true);
+        // Answers are small: one buffer is sent sooner than several. Each is sent before the next request
+        // is read (no `pipeline_flush`): what follows it may be broken, half of it, or never taken.
+        .writev(false);
     builder
         .http2()
         .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
         .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
         .keep_alive_interval(KEEP_ALIVE)

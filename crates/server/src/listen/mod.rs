@@ -3,6 +3,7 @@
 //! Envoy opens few connections and sends much over each, so sharing a port between threads would
 //! pile them onto one core. Instead the acceptor hands each connection to the worker that has least
 //! to do. A worker is a thread with a runtime of its own: nothing a request needs crosses threads.
+//! Administrators have a worker to themselves, for what they ask may take a while.
 //!
 //! - [`socket`]: where connections come from
 //! - [`stream`]: a connection's bytes, and what the watchdog sees of them

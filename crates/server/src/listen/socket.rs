@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use socket2::{Domain, Protocol, Type};
@@ -40,14 +40,14 @@ pub struct BindError {
 pub struct UnixFile(PathBuf);
 
 impl Socket {
-    /// Binds, exclusively. Needs a runtime.
+    /// Binds, exclusively; a Unix socket with this mode. Needs a runtime.
     ///
     /// # Errors
     /// If the address is taken, not ours or not to be had.
-    pub fn bind(listen: &Listen, setting: &'static str) -> Result<Self, BindError> {
+    pub fn bind(listen: &Listen, setting: &'static str, socket_mode: u32) -> Result<Self, BindError> {
         let bound = match listen {
             Listen::Tcp { host, port } => bind_tcp(host, *port),
-            Listen::Unix(path) => bind_unix(path),
+            Listen::Unix(path) => bind_unix(path, socket_mode),
             Listen::Off => Err(io::Error::other("it is off")),
         };
         bound.map_err(|error| {
@@ -86,6 +86,11 @@ impl Socket {
         }
     }
 
+    /// Whether other machines may reach it.
+    pub fn is_exposed(&self) -> bool {
+        self.address().is_some_and(|at| !at.ip().is_loopback())
+    }
+
     /// The address, if it is one.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
@@ -117,7 +122,7 @@ fn bind_address(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// A socket left behind by a process that is gone is taken over; one that somebody listens on is not.
-fn bind_unix(path: &Path) -> io::Result<Socket> {
+fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
             return Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens on it"));
@@ -125,7 +130,10 @@ fn bind_unix(path: &Path) -> io::Result<Socket> {
         fs::remove_file(path)?;
     }
     let listener = UnixListener::bind(path)?;
-    Ok(Socket::Unix(listener, UnixFile(path.to_owned())))
+    // From here on the file goes if anything is wrong.
+    let file = UnixFile(path.to_owned());
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    Ok(Socket::Unix(listener, file))
 }
 
 impl Drop for UnixFile {

@@ -3,12 +3,15 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
+
+/// What begins every HTTP/2 connection.
+pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A connection on its way to a worker.
 pub enum Stream {
@@ -40,6 +43,12 @@ pub struct Pulse {
     bytes: AtomicU64,
     /// Bytes that had come when the last request began.
     bytes_at_begin: AtomicU64,
+    /// How many of the first bytes are those of HTTP/2.
+    of_preface: AtomicUsize,
+    /// Whether the other side takes nothing of what is to be sent.
+    stuck: AtomicBool,
+    /// How often it was so, and then took something.
+    unstuck: AtomicU64,
 }
 
 /// Counts a request as finished, whatever becomes of it.
@@ -92,6 +101,42 @@ impl Pulse {
     pub fn bytes_since_begin(&self) -> bool {
         self.bytes() > self.bytes_at_begin.load(Relaxed)
     }
+
+    /// Whether HTTP/2 is spoken: then bytes may come that belong to no request.
+    pub fn multiplexed(&self) -> bool {
+        self.of_preface.load(Relaxed) == PREFACE.len()
+    }
+
+    /// If the other side takes nothing of what is to be sent: a number that changes once it does.
+    pub fn stuck(&self) -> Option<u64> {
+        self.stuck.load(Relaxed).then(|| self.unstuck.load(Relaxed))
+    }
+
+    #[inline]
+    fn came(&self, bytes: &[u8]) {
+        let before = self.bytes.fetch_add(bytes.len() as u64, Relaxed);
+        if before < PREFACE.len() as u64 {
+            self.began(before as usize, bytes);
+        }
+    }
+
+    #[cold]
+    fn began(&self, before: usize, bytes: &[u8]) {
+        let alike = PREFACE[before..].iter().zip(bytes).take_while(|(ours, theirs)| ours == theirs).count();
+        if self.of_preface.load(Relaxed) == before {
+            self.of_preface.store(before + alike, Relaxed);
+        }
+    }
+
+    #[inline]
+    fn went<T>(&self, written: &Poll<T>) {
+        if written.is_pending() {
+            self.stuck.store(true, Relaxed);
+        } else if self.stuck.load(Relaxed) {
+            self.stuck.store(false, Relaxed);
+            self.unstuck.fetch_add(1, Relaxed);
+        }
+    }
 }
 
 impl Drop for InFlight<'_> {
@@ -117,14 +162,16 @@ impl AsyncRead for Watched {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
-        self.pulse.bytes.fetch_add((buf.filled().len() - before) as u64, Relaxed);
+        self.pulse.came(&buf.filled()[before..]);
         polled
     }
 }
 
 impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
+        let polled = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.pulse.went(&polled);
+        polled
     }
 
     fn poll_write_vectored(
@@ -132,15 +179,20 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+        let polled = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.pulse.went(&polled);
+        polled
     }
 
     fn is_write_vectored(&self) -> bool {
         self.io.is_write_vectored()
     }
 
+    /// Over TLS this is where bytes go out.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+        let polled = Pin::new(&mut self.io).poll_flush(cx);
+        self.pulse.went(&polled);
+        polled
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -21,6 +21,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What new connections are secured with. Those that are open keep what they began with.
 pub struct Certificates {
+    /// The settings they are named in: `grpc`, for `grpc.tls.cert`.
+    section: &'static str,
     files: Tls,
     protocols: &'static [&'static [u8]],
     current: ArcSwap<ServerConfig>,
@@ -28,8 +30,12 @@ pub struct Certificates {
 
 /// Why TLS cannot be spoken.
 #[derive(Debug, Error)]
-#[error("{file}: {reason}")]
+#[error("{file} ({section}.tls.{field}): {reason}")]
 pub struct TlsError {
+    /// The listener's settings.
+    pub section: &'static str,
+    /// The setting that names the file.
+    pub field: &'static str,
     /// The file at fault.
     pub file: String,
     /// What is wrong with it.
@@ -49,9 +55,15 @@ impl Certificates {
     ///
     /// # Errors
     /// If one cannot be read or is not what it should be.
-    pub fn load(files: &Tls, protocols: &'static [&'static [u8]]) -> Result<Arc<Self>, TlsError> {
-        let config = Read::of(files)?.config(files, protocols)?;
-        Ok(Arc::new(Self { files: files.clone(), protocols, current: ArcSwap::from_pointee(config) }))
+    pub fn load(
+        section: &'static str,
+        files: &Tls,
+        protocols: &'static [&'static [u8]],
+    ) -> Result<Arc<Self>, TlsError> {
+        let named = |fault: Fault| fault.of(section);
+        let config = Read::of(files).and_then(|read| read.config(files, protocols)).map_err(named)?;
+        let (files, current) = (files.clone(), ArcSwap::from_pointee(config));
+        Ok(Arc::new(Self { section, files, protocols, current }))
     }
 
     /// What a new connection is to be secured with.
@@ -64,61 +76,90 @@ impl Certificates {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut known = Read::of(&self.files).ok();
+        let mut refused = None;
         loop {
             ticks.tick().await;
             let found = Read::of(&self.files);
             if found.as_ref().ok() == known.as_ref() {
+                refused = None;
                 continue;
             }
             match found.and_then(|found| Ok((found.config(&self.files, self.protocols)?, found))) {
                 Ok((config, found)) => {
                     self.current.store(Arc::new(config));
-                    known = Some(found);
+                    (known, refused) = (Some(found), None);
                     tracing::info!(cert = %self.files.cert.display(), "certificates reloaded");
                 }
-                // Half a change, perhaps: the next look tells.
-                Err(error) => tracing::warn!(%error, "certificates refused, the last good ones stay in use"),
+                // Half a change, perhaps: the next look tells. What has been said need not be said again.
+                Err(fault) => {
+                    let error = fault.of(self.section).to_string();
+                    if refused.as_ref() != Some(&error) {
+                        tracing::warn!(error, "certificates refused, the last good ones stay in use");
+                    }
+                    refused = Some(error);
+                }
             }
         }
     }
 }
 
+/// What is wrong with which file.
+struct Fault {
+    field: &'static str,
+    file: String,
+    reason: String,
+}
+
+impl Fault {
+    fn of(self, section: &'static str) -> TlsError {
+        TlsError { section, field: self.field, file: self.file, reason: self.reason }
+    }
+}
+
 impl Read {
-    fn of(files: &Tls) -> Result<Self, TlsError> {
-        let read = |path: &Path| fs::read(path).map_err(|error| fault(path, error));
-        let client_ca = files.client_ca.as_deref().map(read).transpose()?;
-        Ok(Self { cert: read(&files.cert)?, key: read(&files.key)?, client_ca })
+    fn of(files: &Tls) -> Result<Self, Fault> {
+        let read = |field, path: &Path| fs::read(path).map_err(|error| fault(field, path, error));
+        Ok(Self {
+            cert: read("cert", &files.cert)?,
+            key: read("key", &files.key)?,
+            client_ca: files.client_ca.as_deref().map(|path| read("client_ca", path)).transpose()?,
+        })
     }
 
-    fn config(&self, files: &Tls, protocols: &[&[u8]]) -> Result<ServerConfig, TlsError> {
-        let chain = certificates(&self.cert, &files.cert)?;
+    fn config(&self, files: &Tls, protocols: &[&[u8]]) -> Result<ServerConfig, Fault> {
+        let chain = certificates(&self.cert, "cert", &files.cert)?;
         let key = PrivateKeyDer::from_pem_slice(&self.key)
-            .map_err(|error| fault(&files.key, format!("it holds no private key in PEM: {error}")))?;
+            .map_err(|error| fault("key", &files.key, format!("it holds no private key in PEM: {error}")))?;
         let builder = ServerConfig::builder();
         let builder = match (&self.client_ca, &files.client_ca) {
             (Some(bytes), Some(path)) => {
                 let mut roots = RootCertStore::empty();
-                for certificate in certificates(bytes, path)? {
-                    roots.add(certificate).map_err(|error| fault(path, error))?;
+                for certificate in certificates(bytes, "client_ca", path)? {
+                    roots.add(certificate).map_err(|error| fault("client_ca", path, error))?;
                 }
                 let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build();
-                builder.with_client_cert_verifier(verifier.map_err(|error| fault(path, error))?)
+                builder.with_client_cert_verifier(verifier.map_err(|error| fault("client_ca", path, error))?)
             }
             _ => builder.with_no_client_auth(),
         };
-        let mut config = builder.with_single_cert(chain, key).map_err(|error| fault(&files.key, error))?;
+        let config = builder.with_single_cert(chain, key);
+        let mut config = config.map_err(|error| fault("key", &files.key, error))?;
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         Ok(config)
     }
 }
 
-fn certificates(bytes: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(
+    bytes: &[u8],
+    field: &'static str,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, Fault> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
-    let found = found.map_err(|error| fault(path, error))?;
-    if found.is_empty() { Err(fault(path, "it holds no certificate in PEM")) } else { Ok(found) }
+    let found = found.map_err(|error| fault(field, path, error))?;
+    if found.is_empty() { Err(fault(field, path, "it holds no certificate in PEM")) } else { Ok(found) }
 }
 
-fn fault(path: &Path, reason: impl Display) -> TlsError {
+fn fault(field: &'static str, path: &Path, reason: impl Display) -> Fault {
     // By value, for errors that nobody needs afterwards.
-    TlsError { file: path.display().to_string(), reason: reason.to_string() }
+    Fault { field, file: path.display().to_string(), reason: reason.to_string() }
 }

@@ -1,5 +1,5 @@
 //! Which connections have outstayed their welcome: those that send no request, or one too slowly,
-//! those that have been quiet for too long, and those that are old.
+//! those that do not take their answers, those that have been quiet for too long, and those that are old.
 
 use std::time::Duration;
 
@@ -7,15 +7,12 @@ use tokio::time::Instant;
 
 use super::stream::Pulse;
 
-/// What begins every HTTP/2 connection.
-const PREFACE_BYTES: u64 = 24;
-
 /// How long everything may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// TLS, and the first bytes of HTTP/2.
     pub handshake: Duration,
-    /// The headers of a request.
+    /// The headers of a request, and the least progress of an answer.
     pub header: Duration,
     /// A kept connection without a request.
     pub idle: Option<Duration>,
@@ -37,8 +34,8 @@ pub enum Finding {
 /// Looks at one connection now and then.
 pub struct Watchdog {
     patience: Patience,
-    /// Whether many requests share the connection, which pings of its own keep alive.
-    multiplexed: bool,
+    /// Whether nothing but HTTP/2 is spoken here, by a server that looks after idle connections itself.
+    http2_only: bool,
     born: Instant,
     next: Instant,
     /// When it has to be gone, once it was asked to go.
@@ -48,13 +45,15 @@ pub struct Watchdog {
     since: Instant,
     /// What the last look saw: requests begun, and whether bytes of another had come.
     seen: (u64, bool),
+    /// Since when the other side has taken nothing, and which time that is.
+    stuck: Option<(Instant, u64)>,
 }
 
 impl Watchdog {
     /// Watches a connection from its beginning.
-    pub fn new(patience: Patience, multiplexed: bool, born: Instant) -> Self {
-        let seen = (0, true);
-        let mut watchdog = Self { patience, multiplexed, born, next: born, gone_by: None, since: born, seen };
+    pub fn new(patience: Patience, http2_only: bool, born: Instant) -> Self {
+        let (gone_by, seen, stuck) = (None, (0, true), None);
+        let mut watchdog = Self { patience, http2_only, born, next: born, gone_by, since: born, seen, stuck };
         watchdog.schedule(born);
         watchdog
     }
@@ -82,17 +81,17 @@ impl Watchdog {
         if self.patience.age.is_some_and(|(age, _)| now >= self.born + age) {
             return Finding::Ask;
         }
-        if self.multiplexed {
-            let silent = pulse.bytes() < PREFACE_BYTES;
-            return if silent && now >= self.born + self.patience.handshake {
-                Finding::Close
-            } else {
-                Finding::Fine
-            };
+        if self.is_stuck(pulse, now) {
+            return Finding::Close;
+        }
+        if self.http2_only {
+            let late = !pulse.multiplexed() && now >= self.born + self.patience.handshake;
+            return if late { Finding::Close } else { Finding::Fine };
         }
         let started = pulse.started();
-        // A connection that never sent a request is waited for as if its headers had begun.
-        let in_headers = started == 0 || pulse.bytes_since_begin();
+        // A connection that never sent a request is waited for as if its headers had begun. Over HTTP/2
+        // bytes tell nothing: answers to pings are among them, which also tell that it is alive.
+        let in_headers = !pulse.multiplexed() && (started == 0 || pulse.bytes_since_begin());
         if pulse.in_flight() > 0 || (started, in_headers) != self.seen {
             // In the beginning there is nothing to compare with, and the connection's age counts.
             self.since = if started == 0 { self.born } else { now };
@@ -106,6 +105,22 @@ impl Watchdog {
             return if quiet >= self.patience.header { Finding::Close } else { Finding::Fine };
         }
         if self.patience.idle.is_some_and(|idle| quiet >= idle) { Finding::Ask } else { Finding::Fine }
+    }
+
+    /// Whether the other side has taken nothing of its answers for too long. What is left of them is kept
+    /// meanwhile, and there may be many such connections.
+    fn is_stuck(&mut self, pulse: &Pulse, now: Instant) -> bool {
+        let Some(time) = pulse.stuck() else {
+            self.stuck = None;
+            return false;
+        };
+        match self.stuck {
+            Some((since, known)) if known == time => now - since >= self.patience.header,
+            _ => {
+                self.stuck = Some((now, time));
+                false
+            }
+        }
     }
 
     fn schedule(&mut self, now: Instant) {

@@ -38,11 +38,11 @@ impl Drop for Seat {
 }
 
 impl Worker {
-    /// Starts the thread.
+    /// Starts the thread, by name.
     ///
     /// # Errors
     /// If the system has no thread or no descriptors left.
-    pub fn start(number: usize) -> io::Result<Self> {
+    pub fn start(name: String) -> io::Result<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         // What waits here has been counted against the bound on connections.
         let (hands, mut handed) = mpsc::unbounded_channel::<Handed>();
@@ -57,7 +57,7 @@ impl Worker {
             });
         };
         // It ends when nobody can hand it connections any more, and with it those that are open.
-        thread::Builder::new().name(format!("tidegate-worker-{number}")).spawn(work)?;
+        thread::Builder::new().name(name).spawn(work)?;
         Ok(Self { hands, load: Arc::default() })
     }
 

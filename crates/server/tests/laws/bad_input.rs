@@ -16,25 +16,37 @@ const RULES: &str = "
 domain: api
 descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 1000}}]
 ";
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
 fn left(service: &Service) -> u32 {
     only(&Client::new(service).check("api", &[with_hits(&[("user", "ann")], 0)])).limit_remaining
 }
 
-fn connect(at: SocketAddr) -> TcpStream {
+pub(crate) fn connect(at: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(at).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
     stream
 }
 
 /// Reads until the other side closes.
-fn drained(mut stream: TcpStream) -> Vec<u8> {
+pub(crate) fn drained(mut stream: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     // A reset is an end, too.
     let _ = stream.read_to_end(&mut bytes);
     bytes
+}
+
+/// The HTTP/2 frames of some bytes, each as its kind and its payload.
+pub(crate) fn frames(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {
+    let mut frames = Vec::new();
+    while let [a, b, c, kind, _flags, _, _, _, _, rest @ ..] = bytes {
+        let length = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
+        let Some((payload, rest)) = rest.split_at_checked(length) else { break };
+        frames.push((*kind, payload));
+        bytes = rest;
+    }
+    frames
 }
 
 #[test]
@@ -49,8 +61,8 @@ fn requests_beyond_a_bound_are_refused_by_name_and_charge_nothing() {
         (vec![ann(), many(33)], "entries of a descriptor must be at most 32 (bounds.entries)"),
         (vec![ann(), many(0)], "the entries of a descriptor must not be empty"),
         (
-            vec![ann(), descriptor(&[("user", &text(5_000))])],
-            "must be at most 4096 (bounds.value_bytes), got 5000",
+            vec![ann(), descriptor(&[("user", &text(70_000))])],
+            "must be at most 65536 (bounds.value_bytes), got 70000",
         ),
         (vec![ann(), descriptor(&[(&text(300), "x")])], "must be at most 256 (bounds.key_bytes), got 300"),
         (vec![ann(), descriptor(&[("", "x")])], "the key of an entry must not be empty"),
@@ -75,24 +87,29 @@ fn requests_beyond_a_bound_are_refused_by_name_and_charge_nothing() {
         client.ask(RateLimitRequest { domain: "api".to_owned(), descriptors: vec![huge], hits_addend: 0 });
     let refused = refused.expect_err("a value of a mebibyte");
     assert_eq!(refused.code(), GrpcCode::InvalidArgument);
-    assert!(refused.message().contains("at most 262144 bytes (bounds.message_bytes)"), "{refused}");
+    assert!(refused.message().contains("at most 1048576 bytes (bounds.message_bytes)"), "{refused}");
     assert_eq!(left(&service), 1000);
 }
 
 #[test]
 fn broken_messages_and_framing_are_refused() {
     let service = service(RULES);
-    let unreadable: [(&[u8], &str); 6] = [
-        (b"", "no message"),
-        (&[0, 0, 0, 0, 9, 1], "9 bytes were announced, 1 came"),
-        (&[1, 0, 0, 0, 1, 0], "compressed"),
-        (&[0, 0, 0, 0, 3, 0x0a, 9, b'x'], "cut off"),
-        (&[0, 0, 0, 0, 4, 0x0a, 2, 0xff, 0xfe], "not UTF-8"),
-        (&[0, 0, 0, 0, 2, 0x08, 1], "wrong wire type"),
+    let unreadable: [(&[u8], GrpcCode, &str); 6] = [
+        (b"", GrpcCode::InvalidArgument, "no message"),
+        (&[0, 0, 0, 0, 9, 1], GrpcCode::InvalidArgument, "9 bytes were announced, 1 came"),
+        (&[1, 0, 0, 0, 1, 0], GrpcCode::Unimplemented, "compressed"),
+        (&[0, 0, 0, 0, 3, 0x0a, 9, b'x'], GrpcCode::InvalidArgument, "cut off"),
+        (
+            &[0, 0, 0, 0, 4, 0x0a, 2, 0xff, 0xfe],
+            GrpcCode::InvalidArgument,
+            "must be UTF-8 (bounds.odd_values)",
+        ),
+        (&[0, 0, 0, 0, 2, 0x08, 1], GrpcCode::InvalidArgument, "wrong wire type"),
     ];
-    for (body, expected) in unreadable {
+    for (body, code, expected) in unreadable {
         let (status, message) = raw_call(service.grpc, body);
-        assert!(message.contains(expected), "{body:?}: {status} {message}");
+        assert_eq!(status, (code as i32).to_string(), "{body:?}: {message}");
+        assert!(message.contains(expected), "{body:?}: {message}");
     }
     assert_eq!(left(&service), 1000);
 }
@@ -155,16 +172,22 @@ fn thousands_of_silent_and_slow_connections_are_shed_and_others_are_served() {
 }
 
 #[test]
-fn connections_beyond_the_bound_are_shed() {
-    let service = Setup::rules(RULES).with("connections.max", "10").start();
-    let kept: Vec<_> = (0..9).map(|_| connect(service.http)).collect();
-    until("they are counted", || {
-        get(service.admin, "/metrics").body.contains("ratelimit_connections{listener=\"http\"} 9")
-    });
-    let admin = connect(service.admin);
-    let one_more = drained(connect(service.http));
-    assert!(one_more.is_empty(), "it is closed without an answer");
-    drop((kept, admin));
+fn connections_beyond_the_bound_are_shed_and_the_other_listeners_go_on() {
+    let setup = Setup::rules(RULES).with("connections.max", "10").with("http.header_timeout", "1h");
+    let service = setup.with("connections.handshake_timeout", "1h").start();
+    let mut kept = Vec::new();
+    for (at, name) in [(service.http, "http"), (service.grpc, "grpc")] {
+        kept.extend((0..10).map(|_| connect(at)));
+        let full = format!("ratelimit_connections{{listener=\"{name}\"}} 10");
+        until("they are counted", || get(service.admin, "/metrics").body.contains(&full));
+        let one_more = drained(connect(at));
+        assert!(one_more.is_empty(), "it is closed without an answer");
+        assert_eq!(get(service.admin, "/healthcheck").body, "OK", "who administrates is served");
+        if name == "http" {
+            assert_eq!(left(&service), 1000, "Envoy is served");
+        }
+    }
+    drop(kept);
     until("there is room again", || service.check("api", r#"{"user":"ann"}"#).status == 200);
 }
 
@@ -197,7 +220,9 @@ fn rapid_resets_end_the_connection_and_nothing_else() {
     // It may close before all of it is sent.
     let _ = stream.write_all(&bytes);
     let answer = drained(stream);
-    let went_away = answer.windows(2).any(|pair| pair == [7, 0]);
+    // It is sent away for being a nuisance (ENHANCE_YOUR_CALM), unless it was reset before it could read that.
+    let went_away =
+        frames(&answer).iter().any(|(kind, payload)| *kind == 7 && payload[4..8] == [0, 0, 0, 11]);
     assert!(went_away || answer.len() < 1_000, "a GOAWAY, or a close");
     assert_eq!(left(&service), 1000, "others are served");
 }
@@ -210,7 +235,7 @@ fn header_floods_are_refused() {
     let flood = format!("POST /v1/check HTTP/1.1\r\nhost: t\r\n{}\r\n", line.repeat(100));
     let _ = stream.write_all(flood.as_bytes());
     let answer = drained(stream);
-    assert!(answer.starts_with(b"HTTP/1.1 431") || answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
+    assert!(answer.starts_with(b"HTTP/1.1 431"), "{}", String::from_utf8_lossy(&answer));
 
     let mut stream = connect(service.grpc);
     let mut bytes = [PREFACE, EMPTY_SETTINGS].concat();
@@ -238,7 +263,7 @@ fn a_body_that_never_comes_is_given_up() {
     stream.write_all(head.as_bytes()).expect("it reads");
     stream.set_read_timeout(Some(Duration::from_mins(1))).expect("a time-out");
     let answer = drained(stream);
-    assert!(answer.starts_with(b"HTTP/1.1 408") || answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
+    assert!(answer.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&answer));
     assert_eq!(left(&service), 1000);
 }
 
@@ -251,8 +276,8 @@ fn garbage_on_every_listener_hurts_nobody() {
         {
             let mut stream = connect(at);
             stream.write_all(garbage).expect("it reads");
-            // Whoever sends half a request is waited for; this one goes.
-            stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+            // Whoever sends half a request is waited for; this one goes, unless it was shown out before.
+            let _ = stream.shutdown(std::net::Shutdown::Write);
             let _ = drained(stream);
         }
     }

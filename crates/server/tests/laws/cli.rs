@@ -401,6 +401,25 @@ fn init_overwrites_only_when_told_to() {
 }
 
 #[test]
+fn a_bench_in_which_every_call_fails_fails() {
+    let service = service(RULES);
+    let here = folder(&[]);
+    let at = service.grpc.to_string();
+    let common = ["bench", &at, "--requests", "100", "--warm-up", "10ms", "--domain"];
+    let usual = [&common[..], &["api"]].concat();
+    let ran = run(here.path(), &usual);
+    assert_eq!(ran.code, 0, "{} {}", ran.out, ran.err);
+    let ran = run(here.path(), &[&common[..], &[""]].concat());
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(
+        ran.err.contains("every call failed") && !ran.out.contains("bottleneck"),
+        "{} {}",
+        ran.out,
+        ran.err
+    );
+}
+
+#[test]
 fn completions_are_written_for_every_shell() {
     let here = folder(&[]);
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

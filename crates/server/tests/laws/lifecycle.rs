@@ -3,9 +3,11 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use crate::support::grpc::{Client, only, with_hits};
-use crate::support::service::{PATIENCE, Setup, get, service, until};
+use crate::support::service::{PATIENCE, Service, Setup, get, service, until};
 
 const RULES: &str = "
 domain: api
@@ -121,6 +123,67 @@ fn a_data_folder_in_use_or_unwritable_is_one_clear_message_and_exit_1() {
     assert_eq!(ended.errors.trim().lines().count(), 1, "{}", ended.errors);
 }
 
+/// The lock of another time can be there in a folder that nobody may write to.
+#[test]
+fn a_data_folder_that_takes_no_new_files_is_found_out_at_the_start() {
+    let setup = Setup::rules(RULES);
+    fs::create_dir_all(setup.path().join("data/probe")).expect("something in the way");
+    let ended = setup.fail();
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.errors.contains("cannot be used: "), "{}", ended.errors);
+}
+
+/// Rules that are a pipe: the service waits for them, and so it is known where it is.
+fn starting_up(signal: &str) -> Service {
+    let setup = Setup::rules(RULES);
+    let rules = setup.path().join("rules/rules.yaml");
+    fs::remove_file(&rules).expect("it was there");
+    assert!(Command::new("mkfifo").arg(&rules).status().expect("mkfifo runs").success());
+    setup.start_after(|pid| {
+        let mut pipe = fs::File::options().write(true).open(&rules).expect("somebody reads it");
+        let status = Command::new("kill").args(["-s", signal, &pid.to_string()]).status();
+        assert!(status.expect("kill runs").success());
+        // It may look again, and finds a file then.
+        let file = rules.with_extension("new");
+        fs::write(&file, RULES).and_then(|()| fs::rename(&file, &rules)).expect("it is written");
+        pipe.write_all(RULES.as_bytes()).expect("it is read");
+    })
+}
+
+#[test]
+fn a_signal_while_it_starts_is_heeded_once_it_has_started() {
+    let ended = starting_up("TERM").wait();
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.errors);
+    assert!(ended.errors.contains("\"stopped\""), "{}", ended.errors);
+
+    let service = starting_up("HUP");
+    until("the rules were read again", || service.generation() >= 2);
+}
+
+#[test]
+fn logs_tell_where_it_listens_and_warn_of_administrators_from_elsewhere() {
+    let ended = service(RULES).stop();
+    for listener in ["grpc", "http", "admin"] {
+        let line = format!("\"message\":\"listening\",\"listener\":\"{listener}\",\"at\":\"127.0.0.1:");
+        assert!(ended.errors.contains(&line), "{}", ended.errors);
+    }
+    assert!(ended.errors.contains("\"message\":\"started\",\"ready\":true"), "{}", ended.errors);
+    assert!(!ended.errors.contains("open to other machines"), "{}", ended.errors);
+    let ended = Setup::rules(RULES).with("admin.listen", "0.0.0.0:0").start().stop();
+    assert!(ended.errors.contains("open to other machines"), "{}", ended.errors);
+}
+
+#[test]
+fn traces_that_cannot_be_sent_are_told_of() {
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let setup = Setup::rules(RULES).with("traces.endpoint", &format!("http://{closed}"));
+    let service = setup.with("traces.sample", "1").start();
+    assert_eq!(service.check("api", r#"{"user":"ann"}"#).status, 200);
+    let ended = service.stop();
+    assert!(ended.status.success());
+    assert_eq!(ended.errors.matches("traces were not sent and are lost").count(), 1, "{}", ended.errors);
+}
+
 #[test]
 fn bad_rules_and_a_bad_snapshot_are_clear_messages_and_exit_1() {
     let ended =
@@ -171,6 +234,8 @@ fn a_unix_socket_serves_and_goes_with_the_service() {
         answer
     };
     assert!(ask().starts_with("HTTP/1.1 200"));
+    let mode = fs::metadata(&path).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o660, "its group may ask too");
     let ended = service.kill();
     assert!(path.exists(), "a killed process cannot remove it");
     let again = Setup::after(ended).with("http.listen", &format!("unix:{}", path.display())).start();

@@ -4,6 +4,7 @@ mod bad_input;
 mod cli;
 mod config;
 mod conformance;
+mod connections;
 mod documents;
 mod envoy;
 mod faults;

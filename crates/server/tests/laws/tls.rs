@@ -1,8 +1,13 @@
 //! TLS and mTLS with certificates made for the test.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, Certificate, CertificateParams, IsCa, Issuer, KeyPair};
 use tokio::runtime::Builder;
 use tonic::transport::{Certificate as PemCertificate, ClientTlsConfig, Endpoint, Identity};
@@ -119,6 +124,75 @@ fn certificates_are_reloaded_when_they_change() {
     assert!(ended.status.success());
 }
 
+/// The status of a GET over TLS, with the protocol that both prefer; `None` if there is no connection.
+fn get(
+    at: SocketAddr,
+    trusted: &Authority,
+    protocol: &[u8],
+    identity: Option<(String, String)>,
+) -> Option<u16> {
+    use rustls_pki_types::pem::PemObject;
+    use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(trusted.pem().as_bytes()).expect("PEM")).expect("an authority");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.expect("versions").with_root_certificates(roots);
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("PEM")];
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
+            builder.with_client_auth_cert(chain, key).expect("they fit")
+        }
+    };
+    config.alpn_protocols = vec![protocol.to_vec()];
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(at).await.ok()?;
+        let name = ServerName::try_from("localhost").expect("a name");
+        let stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()?;
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(protocol));
+        let request = http::Request::get("https://localhost/healthcheck")
+            .body(Empty::<Bytes>::new())
+            .expect("a request");
+        let io = TokioIo::new(stream);
+        let answer = if protocol == b"h2" {
+            let (mut sender, connection) =
+                hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.ok()?;
+            tokio::spawn(connection);
+            sender.send_request(request).await
+        } else {
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.ok()?;
+            tokio::spawn(connection);
+            sender.send_request(request).await
+        };
+        answer.ok().map(|answer| answer.status().as_u16())
+    })
+}
+
+#[test]
+fn the_http_and_admin_listeners_speak_tls_and_mtls_too() {
+    let (ours, clients, other) = (Authority::new(), Authority::new(), Authority::new());
+    let setup = Setup::rules(RULES);
+    ours.write(setup.path());
+    fs::write(setup.path().join("ca.pem"), clients.pem()).expect("it is written");
+    let path = |name: &str| setup.path().join(name).display().to_string();
+    let (cert, key, ca) = (path("cert.pem"), path("key.pem"), path("ca.pem"));
+    let setup = setup.with("http.tls.cert", &cert).with("http.tls.key", &key);
+    let setup = setup.with("admin.tls.cert", &cert).with("admin.tls.key", &key);
+    let service = setup.with("admin.tls.client_ca", &ca).start();
+    for protocol in [&b"http/1.1"[..], b"h2"] {
+        assert_eq!(get(service.http, &ours, protocol, None), Some(200));
+        assert_eq!(get(service.http, &other, protocol, None), None);
+        assert_eq!(get(service.admin, &ours, protocol, Some(clients.issue("prometheus"))), Some(200));
+        assert_eq!(get(service.admin, &ours, protocol, Some(other.issue("prometheus"))), None);
+        assert_eq!(get(service.admin, &ours, protocol, None), None);
+    }
+    let before = crate::support::service::send(service.http, "GET /healthcheck HTTP/1.1\r\nhost: t\r\n\r\n");
+    assert_ne!(before.status, 200, "nothing is said in the clear");
+}
+
 #[test]
 fn files_that_are_no_certificates_are_named_at_the_start() {
     let setup = Setup::rules(RULES);
@@ -128,5 +202,9 @@ fn files_that_are_no_certificates_are_named_at_the_start() {
     fs::write(&cert, "nonsense").expect("it is written");
     let ended = setup.with("http.tls.cert", &cert).with("http.tls.key", &key).fail();
     assert_eq!(ended.status.code(), Some(1));
-    assert!(ended.errors.contains("cert.pem: it holds no certificate in PEM"), "{}", ended.errors);
+    assert!(
+        ended.errors.contains("cert.pem (http.tls.cert): it holds no certificate in PEM"),
+        "{}",
+        ended.errors
+    );
 }
