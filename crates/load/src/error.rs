@@ -21,7 +21,7 @@ pub enum LoadError {
         fault: Fault,
     },
     /// A connection ended, and the plan does not allow for a new one.
-    #[error("{endpoint}: connection lost after {requests} requests: {fault}; set `reconnect` to go on")]
+    #[error("{endpoint}: connection lost after {requests} requests: {fault}; use --reconnect to go on")]
     Lost {
         /// The server.
         endpoint: Endpoint,

@@ -128,10 +128,17 @@ impl Bench {
         };
         let report = run(&plan, &mut *payload, &mut progress);
         bar.finish_and_clear();
-        match report {
-            Ok(report) if self.json => out::print_json(&report),
-            Ok(report) => out::print(&tell(&plan, &report)),
+        let report = match report {
+            Ok(report) => report,
             Err(error) => return out::fail(error),
+        };
+        if self.json {
+            out::print_json(&report);
+        } else {
+            out::print(&tell(&plan, &report));
+        }
+        if report.errors > 0 && report.allowed + report.denied == 0 {
+            return out::fail("every call failed: nothing was measured");
         }
         ExitCode::SUCCESS
     }
@@ -229,7 +236,12 @@ fn tell(plan: &Plan, report: &Report) -> String {
         let _ = writeln!(text, "error: {error}");
     }
     if report.unsent > 0 {
-        let _ = writeln!(text, "{} calls were due and not sent before the end", report.unsent);
+        let _ = writeln!(
+            text,
+            "{} calls were due and not sent before the end, and are not in the latencies: the rate is more \
+             than the service or the generator can do",
+            report.unsent
+        );
     }
     if report.reconnects > 0 {
         let _ = writeln!(
@@ -238,7 +250,7 @@ fn tell(plan: &Plan, report: &Report) -> String {
             report.reconnects, report.resent
         );
     }
-    if matches!(plan.pace, Pace::Closed) && report.generator.is_limit() {
+    if matches!(plan.pace, Pace::Closed) && report.errors == 0 && report.generator.is_limit() {
         let _ = writeln!(text, "the generator was the bottleneck: the service can do more than this");
     }
     text
