@@ -87,6 +87,7 @@ test-tools: components
 	@command -v curl >/dev/null || { echo "installing curl (documents use it)"; $(call apt,curl); }
 	@command -v openssl >/dev/null || { echo "installing openssl (documents use it)"; $(call apt,openssl); }
 	@command -v python3 >/dev/null || { echo "installing python3 (documents use it)"; $(call apt,python3); }
+	@command -v promtool >/dev/null || { echo "installing prometheus (promtool checks the metrics)"; $(call apt,prometheus); }
 	@$(call envoy)
 	@command -v redis-server >/dev/null || { echo "installing redis-server (tests start servers of their own)"; $(call apt,redis-server); }
 	@$(call valkey)

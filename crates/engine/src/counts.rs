@@ -11,12 +11,20 @@ use parking_lot::RwLock;
 use serde::Serialize;
 
 use crate::decision::{Decision, Item};
+use crate::inline::INLINE;
 use crate::limiter::Limiter;
+use crate::permit::Acquired;
 use crate::request::{Entry, Request};
 use crate::rules::tree::{RuleEntry, RuleSet};
 
 /// So many values of keys are told apart in all rules together; the rest is counted as `other`.
 pub const MAX_VALUES: usize = 1_000;
+
+/// What is counted for values past the bound.
+const OTHER: &str = "other";
+
+/// Values are told apart by so many bytes of theirs: metrics are read by people, and kept for long.
+const VALUE_BYTES: usize = 256;
 
 /// What one rule has done since the process started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,7 +33,7 @@ pub struct RuleCount {
     pub domain: String,
     /// The rule's name, or its path.
     pub rule: String,
-    /// The rule's path as envoyproxy/ratelimit writes it: `key_value.key`.
+    /// The rule's path as envoyproxy/ratelimit writes it, `key_value.key`, with the values counted apart.
     pub path: String,
     /// The values counted apart, where the rule asks for it; `other` past the bound.
     pub value: Option<String>,
@@ -57,7 +65,14 @@ pub struct Counts {
 #[derive(Default)]
 pub(crate) struct RuleCounts {
     all: Atomics,
-    values: RwLock<HashMap<Box<str>, Arc<Atomics>>>,
+    values: RwLock<HashMap<Box<str>, Arc<OfValue>>>,
+}
+
+/// What is counted for one value.
+struct OfValue {
+    /// The rule's path with the value in it.
+    path: String,
+    counts: Atomics,
 }
 
 /// The same as [`Counts`], being counted.
@@ -82,17 +97,18 @@ struct Said {
 }
 
 impl Decision {
-    /// Counts this decision for [`Limiter::counts`]. `request` is the one it answers.
+    /// Counts this decision for [`Limiter::counts`]. `request` is the one it answers. What cost nothing
+    /// was a question, and is not counted.
     pub fn count(&self, request: &Request<'_>) {
         let same_rule = |a: &Item, b: &Item| (a.rule, a.descriptor) == (b.rule, b.descriptor);
         for items in self.items().chunk_by(same_rule) {
             let rule = self.rule(&items[0]);
             let descriptor = request.descriptors().nth(usize::from(items[0].descriptor));
-            let Some((entries, cost)) = descriptor else { continue };
+            let Some((entries, cost @ 1..)) = descriptor else { continue };
             let said = Self::said(rule, items, cost);
             rule.counts.all.add(said);
             if rule.detailed_metric || rule.value_to_metric {
-                rule.counts.value(rule, entries, &self.rules().values_counted).add(said);
+                rule.counts.value(rule, entries, &self.rules().values_counted).counts.add(said);
             }
         }
     }
@@ -116,31 +132,67 @@ impl Decision {
 
 impl RuleCounts {
     /// The counters of the values a rule asks to be told apart.
-    fn value(&self, rule: &RuleEntry, entries: &[Entry<'_>], told_apart: &AtomicUsize) -> Arc<Atomics> {
+    fn value(&self, rule: &RuleEntry, entries: &[Entry<'_>], told_apart: &AtomicUsize) -> Arc<OfValue> {
         let text = rule.metric_value(entries);
-        if let Some(found) = self.values.read().get(&*text) {
-            return Arc::clone(found);
+        let full = || told_apart.load(Relaxed) >= MAX_VALUES;
+        let known = |values: &HashMap<Box<str>, Arc<OfValue>>| {
+            let found = values.get(&*text);
+            found.or_else(|| values.get(OTHER).filter(|_| full())).map(Arc::clone)
+        };
+        // A flood of values ends here: it must not keep others waiting.
+        if let Some(found) = known(&self.values.read()) {
+            return found;
         }
         let mut values = self.values.write();
-        let full = told_apart.load(Relaxed) >= MAX_VALUES;
-        let text: Box<str> = if full { "other".into() } else { text.into() };
-        let counters = values.entry(text).or_insert_with(|| {
-            told_apart.fetch_add(1, Relaxed);
-            Arc::default()
-        });
-        Arc::clone(counters)
+        if let Some(found) = known(&values) {
+            return found;
+        }
+        told_apart.fetch_add(1, Relaxed);
+        let (text, path) = if told_apart.load(Relaxed) > MAX_VALUES {
+            (OTHER.into(), format!("{}_{OTHER}", rule.path))
+        } else {
+            (text.into(), rule.metric_path(entries))
+        };
+        let of_value = Arc::new(OfValue { path, counts: Atomics::default() });
+        values.insert(text, Arc::clone(&of_value));
+        of_value
     }
 }
 
 impl RuleEntry {
+    /// The entries that lead here.
+    fn way<'e, 'v>(&self, entries: &'e [Entry<'v>]) -> &'e [Entry<'v>] {
+        &entries[..entries.len().min(self.path_varies.len())]
+    }
+
     /// `key=value/key=value` of the whole way, or the last entry's value alone.
     fn metric_value(&self, entries: &[Entry<'_>]) -> String {
-        let way = &entries[..entries.len().min(self.path_varies.len())];
+        let way = self.way(entries);
         if !self.detailed_metric {
-            return way.last().map_or(String::new(), |(_, value)| (*value).to_owned());
+            return way.last().map_or(String::new(), |(_, value)| shown(value).to_owned());
         }
-        way.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("/")
+        way.iter().map(|(key, value)| format!("{key}={}", shown(value))).collect::<Vec<_>>().join("/")
     }
+
+    /// The path with all values in it, or with the last entry's.
+    fn metric_path(&self, entries: &[Entry<'_>]) -> String {
+        let way = self.way(entries);
+        if self.detailed_metric {
+            return way
+                .iter()
+                .map(|(key, value)| format!("{key}_{}", shown(value)))
+                .collect::<Vec<_>>()
+                .join(".");
+        }
+        let Some((key, value)) = way.last() else { return self.path.to_string() };
+        let before = self.path.rfind(&format!("{key}_")).or_else(|| self.path.len().checked_sub(key.len()));
+        format!("{}{key}_{}", &self.path[..before.unwrap_or(0)], shown(value))
+    }
+}
+
+/// As much of a value as metrics have.
+fn shown(value: &str) -> &str {
+    &value[..value.floor_char_boundary(VALUE_BYTES)]
 }
 
 impl Atomics {
@@ -185,26 +237,49 @@ impl Limiter {
         let mut counts = Vec::new();
         for domain in &rules.domains {
             for rule in &domain.rules {
-                let one = |value: Option<String>, counters: &Atomics| RuleCount {
+                let one = |value: Option<String>, path: &str, counters: &Atomics| RuleCount {
                     domain: domain.name.to_string(),
                     rule: rule.id.to_string(),
-                    path: rule.path.to_string(),
+                    path: path.to_owned(),
                     value,
                     counts: counters.read(),
                 };
-                counts.push(one(None, &rule.counts.all));
+                counts.push(one(None, &rule.path, &rule.counts.all));
                 let values = rule.counts.values.read();
-                counts.extend(values.iter().map(|(value, counters)| one(Some(value.to_string()), counters)));
+                counts.extend(
+                    values.iter().map(|(value, of)| one(Some(value.to_string()), &of.path, &of.counts)),
+                );
             }
+            counts.extend(self.inner.inline.counts(&domain.name).map(|counts| RuleCount {
+                domain: domain.name.to_string(),
+                rule: INLINE.to_owned(),
+                path: INLINE.to_owned(),
+                value: None,
+                counts: counts.all.read(),
+            }));
         }
         counts
+    }
+
+    /// Counts an acquisition as [`Decision::count`] does a decision. `request` is the one it answers.
+    pub fn count_acquired(&self, request: &Request<'_>, acquired: &Acquired) {
+        if let Acquired::Denied(decision) = acquired {
+            return decision.count(request);
+        }
+        let rules = self.inner.rules.load();
+        let Some((_, domain)) = rules.domain(request.domain()) else { return };
+        rules.find(domain, request, |hit| {
+            if hit.rule.concurrency.is_some() {
+                let said = Said { denied: false, shadow_denied: false, cost: hit.cost, near: 0 };
+                hit.rule.counts.all.add(said);
+            }
+        });
     }
 }
 
 impl RuleSet {
     /// Goes on counting where the rules before these left off.
     pub(crate) fn go_on_counting(&mut self, before: &Self) {
-        self.values_counted = Arc::clone(&before.values_counted);
         for domain in &mut self.domains {
             let Some((_, old)) = before.domain(&domain.name) else { continue };
             let known: HashMap<(&str, &str), _> =
@@ -215,5 +290,9 @@ impl RuleSet {
                 }
             }
         }
+        // Those of rules that are gone make room.
+        let rules = self.domains.iter().flat_map(|domain| &domain.rules);
+        let told_apart = rules.map(|rule| rule.counts.values.read().len()).sum();
+        self.values_counted = Arc::new(AtomicUsize::new(told_apart));
     }
 }

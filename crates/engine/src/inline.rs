@@ -9,10 +9,14 @@ use parking_lot::Mutex;
 use thiserror::Error;
 use tidegate_core::{Key, KeySeed, Micros};
 
+use crate::counts::RuleCounts;
 use crate::limiter::Limiter;
 use crate::request::Entry;
 use crate::rules::limit_spec::{Defaults, LimitSpec};
-use crate::rules::tree::RuleEntry;
+use crate::rules::tree::{RuleEntry, RuleSet};
+
+/// The id of the rule that limits of requests count as.
+pub(crate) const INLINE: &str = "inline";
 
 /// How many distinct limits a domain's requests may bring if its rules do not say.
 const USUAL_MOST: u64 = 1_000;
@@ -94,15 +98,34 @@ pub enum InlineError {
     },
 }
 
-/// The limits in use, by domain and by what was asked for. They outlive a reload of the rules.
+/// The limits in use, by domain. They outlive a reload of the rules, if the domain does.
 #[derive(Default)]
-pub(crate) struct InlineRegistry(Mutex<HashMap<String, HashMap<String, InUse>>>);
+pub(crate) struct InlineRegistry(Mutex<HashMap<String, OfDomain>>);
+
+/// The limits in use in a domain, by what was asked for, and what they decided together.
+#[derive(Default)]
+struct OfDomain {
+    known: HashMap<String, InUse>,
+    counts: Arc<RuleCounts>,
+}
 
 struct InUse {
     limits: InlineLimits,
     last: Micros,
     /// For how long its counters may still matter after the last request.
     window_us: u64,
+}
+
+impl InlineRegistry {
+    /// What the limits of a domain's requests have done, if there were any.
+    pub(crate) fn counts(&self, domain: &str) -> Option<Arc<RuleCounts>> {
+        self.0.lock().get(domain).map(|of| Arc::clone(&of.counts))
+    }
+
+    /// Forgets domains that there are no more.
+    pub(crate) fn keep_domains_of(&self, rules: &RuleSet) {
+        self.0.lock().retain(|domain, _| rules.domain(domain).is_some());
+    }
 }
 
 impl Limiter {
@@ -128,27 +151,38 @@ impl Limiter {
     }
 
     /// As [`Limiter::inline_limits`] for a protocol in which a request may always bring a limit:
-    /// only the bound on how many there are is the domain's.
+    /// only the bound on how many there are is the domain's. `None` if there is no such domain: then
+    /// nothing is limited.
     ///
     /// # Errors
     /// If the domain has too many already, or the numbers do not make a limit.
-    pub fn limit_override(&self, domain: &str, limit: LimitSpec) -> Result<InlineLimits, InlineError> {
-        let most = self.inner.rules.load().domain(domain).and_then(|(_, domain)| domain.inline_limits);
-        self.bring(domain, &[limit], most.unwrap_or(USUAL_MOST))
+    pub fn limit_override(
+        &self,
+        domain: &str,
+        limit: LimitSpec,
+    ) -> Result<Option<InlineLimits>, InlineError> {
+        // Names that anybody may make up leave nothing behind.
+        let Some(most) = self.inner.rules.load().domain(domain).map(|(_, domain)| domain.inline_limits)
+        else {
+            return Ok(None);
+        };
+        self.bring(domain, &[limit], most.unwrap_or(USUAL_MOST)).map(Some)
     }
 
     fn bring(&self, domain: &str, limits: &[LimitSpec], most: u64) -> Result<InlineLimits, InlineError> {
         let now = self.now();
         let mut domains = self.inner.inline.0.lock();
         let wanted = format!("{limits:?}");
-        let known = domains.get_mut(domain).and_then(|known| known.get_mut(&wanted));
+        let known = domains.get_mut(domain).and_then(|of| of.known.get_mut(&wanted));
         if let Some(in_use) = known {
             in_use.last = now;
             return Ok(in_use.limits.clone());
         }
         let (seed, defaults) = (self.inner.store.seed(), &self.inner.defaults);
-        let limits = InlineLimits(Arc::new(RuleEntry::inline(domain, limits, defaults, seed)?));
-        let known = domains.entry(domain.to_owned()).or_default();
+        let mut entry = RuleEntry::inline(domain, limits, defaults, seed)?;
+        let OfDomain { known, counts } = domains.entry(domain.to_owned()).or_default();
+        entry.counts = Arc::clone(counts);
+        let limits = InlineLimits(Arc::new(entry));
         if known.len() as u64 >= most {
             known.retain(|_, in_use| now.since(in_use.last) <= in_use.window_us);
         }
@@ -185,7 +219,7 @@ impl RuleEntry {
             }
             entries.push(entry);
         }
-        Ok(Self { limits: entries.into(), ..Self::bare("inline", seed.texts([domain, "inline"])) })
+        Ok(Self { limits: entries.into(), ..Self::bare(INLINE, seed.texts([domain, INLINE])) })
     }
 }
 

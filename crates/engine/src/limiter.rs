@@ -313,6 +313,16 @@ impl Limiter {
         self.inner.shared.as_ref().map(Shared::health)
     }
 
+    /// Writes all counters for the last time, which dropping the limiter would do too, but could not tell
+    /// whether it failed. `None` if the limiter was built without a snapshot.
+    ///
+    /// # Errors
+    /// As [`Limiter::snapshot`].
+    pub fn close(&self) -> Result<Option<SnapshotSummary>, SnapshotError> {
+        self.inner.closed.store(true, Ordering::Release);
+        self.snapshot()
+    }
+
     /// The time by the limiter's clock.
     pub fn now(&self) -> Micros {
         self.inner.store.now()
@@ -383,6 +393,7 @@ impl Inner {
     fn put_in_force(&self, mut rules: RuleSet) {
         let generation = rules.generation;
         rules.go_on_counting(&self.rules.load());
+        self.inline.keep_domains_of(&rules);
         self.rules.store(rules);
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.shared {
@@ -422,7 +433,9 @@ pub(crate) struct LastWord(pub(crate) Arc<Inner>);
 impl Drop for LastWord {
     fn drop(&mut self) {
         let Self(limiter) = self;
-        limiter.closed.store(true, Ordering::Release);
+        if limiter.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
         if let Some(path) = &limiter.snapshot
             && let Err(error) = limiter.store.snapshot(path)
         {

@@ -10,8 +10,10 @@ use tidegate_stores::Charge;
 #[cfg(feature = "redis")]
 use tidegate_stores::Store as _;
 
+use crate::decide::{Scope, charges};
 use crate::decision::Decision;
-use crate::limiter::Inner;
+use crate::limiter::{Inner, Limiter};
+use crate::request::Request;
 
 /// What became of an acquisition.
 #[derive(Debug)]
@@ -54,6 +56,16 @@ struct Slot {
     limit: Limit,
     lease: u64,
     part: u64,
+}
+
+impl Limiter {
+    /// How long the slots of a request are held without renewal, by the rules in force; `None` if no
+    /// concurrency limit applies.
+    pub fn permit_timeout(&self, request: &Request<'_>) -> Option<Duration> {
+        let rules = self.inner.rules.load();
+        let slots = charges(&rules, request, Scope::Holders { lease: 0 });
+        slots.iter().map(|slot| slot.limit.period_us()).min().map(Duration::from_micros)
+    }
 }
 
 impl Permit {

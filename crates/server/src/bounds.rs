@@ -17,6 +17,18 @@ pub struct Bounds {
     pub batch: usize,
     /// Bytes of one request message or body.
     pub message_bytes: usize,
+    /// What becomes of values over Envoy's protocol that are no text.
+    pub odd_values: OddValues,
+}
+
+/// What becomes of values that are not UTF-8 or hold control characters. Whoever sends one through Envoy
+/// has the call refused, and Envoy lets the request pass, unless it is told otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OddValues {
+    /// The request is refused.
+    Refuse,
+    /// They count as what is left when odd bytes are written as `%FF`.
+    Count,
 }
 
 /// Why a request is refused before it is decided.
@@ -64,9 +76,10 @@ impl Default for Bounds {
             descriptors: 100,
             entries: 32,
             key_bytes: 256,
-            value_bytes: 4096,
+            value_bytes: 64 << 10,
             batch: 1000,
-            message_bytes: 256 << 10,
+            message_bytes: 1 << 20,
+            odd_values: OddValues::Refuse,
         }
     }
 }
@@ -129,9 +142,18 @@ impl Bounds {
             return Err(Refusal::Empty { what: "the key of an entry" });
         }
         most("the bytes of an entry's key", "bounds.key_bytes", self.key_bytes, key.len())?;
-        most("the bytes of an entry's value", "bounds.value_bytes", self.value_bytes, value.len())?;
+        self.value(value.len())?;
         plain("the key of an entry", key)?;
         plain("the value of an entry", value)
+    }
+
+    /// Checks the length of an entry's value.
+    ///
+    /// # Errors
+    /// If it is too long.
+    #[inline]
+    pub fn value(&self, found: usize) -> Result<(), Refusal> {
+        most("the bytes of an entry's value", "bounds.value_bytes", self.value_bytes, found)
     }
 
     /// Checks a cost.
@@ -151,9 +173,13 @@ fn most(what: &'static str, setting: &'static str, most: usize, found: usize) ->
 
 /// A tab may stand in a header's value; other control characters are not text.
 #[inline]
+pub fn is_control(byte: u8) -> bool {
+    (byte < b' ' && byte != b'\t') || byte == 0x7f
+}
+
+#[inline]
 fn plain(what: &'static str, text: &str) -> Result<(), Refusal> {
-    let control = |byte: &u8| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f;
-    match text.as_bytes().iter().position(control) {
+    match text.as_bytes().iter().position(|byte| is_control(*byte)) {
         None => Ok(()),
         Some(at) => Err(Refusal::Control { what, found: u32::from(text.as_bytes()[at]), at }),
     }

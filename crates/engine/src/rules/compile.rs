@@ -292,7 +292,8 @@ impl<'a> Compiler<'a> {
         match Limit::concurrency(wanted.max, Window::Period { us }) {
             Ok(limit) => {
                 let name: Box<str> = "concurrency".into();
-                let salt = salt(self.seed, &name, &limit);
+                // Those who hold a slot hold it under another time-out as well.
+                let Key { mark: salt, .. } = self.seed.texts([&*name]);
                 Some(LimitEntry { name, given_name: None, limit, salt })
             }
             Err(error) => {

@@ -1,6 +1,6 @@
 //! What rules have done, counted for metrics.
 
-use tidegate::{Counts, Limiter, Request};
+use tidegate::{Counts, Limiter, Request, per_minute};
 
 use crate::support::{by, limiter};
 
@@ -61,6 +61,81 @@ descriptors:
     assert!(series <= tidegate::counts::MAX_VALUES + 1, "{series} series");
     assert!(counts_of(&limiter, "k", Some("other")).allowed > 1_000);
     assert_eq!(counts_of(&limiter, "k", None).allowed, 2_001);
+}
+
+#[test]
+fn values_stand_in_the_path_as_envoyproxy_ratelimit_has_them_and_long_ones_are_cut() {
+    let text = "
+domain: d
+descriptors:
+  - {key: vtm, value_to_metric: true, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - {key: wild, value: a*, value_to_metric: true, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - key: k
+    value: x
+    descriptors:
+      - {key: det, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 10}}
+";
+    let (limiter, _) = limiter(text);
+    ask(&limiter, &Request::new("d", [("vtm", "a")]));
+    ask(&limiter, &Request::new("d", [("wild", "abc")]));
+    ask(&limiter, &Request::new("d", [("k", "x"), ("det", "b.c")]));
+    let long = "ä".repeat(10_000);
+    ask(&limiter, &Request::new("d", [("vtm", &*long)]));
+    let counts = limiter.counts();
+    let mut paths: Vec<_> = counts.iter().filter(|count| count.value.is_some()).map(|c| &*c.path).collect();
+    paths.sort_unstable();
+    let long = format!("vtm_{}", "ä".repeat(128));
+    assert_eq!(paths, ["k_x.det_b.c", "vtm_a", &long, "wild_abc"]);
+}
+
+#[test]
+fn what_costs_nothing_is_not_counted() {
+    let (limiter, _) =
+        limiter("domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 1}}]");
+    ask(&limiter, &by("ann").cost(0));
+    assert_eq!(counts_of(&limiter, "k", None), Counts::default());
+}
+
+#[test]
+fn limits_that_requests_bring_count_as_one_rule_of_the_domain() {
+    let (limiter, _) = limiter("domain: d\ndescriptors: [{key: k}]");
+    for (requests, user) in [(1, "ann"), (1, "ann"), (2, "bea")] {
+        let limits = limiter.limit_override("d", per_minute(requests)).expect("a limit");
+        ask(&limiter, &by(user).limits(&limits.expect("a domain")));
+    }
+    let counts = counts_of(&limiter, "inline", None);
+    assert_eq!((counts.allowed, counts.denied), (2, 1));
+}
+
+#[test]
+fn acquisitions_are_counted() {
+    let (limiter, _) = limiter("domain: d\ndescriptors: [{key: k, concurrency: {max: 1, timeout: 60s}}]");
+    let first = limiter.acquire_now(&by("ann"));
+    limiter.count_acquired(&by("ann"), &first);
+    let second = limiter.acquire_now(&by("ann"));
+    limiter.count_acquired(&by("ann"), &second);
+    let counts = counts_of(&limiter, "k", None);
+    assert_eq!((counts.allowed, counts.denied), (1, 1));
+}
+
+#[test]
+fn values_of_rules_that_are_gone_make_room_for_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("r.yaml");
+    let rules = |key: &str| {
+        format!(
+            "domain: d\ndescriptors: [{{key: {key}, value_to_metric: true, rate_limit: {{unit: day, requests_per_unit: 9}}}}]\n"
+        )
+    };
+    std::fs::write(&file, rules("k")).expect("it is written");
+    let limiter = Limiter::builder().rules(&file).watch(false).build().expect("valid rules");
+    for number in 0..2_000 {
+        ask(&limiter, &by(&number.to_string()));
+    }
+    std::fs::write(&file, rules("other_key")).expect("it is written");
+    limiter.reload().expect("valid rules");
+    ask(&limiter, &Request::new("d", [("other_key", "ann")]));
+    assert_eq!(counts_of(&limiter, "other_key", Some("ann")).allowed, 1);
 }
 
 #[test]

@@ -259,3 +259,17 @@ fn the_last_snapshot_is_there_when_the_limiter_is_gone_whatever_its_keeper_does(
     let limiter = build(&path, &clock.clock, domain(per_hour(10))).expect("a whole snapshot");
     assert_eq!(left(&limiter, &by("v")), [0]);
 }
+
+#[test]
+fn a_limiter_that_was_closed_writes_nothing_more() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("counters");
+    let rules = Domain::new("d").rule(Rule::by("k").limit(per_hour(5)));
+    let limiter =
+        Limiter::builder().domain(rules).snapshot(&path, Duration::from_hours(1)).build().expect("valid");
+    limiter.check_now(&by("v"));
+    assert_eq!(limiter.close().expect("it is written").map(|summary| summary.keys), Some(1));
+    fs::remove_file(&path).expect("it was written");
+    drop(limiter);
+    assert!(!path.exists(), "once is enough");
+}

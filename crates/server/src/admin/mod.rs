@@ -13,14 +13,14 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
-use http::{Request, StatusCode, header};
+use http::{HeaderMap, Request, StatusCode, header};
 use hyper::body::Incoming;
 use tidegate::Limiter;
 use tower_service::Service as _;
 
 use crate::bounds::Bounds;
 use crate::health::Health;
-use crate::metrics::{self, Metrics};
+use crate::metrics::{self, Format, Metrics};
 
 /// Answers administrators. Cheap to clone.
 #[derive(Clone)]
@@ -80,10 +80,13 @@ impl AdminApi {
     }
 }
 
-async fn metrics_text(State(admin): State<Admin>) -> Response {
-    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    match metrics::export(&admin.limiter, &admin.metrics, &admin.health) {
-        Ok(text) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+/// In the format that the other side asks for; Prometheus' own where it does not.
+async fn metrics_text(State(admin): State<Admin>, headers: HeaderMap) -> Response {
+    let asked = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let open = asked.into_iter().any(|value| value.contains("application/openmetrics-text"));
+    let format = if open { Format::OpenMetrics } else { Format::Prometheus };
+    match metrics::export(&admin.limiter, &admin.metrics, &admin.health, format) {
+        Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }

@@ -7,7 +7,8 @@ use tidegate::{DomainListing, RuleListing};
 
 use super::Admin;
 
-/// One line per limit: `domain.key_value: unit=MINUTE requests_per_unit=5, shadow_mode: false`.
+/// One line per limit:
+/// `domain.key_value: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false`.
 pub(super) async fn rlconfig(State(admin): State<Admin>) -> String {
     let mut text = String::new();
     for domain in admin.limiter.listing() {
@@ -19,17 +20,18 @@ pub(super) async fn rlconfig(State(admin): State<Admin>) -> String {
 }
 
 fn write_rule(text: &mut String, domain: &DomainListing, rule: &RuleListing) {
-    let (name, path, shadow) = (&domain.domain, &rule.path, rule.shadow_mode);
+    let (name, path) = (&domain.domain, &rule.path);
+    let modes = format!("shadow_mode: {}, quota_mode: {}", rule.shadow_mode, rule.quota_mode);
     // Writing to a text cannot fail.
     if rule.unlimited {
-        let _ = writeln!(text, "{name}.{path}: unlimited=true, shadow_mode: {shadow}");
+        let _ = writeln!(text, "{name}.{path}: unlimited=true, {modes}");
     }
     for limit in &rule.rates {
         let (unit, requests) = (limit.window.to_uppercase(), limit.requests);
         let algorithm = limit.algorithm;
         let _ = writeln!(
             text,
-            "{name}.{path}: unit={unit} requests_per_unit={requests}, shadow_mode: {shadow}, \
+            "{name}.{path}: unit={unit} requests_per_unit={requests}, {modes}, \
              algorithm: {algorithm}, name: {}",
             limit.name
         );
@@ -40,10 +42,7 @@ fn write_rule(text: &mut String, domain: &DomainListing, rule: &RuleListing) {
 pub(super) async fn stats(State(admin): State<Admin>) -> String {
     let mut lines = Vec::new();
     for rule in admin.limiter.counts() {
-        let mut path = format!("ratelimit.service.rate_limit.{}.{}", rule.domain, rule.path);
-        if let Some(value) = &rule.value {
-            path = format!("{path}.{value}");
-        }
+        let path = format!("ratelimit.service.rate_limit.{}.{}", rule.domain, rule.path);
         let counts = &rule.counts;
         lines.extend([
             format!("{path}.near_limit: {}", counts.near_limit),
@@ -53,7 +52,7 @@ pub(super) async fn stats(State(admin): State<Admin>) -> String {
             format!("{path}.within_limit: {}", counts.within_limit),
         ]);
     }
-    let errors = admin.metrics.grpc_errors.get() + admin.metrics.http_errors.get();
+    let errors = admin.metrics.refused.get();
     lines.extend([
         format!("ratelimit.service.call.should_rate_limit.service_error: {errors}"),
         format!("ratelimit.service.config_load_error: {}", admin.limiter.refusals()),

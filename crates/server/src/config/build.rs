@@ -12,7 +12,7 @@ use super::settings::{
     Admin, Compat, Connections, Drain, Grpc, Headers, Http, Log, LogFormat, Memory, Redis, Settings, Store,
     Tls, Traces,
 };
-use crate::bounds::Bounds;
+use crate::bounds::{Bounds, OddValues};
 
 /// Settings that make no sense beside others, each with what is wrong.
 pub(super) fn contradictions(held: &InForce) -> Vec<(&Held, String)> {
@@ -68,6 +68,8 @@ pub(super) fn settings(in_force: InForce) -> Settings {
         connections: Connections {
             max: by.number("connections.max"),
             handshake_timeout: by.duration("connections.handshake_timeout"),
+            // The table has nothing else than octal numbers.
+            socket_mode: u32::from_str_radix(by.word("connections.socket_mode"), 8).unwrap_or(0o660),
         },
         bounds: by.bounds(),
         header_bytes: by.number("bounds.header_bytes"),
@@ -115,6 +117,10 @@ impl ByName<'_> {
             value_bytes: self.number("bounds.value_bytes"),
             batch: self.number("bounds.batch"),
             message_bytes: self.number("bounds.message_bytes"),
+            odd_values: match self.word("bounds.odd_values") {
+                "count" => OddValues::Count,
+                _ => OddValues::Refuse,
+            },
         }
     }
 

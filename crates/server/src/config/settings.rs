@@ -158,13 +158,15 @@ pub struct Admin {
     pub tls: Option<Tls>,
 }
 
-/// `connections.*`: all listeners together.
+/// `connections.*`: of each listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Connections {
     /// Connections at once.
     pub max: usize,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
+    /// The mode of Unix sockets.
+    pub socket_mode: u32,
 }
 
 /// `headers.*`: which headers answers carry.

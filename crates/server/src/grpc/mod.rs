@@ -5,6 +5,7 @@
 //! - [`rate_limit`][]: `ShouldRateLimit`
 //! - [`permits`][]: `tidegate.v1.Permits`
 
+mod odd;
 pub mod permits;
 pub mod rate_limit;
 pub mod read;
@@ -61,13 +62,19 @@ impl GrpcApi {
         health: HealthServer<impl HealthService>,
         traced: bool,
     ) -> Result<Self, tonic_reflection::server::Error> {
-        let reflection = tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(protocols::DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET);
+        let reflection = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(protocols::DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        // Older tools ask for the alpha only.
+        let (reflection, alpha) = (reflection().build_v1()?, reflection().build_v1alpha()?);
         let bounds = rate_limit.bounds;
-        let permits = PermitService { limiter: rate_limit.limiter.clone(), bounds };
+        let metrics = rate_limit.metrics.clone();
+        let permits = PermitService { limiter: rate_limit.limiter.clone(), bounds, metrics };
         let permits = PermitsServer::new(permits).max_decoding_message_size(bounds.message_bytes);
-        let others = Routes::new(health).add_service(reflection.build_v1()?).add_service(permits).prepare();
+        let others = Routes::new(health).add_service(reflection).add_service(alpha);
+        let others = others.add_service(permits).prepare();
         Ok(Self { rate_limit, others, traced })
     }
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tidegate::{Acquired, Decision, Limiter, Request};
+use tidegate::{Acquired, Decision, Limiter, Micros, Request};
 use tonic::{Response, Status};
 
 use crate::bounds::{Bounds, Refusal};
+use crate::metrics::Metrics;
 use crate::permit_token::{self, PermitToken, TokenError};
 pub use crate::protocols::tidegate_v1 as pb;
 
@@ -15,6 +16,8 @@ pub struct PermitService {
     pub limiter: Limiter,
     /// What a client may send.
     pub bounds: Bounds,
+    /// Counts refusals.
+    pub metrics: Metrics,
 }
 
 #[tonic::async_trait]
@@ -24,15 +27,19 @@ impl pb::permits_server::Permits for PermitService {
         request: tonic::Request<pb::AcquireRequest>,
     ) -> Result<Response<pb::AcquireResponse>, Status> {
         let asked = request.into_inner();
-        let entries = self.entries(&asked)?;
+        let entries = self.entries(&asked).inspect_err(|_| self.metrics.refused.add(1))?;
         let mut descriptors = entries.iter();
         let first = descriptors.next().map(Vec::as_slice).unwrap_or_default();
         let request = descriptors.fold(Request::new(&asked.domain, first), Request::and);
-        let answer = match self.limiter.acquire(&request).await {
+        // Read before the slots are taken: they are held at least until the time told.
+        let now = self.limiter.now();
+        let acquired = self.limiter.acquire(&request).await;
+        self.limiter.count_acquired(&request, &acquired);
+        let answer = match acquired {
             Acquired::Permit(permit) => {
                 let timeout = permit.timeout();
                 let token = permit_token::encode(&request, permit.detach(), timeout);
-                pb::AcquireResponse { permit: token, expires_at: self.expiry(timeout), denial: None }
+                pb::AcquireResponse { permit: token, expires_at: expiry(now, timeout), denial: None }
             }
             Acquired::Denied(decision) => {
                 pb::AcquireResponse { denial: denial(&decision), ..Default::default() }
@@ -47,9 +54,14 @@ impl pb::permits_server::Permits for PermitService {
     ) -> Result<Response<pb::RenewResponse>, Status> {
         let token = self.token(&request.get_ref().permit)?;
         // A permit that holds nothing is renewed by nothing.
-        let renewed = token.timeout.is_none() || self.limiter.renew(&token.request(), token.lease).await;
-        let expires_at = self.expiry(token.timeout.filter(|_| renewed));
-        Ok(Response::new(pb::RenewResponse { renewed, expires_at }))
+        if token.timeout.is_none() {
+            return Ok(Response::new(pb::RenewResponse { renewed: true, expires_at: None }));
+        }
+        let (now, request) = (self.limiter.now(), token.request());
+        let renewed = self.limiter.renew(&request, token.lease).await;
+        // The rules may have changed since it was acquired.
+        let timeout = self.limiter.permit_timeout(&request).filter(|_| renewed);
+        Ok(Response::new(pb::RenewResponse { renewed, expires_at: expiry(now, timeout) }))
     }
 
     async fn release(
@@ -65,6 +77,9 @@ impl pb::permits_server::Permits for PermitService {
 impl PermitService {
     /// The entries of each descriptor, checked.
     fn entries<'a>(&self, asked: &'a pb::AcquireRequest) -> Result<Vec<Vec<(&'a str, &'a str)>>, Status> {
+        if !self.limiter.has_rules() {
+            return Err(Status::failed_precondition("no rate limit configuration loaded"));
+        }
         let refused = |refusal: Refusal| Status::invalid_argument(refusal.to_string());
         if asked.domain.is_empty() {
             return Err(refused(Refusal::Empty { what: "the domain" }));
@@ -89,13 +104,13 @@ impl PermitService {
         let refused = |error: TokenError| Status::invalid_argument(error.to_string());
         permit_token::decode(text, &self.bounds).map_err(refused)
     }
+}
 
-    /// When slots held from now on return.
-    fn expiry(&self, timeout: Option<Duration>) -> Option<prost_types::Timestamp> {
-        let us = self.limiter.now().0 + u64::try_from(timeout?.as_micros()).unwrap_or(0);
-        let (seconds, nanos) = (us / 1_000_000, us % 1_000_000 * 1_000);
-        Some(prost_types::Timestamp { seconds: seconds.cast_signed(), nanos: nanos as i32 })
-    }
+/// When slots held from `now` on return.
+fn expiry(now: Micros, timeout: Option<Duration>) -> Option<prost_types::Timestamp> {
+    let us = now.plus(u64::try_from(timeout?.as_micros()).unwrap_or(u64::MAX)).0;
+    let (seconds, nanos) = (us / 1_000_000, us % 1_000_000 * 1_000);
+    Some(prost_types::Timestamp { seconds: seconds.cast_signed(), nanos: nanos as i32 })
 }
 
 fn denial(decision: &Decision) -> Option<pb::Denial> {

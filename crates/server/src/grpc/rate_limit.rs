@@ -5,10 +5,11 @@ use tidegate::{Decision, InlineError, InlineLimits, LimitSpec, LimitStatus, Limi
 use tidegate_middleware::Renderer;
 use tonic::Status;
 
+use super::odd;
 use super::read::{Asked, AskedDescriptor, ReadError};
 use super::write::{self, Code, CurrentLimit};
-use crate::bounds::Bounds;
-use crate::metrics::{Metrics, Timer};
+use crate::bounds::{Bounds, OddValues};
+use crate::metrics::{Durations, Metrics};
 
 /// Answers `ShouldRateLimit`. Cheap to clone.
 #[derive(Clone)]
@@ -31,7 +32,8 @@ impl RateLimit {
     /// What the client did wrong, or that no rules are loaded. Nothing is charged then.
     pub fn answer_now(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
         let timer = self.metrics.grpc_check.start();
-        let result = self.read(message).and_then(|asked| {
+        let mut room = Vec::new();
+        let result = self.read(message, &mut room).and_then(|asked| {
             let wanted = self.wanted(&asked)?;
             if let Some(refund) = &wanted.refund {
                 self.limiter.refund_now(refund);
@@ -39,7 +41,10 @@ impl RateLimit {
             let decision = self.limiter.check_now(&wanted.request);
             Ok(self.write(&decision, &wanted.request, asked.descriptors.len(), out))
         });
-        self.told(timer, &result);
+        match &result {
+            Ok(_) => timer.stop(),
+            Err(_) => self.metrics.refused.add(1),
+        }
         result
     }
 
@@ -48,33 +53,59 @@ impl RateLimit {
     /// # Errors
     /// See [`RateLimit::answer_now`].
     pub async fn answer(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
-        let timer = self.metrics.grpc_check.start();
-        let result = self.decide(message, out).await;
-        self.told(timer, &result);
-        result
+        let answered = self.answer_to(message, &self.metrics.grpc_check, out).await;
+        if answered.is_err() {
+            self.metrics.refused.add(1);
+        }
+        answered
     }
 
-    async fn decide(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
-        let asked = self.read(message)?;
+    /// The same for another protocol, which counts refusals itself: what it takes is added to `durations`.
+    ///
+    /// # Errors
+    /// See [`RateLimit::answer_now`].
+    pub async fn answer_to(
+        &self,
+        message: &[u8],
+        durations: &Durations,
+        out: &mut Vec<u8>,
+    ) -> Result<Code, Status> {
+        let timer = durations.start();
+        let mut room = Vec::new();
+        let asked = self.read(message, &mut room)?;
         let wanted = self.wanted(&asked)?;
         if let Some(refund) = &wanted.refund {
             self.limiter.refund(refund).await;
         }
         let decision = self.limiter.check(&wanted.request).await;
-        Ok(self.write(&decision, &wanted.request, asked.descriptors.len(), out))
+        let code = self.write(&decision, &wanted.request, asked.descriptors.len(), out);
+        timer.stop();
+        Ok(code)
     }
 
-    fn told(&self, timer: Timer<'_>, result: &Result<Code, Status>) {
-        match result {
-            Ok(_) => timer.stop(),
-            Err(_) => self.metrics.grpc_errors.add(1),
-        }
-    }
-
-    fn read<'m>(&self, message: &'m [u8]) -> Result<Asked<'m>, Status> {
-        let asked = Asked::read(message, &self.bounds).map_err(|error| status_of(&error))?;
+    /// Reads a message; `room` is for one that is read only once its values are made into text.
+    fn read<'m>(&self, message: &'m [u8], room: &'m mut Vec<u8>) -> Result<Asked<'m>, Status> {
+        let asked = match Asked::read(message, &self.bounds) {
+            Ok(asked) => asked,
+            Err(error) => self.read_odd(message, &error, room)?,
+        };
         self.check_asked(&asked)?;
         Ok(asked)
+    }
+
+    #[cold]
+    fn read_odd<'m>(
+        &self,
+        message: &[u8],
+        error: &ReadError,
+        room: &'m mut Vec<u8>,
+    ) -> Result<Asked<'m>, Status> {
+        if self.bounds.odd_values == OddValues::Refuse || !odd::is_why(error) {
+            return Err(status_of(error));
+        }
+        let (escaped, bounds) = odd::escaped(message, &self.bounds).map_err(|error| status_of(&error))?;
+        *room = escaped;
+        Asked::read(room, &bounds).map_err(|error| status_of(&error))
     }
 
     /// What is asked as requests of ours.
@@ -144,7 +175,7 @@ impl RateLimit {
                 Status::invalid_argument(message)
             })?;
             let spec = LimitSpec::new(u64::from(requests), window);
-            self.limiter.limit_override(asked.domain, spec).map(Some).map_err(|error| match error {
+            self.limiter.limit_override(asked.domain, spec).map_err(|error| match error {
                 InlineError::TooMany { .. } => Status::resource_exhausted(error.to_string()),
                 _ => Status::invalid_argument(error.to_string()),
             })

@@ -43,6 +43,12 @@ pub enum ReadError {
     /// The bytes are not this message.
     #[error("not a RateLimitRequest: {0}")]
     Malformed(&'static str),
+    /// A text is none.
+    #[error("{what} must be UTF-8 (bounds.odd_values)")]
+    NotUtf8 {
+        /// Which text.
+        what: &'static str,
+    },
     /// It is, but beyond a bound.
     #[error("{0}")]
     Refused(#[from] Refusal),
@@ -58,7 +64,7 @@ impl<'m> Asked<'m> {
         let mut fields = Fields(message);
         while let Some((number, field)) = fields.next()? {
             match (number, field) {
-                (1, Field::Bytes(bytes)) => asked.domain = text(bytes)?,
+                (1, Field::Bytes(bytes)) => asked.domain = text("the domain", bytes)?,
                 (2, Field::Bytes(bytes)) => {
                     bounds.descriptors(asked.descriptors.len() + 1)?;
                     asked.read_descriptor(bytes, bounds)?;
@@ -111,8 +117,8 @@ fn read_entry(message: &[u8]) -> Result<(&str, &str), ReadError> {
     let mut fields = Fields(message);
     while let Some((number, field)) = fields.next()? {
         match (number, field) {
-            (1, Field::Bytes(bytes)) => key = text(bytes)?,
-            (2, Field::Bytes(bytes)) => value = text(bytes)?,
+            (1, Field::Bytes(bytes)) => key = text("the key of an entry", bytes)?,
+            (2, Field::Bytes(bytes)) => value = text("the value of an entry", bytes)?,
             (1..=2, _) => return Err(ReadError::Malformed("a field has the wrong wire type")),
             _ => {}
         }
@@ -146,14 +152,14 @@ fn read_wrapped(message: &[u8], mut wrapped: u64) -> Result<u64, ReadError> {
     Ok(wrapped)
 }
 
-fn text(bytes: &[u8]) -> Result<&str, ReadError> {
-    std::str::from_utf8(bytes).map_err(|_| ReadError::Malformed("a text is not UTF-8"))
+fn text<'m>(what: &'static str, bytes: &'m [u8]) -> Result<&'m str, ReadError> {
+    std::str::from_utf8(bytes).map_err(|_| ReadError::NotUtf8 { what })
 }
 
 /// The fields of a message that are yet to be read.
-struct Fields<'m>(&'m [u8]);
+pub(super) struct Fields<'m>(pub(super) &'m [u8]);
 
-enum Field<'m> {
+pub(super) enum Field<'m> {
     Varint(u64),
     Bytes(&'m [u8]),
     /// Of fixed width, or a group: nothing here has such a field.
@@ -162,7 +168,7 @@ enum Field<'m> {
 
 impl<'m> Fields<'m> {
     #[inline]
-    fn next(&mut self) -> Result<Option<(u32, Field<'m>)>, ReadError> {
+    pub(super) fn next(&mut self) -> Result<Option<(u32, Field<'m>)>, ReadError> {
         if self.0.is_empty() {
             return Ok(None);
         }

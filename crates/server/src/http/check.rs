@@ -76,7 +76,10 @@ impl HttpApi {
             }
             match (decided, asked) {
                 (Some((decision, request)), _) => self.write_element(&request, &decision, &mut out),
-                (None, Err(problem)) => write_refused(&problem.clone().at(&format!("[{index}]")), &mut out),
+                (None, Err(problem)) => {
+                    self.metrics.refused.add(1);
+                    write_refused(&problem.clone().at(&format!("[{index}]")), &mut out);
+                }
                 // Whatever was read is decided.
                 (None, Ok(_)) => {}
             }

@@ -44,7 +44,7 @@ impl HttpApi {
         let mut answer = Vec::with_capacity(256);
         let code = self
             .rate_limit
-            .answer(&request.encode_to_vec(), &mut answer)
+            .answer_to(&request.encode_to_vec(), &self.metrics.http_check, &mut answer)
             .await
             .map_err(|status| refused(&status))?;
         let answer = DynamicMessage::decode(messages.response.clone(), answer.as_slice())

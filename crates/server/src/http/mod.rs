@@ -31,7 +31,7 @@ use std::fmt::Display;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use tidegate::Limiter;
 use tidegate_middleware::Renderer;
@@ -110,13 +110,7 @@ impl HttpApi {
         B: http_body::Body<Data = Bytes> + Unpin,
         B::Error: Display,
     {
-        match self.route(request).await {
-            Ok(response) => response,
-            Err(problem) => {
-                self.metrics.http_errors.add(1);
-                problem.response()
-            }
-        }
+        self.route(request).await.unwrap_or_else(|problem| problem.response())
     }
 
     async fn route<B>(&self, request: Request<B>) -> Result<Response<Body>, Problem>
@@ -132,9 +126,27 @@ impl HttpApi {
         if route.reads() {
             return Ok(if route == Route::Ready { self.readyz() } else { self.healthcheck() });
         }
+        let answered = self.decide_on(route, &head.headers, body).await;
+        // What has no say over a request is no refusal of one.
+        if answered.is_err() && matches!(route, Route::Check | Route::Acquire | Route::Json) {
+            self.metrics.refused.add(1);
+        }
+        answered
+    }
+
+    async fn decide_on<B>(
+        &self,
+        route: Route,
+        headers: &HeaderMap,
+        body: B,
+    ) -> Result<Response<Body>, Problem>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+        B::Error: Display,
+    {
         // Envoy's own service takes any type, and `curl -d` says that it sends a form.
         if route != Route::Json {
-            read::expect_json(&head.headers)?;
+            read::expect_json(headers)?;
         }
         let message = read::body(body, &self.bounds).await?;
         match route {

@@ -30,7 +30,9 @@ impl HttpApi {
         let request = asked.request();
         // Read before the slots are taken: they are held at least until the time told.
         let now = self.limiter.now();
-        match self.limiter.acquire(&request).await {
+        let acquired = self.limiter.acquire(&request).await;
+        self.limiter.count_acquired(&request, &acquired);
+        match acquired {
             Acquired::Denied(decision) => Ok(self.render(&request, &decision)),
             Acquired::Permit(permit) => {
                 let timeout = permit.timeout();
@@ -44,12 +46,17 @@ impl HttpApi {
         let (text, token) = self.token(message)?;
         let now = self.limiter.now();
         // Where nothing is held there is nothing to lose.
-        if token.timeout.is_some() && !self.limiter.renew(&token.request(), token.lease).await {
+        if token.timeout.is_none() {
+            return Ok(held(&text.0, now, None));
+        }
+        let request = token.request();
+        if !self.limiter.renew(&request, token.lease).await {
             let detail =
                 "the permit is not held any more: it was released, or its time-out passed; acquire a new one";
             return Err(Problem::new(StatusCode::NOT_FOUND, detail));
         }
-        Ok(held(&text.0, now, token.timeout))
+        // The rules may have changed since it was acquired.
+        Ok(held(&text.0, now, self.limiter.permit_timeout(&request)))
     }
 
     /// Releasing twice is no error, nor is releasing what timed out.

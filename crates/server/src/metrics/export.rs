@@ -12,17 +12,63 @@ use tidegate_stores::redis::{Circuit, Failures};
 use super::{Connections, Durations, Metrics};
 use crate::health::Health;
 
-/// The metrics as text in the `OpenMetrics` format, which Prometheus reads.
+/// How metrics are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The text format of Prometheus, which every tool reads.
+    Prometheus,
+    /// `OpenMetrics`, which names families of counters without their `_total`.
+    OpenMetrics,
+}
+
+impl Format {
+    /// What it is called in HTTP.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// The metrics as text.
 ///
 /// # Errors
 /// If the encoder fails, which it has no reason to.
-pub fn export(limiter: &Limiter, metrics: &Metrics, health: &Health) -> Result<String, fmt::Error> {
+pub fn export(
+    limiter: &Limiter,
+    metrics: &Metrics,
+    health: &Health,
+    format: Format,
+) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     let snapshot = Snapshot { limiter: limiter.clone(), metrics: metrics.clone(), health: health.clone() };
     registry.register_collector(Box::new(snapshot));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)?;
-    Ok(text)
+    Ok(if format == Format::OpenMetrics { text } else { for_prometheus(&text) })
+}
+
+/// The encoder knows `OpenMetrics` only. In the older format the family of a counter has the name of its
+/// one series, and there is no end mark.
+fn for_prometheus(open: &str) -> String {
+    let mut text = String::with_capacity(open.len() + 256);
+    let mut help = None;
+    for line in open.lines() {
+        if let Some(of_family) = line.strip_prefix("# HELP ") {
+            help = of_family.split_once(' ');
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' '))
+        {
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            if let Some((_, help)) = help.take() {
+                text.extend(["# HELP ", name, suffix, " ", help, "\n"]);
+            }
+            text.extend(["# TYPE ", name, suffix, " ", kind, "\n"]);
+        } else if !line.starts_with('#') {
+            text.extend([line, "\n"]);
+        }
+    }
+    text
 }
 
 struct Snapshot {
@@ -55,7 +101,7 @@ impl Snapshot {
         for rule in rules.iter().filter(|rule| rule.value.is_none()) {
             outcomes(&mut all, &[("domain", &*rule.domain), ("rule", &*rule.rule)], &rule.counts)?;
         }
-        let errors = self.metrics.grpc_errors.get() + self.metrics.http_errors.get();
+        let errors = self.metrics.refused.get();
         counter(&mut all, &[("domain", ""), ("rule", ""), ("outcome", "error")], errors)?;
         let valued: Vec<&RuleCount> = rules.iter().filter(|rule| rule.value.is_some()).collect();
         if valued.is_empty() {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use self::durations::{Durations, Timer};
-pub use self::export::export;
+pub use self::export::{Format, export};
 
 /// The service's counters. Cheap to clone: all clones are the same.
 #[derive(Clone, Default)]
@@ -25,10 +25,8 @@ pub struct Counted {
     pub grpc_check: Durations,
     /// Checks over HTTP.
     pub http_check: Durations,
-    /// Calls over gRPC that were refused.
-    pub grpc_errors: Counter,
-    /// Requests over HTTP that were refused.
-    pub http_errors: Counter,
+    /// Checks and acquisitions that were refused, over either.
+    pub refused: Counter,
     /// Connections of the gRPC listener.
     pub grpc_connections: Connections,
     /// Connections of the HTTP listener.

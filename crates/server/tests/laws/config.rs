@@ -143,7 +143,7 @@ fn values_are_read_by_kind() {
         grpc: { listen: 'unix:run/g.sock', max_connection_age: 0, keepalive_interval: 1h30m, max_streams: 1_000 }
         http: { listen: off, idle_timeout: 0s }
         admin: { listen: '[::1]:6070' }
-        bounds: { message_bytes: 1MB, header_bytes: 2048, key_bytes: 1KiB }
+        bounds: { message_bytes: 1MB, header_bytes: 20480, key_bytes: 1KiB }
         headers: { ratelimit: no, rls: \"true\" }
         memory: { snapshot_every: 10ms }
         log: { level: debug, format: json }
@@ -161,7 +161,7 @@ fn values_are_read_by_kind() {
     assert_eq!(settings.http.idle_timeout, None);
     assert_eq!(settings.admin.listen, Listen::Tcp { host: "::1".into(), port: 6070 });
     assert_eq!(settings.bounds.message_bytes, 1_000_000);
-    assert_eq!((settings.header_bytes, settings.bounds.key_bytes), (2048, 1024));
+    assert_eq!((settings.header_bytes, settings.bounds.key_bytes), (20480, 1024));
     assert!(!settings.headers.ratelimit && settings.headers.rls);
     assert_eq!(settings.memory.snapshot_every, Some(Duration::from_millis(10)));
     assert_eq!((settings.log.level, settings.log.format), ("debug", LogFormat::Json));
@@ -253,7 +253,7 @@ fn mistakes_in_the_file() {
         ),
         (
             "bounds: { header_bytes: 1k }",
-            "tidegate.yaml:1:25: bounds.header_bytes: must be a size from 1KiB to 1MiB, such as 256KiB, got \"1k\"",
+            "tidegate.yaml:1:25: bounds.header_bytes: must be a size from 8KiB to 1MiB, such as 256KiB, got \"1k\"",
         ),
         (
             "drain: { grace: 90 }",

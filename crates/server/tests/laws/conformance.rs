@@ -269,7 +269,7 @@ descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 4}}]
     let config = get(service.admin, "/rlconfig").body;
     assert!(
         config
-            .contains("api.user: unit=DAY requests_per_unit=4, shadow_mode: false, algorithm: fixed_window")
+            .contains("api.user: unit=DAY requests_per_unit=4, shadow_mode: false, quota_mode: false, algorithm: fixed_window")
     );
 }
 

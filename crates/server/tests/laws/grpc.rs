@@ -70,6 +70,22 @@ fn reflection_lists_every_service() {
     }
 }
 
+#[test]
+fn reflection_answers_tools_that_know_the_alpha_only() {
+    use tonic_reflection::pb::v1alpha::ServerReflectionRequest;
+    use tonic_reflection::pb::v1alpha::server_reflection_client::ServerReflectionClient;
+    use tonic_reflection::pb::v1alpha::server_reflection_request::MessageRequest;
+    let service = service(RULES);
+    let client = Client::new(&service);
+    let message_request = Some(MessageRequest::ListServices(String::new()));
+    let request = ServerReflectionRequest { host: String::new(), message_request };
+    client.block_on(async {
+        let mut reflection = ServerReflectionClient::new(client.channel.clone());
+        let answers = reflection.server_reflection_info(tokio_stream_once(request)).await.expect("an answer");
+        answers.into_inner().message().await.expect("a message").expect("one");
+    });
+}
+
 /// A stream of one request.
 fn tokio_stream_once<T: Send + Unpin + 'static>(
     item: T,
@@ -110,6 +126,39 @@ fn permits_are_acquired_renewed_and_released() {
     assert_eq!(renew("nonsense").expect_err("no permit").code(), tonic::Code::InvalidArgument);
     let free = acquire(&client, "");
     assert!(!free.permit.is_empty(), "an empty value is a value");
+}
+
+#[test]
+fn permits_are_not_given_out_without_rules() {
+    let setup = Setup::rules(RULES);
+    std::fs::remove_file(setup.path().join("rules/rules.yaml")).expect("it was there");
+    let service = setup.start();
+    let client = Client::new(&service);
+    let request = AcquireRequest {
+        domain: "api".to_owned(),
+        descriptors: vec![Descriptor {
+            entries: vec![Entry { key: "job".to_owned(), value: "a".to_owned() }],
+        }],
+    };
+    let refused = client.block_on(PermitsClient::new(client.channel.clone()).acquire(request));
+    let refused = refused.expect_err("there are no rules");
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
+    assert_eq!(refused.message(), "no rate limit configuration loaded");
+}
+
+#[test]
+fn a_renewed_permit_is_held_as_long_as_the_rules_in_force_say() {
+    let service = service(RULES);
+    let client = Client::new(&service);
+    let permit = acquire(&client, "a");
+    assert!(RULES.contains("timeout: 60s"));
+    service.change_rules(&RULES.replace("timeout: 60s", "timeout: 600s"));
+    let renew = RenewRequest { permit: permit.permit };
+    let renewed = client.block_on(PermitsClient::new(client.channel.clone()).renew(renew));
+    let renewed = renewed.expect("an answer").into_inner();
+    assert!(renewed.renewed, "another time-out takes no slot away");
+    let (before, after) = (permit.expires_at.expect("a time"), renewed.expires_at.expect("a time"));
+    assert!(after.seconds - before.seconds >= 500, "{before} {after}");
 }
 
 #[test]

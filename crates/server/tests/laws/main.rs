@@ -11,6 +11,7 @@ mod faults;
 mod grpc;
 mod http;
 mod lifecycle;
+mod metrics;
 mod support;
 mod tls;
 mod wire;

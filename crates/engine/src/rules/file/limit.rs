@@ -115,12 +115,17 @@ pub(super) fn rate_limit(value: Value<'_>, defaults: Defaults, report: &mut Repo
     Some(RateLimit { name, limit: Some(limit), ..RateLimit::default() })
 }
 
-/// `unlimited` and numbers contradict each other.
+/// `unlimited` and a window contradict each other. Requests alone do not, nor does a unit that is none:
+/// envoyproxy/ratelimit reads files that have them.
 fn bare_unlimited(fields: &Fields<'_>, report: &mut Report) {
-    for name in ["unit", "requests_per_unit", "algorithm", "burst", "buckets", "mode", "calendar"] {
+    if let Some(requests) = fields.get("requests_per_unit") {
+        requests.whole(0..=u64::from(u32::MAX), report);
+    }
+    for name in ["unit", "algorithm", "burst", "buckets", "mode", "calendar"] {
         let Some(value) = fields.get(name) else { continue };
-        let zero = matches!(&value.node.content, Content::Scalar { text, .. } if text == "0");
-        if !(name == "requests_per_unit" && zero) {
+        let none = |text: &str| text.is_empty() || text.eq_ignore_ascii_case("unknown");
+        let is_none = matches!(&value.node.content, Content::Scalar { text, .. } if none(text));
+        if name != "unit" || !is_none {
             value.fault(report, format!("means nothing where unlimited is true; remove {name} or unlimited"));
         }
     }

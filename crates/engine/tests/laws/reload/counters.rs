@@ -1,5 +1,7 @@
 //! Counters survive a reload.
 
+use std::time::Duration;
+
 use tidegate::{Limiter, Request};
 
 use super::{Rules, limit};
@@ -105,6 +107,25 @@ descriptors:
 ";
     load(&rules, &limiter, text);
     assert_eq!(left(&limiter, &by("v")), [9, 3]);
+}
+
+#[test]
+fn slots_are_held_on_under_another_time_out() {
+    let text = |timeout: &str| {
+        format!("domain: d\ndescriptors: [{{key: k, concurrency: {{max: 1, timeout: {timeout}}}}}]")
+    };
+    let (rules, limiter) = start(&text("60s"));
+    let held = limiter.acquire_now(&by("v")).permit().expect("a slot").detach();
+    load(&rules, &limiter, &text("90s"));
+    assert!(limiter.acquire_now(&by("v")).permit().is_none(), "it is held");
+    assert!(limiter.renew_now(&by("v"), held), "and its holder may renew it");
+    assert_eq!(limiter.permit_timeout(&by("v")), Some(Duration::from_secs(90)));
+    rules.clock.advance_us(60_000_000);
+    // No more than the new time-out is left.
+    load(&rules, &limiter, &text("30s"));
+    assert!(limiter.acquire_now(&by("v")).permit().is_none(), "it is held");
+    assert!(limiter.release_now(&by("v"), held));
+    assert!(limiter.acquire_now(&by("v")).permit().is_some());
 }
 
 #[test]

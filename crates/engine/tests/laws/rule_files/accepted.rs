@@ -124,7 +124,9 @@ fn the_fields_of_a_rate_limit() {
         &[
             ("{key: a, rate_limit: {unit: day, requests_per_unit: 0}}", "requests: 0,"),
             ("{key: a, rate_limit: {unlimited: true}}", "limits: [], unlimited: true"),
-            ("{key: a, rate_limit: {unlimited: true, requests_per_unit: 0}}", "unlimited: true"),
+            ("{key: a, rate_limit: {unlimited: true, requests_per_unit: 3}}", "unlimited: true"),
+            (r#"{key: a, rate_limit: {unlimited: true, unit: ""}}"#, "unlimited: true"),
+            ("{key: a, rate_limit: {unlimited: true, unit: unknown}}", "unlimited: true"),
             (
                 "{key: a, rate_limit: {unlimited: true, replaces: [{name: x}]}}",
                 r#"unlimited: true, replaces: ["x"]"#,

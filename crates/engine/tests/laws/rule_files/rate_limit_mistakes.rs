@@ -105,7 +105,6 @@ const RATE_LIMITS: Table = &[
         "rate_limit: {unlimited: true, unit: minute, requests_per_unit: 5, algorithm: gcra, burst: 1}",
         &[
             "r.yaml:4:41: descriptors[0].rate_limit.unit: means nothing where unlimited is true; remove unit or unlimited",
-            "r.yaml:4:68: descriptors[0].rate_limit.requests_per_unit: means nothing where unlimited is true; remove requests_per_unit or unlimited",
             "r.yaml:4:82: descriptors[0].rate_limit.algorithm: means nothing where unlimited is true; remove algorithm or unlimited",
             "r.yaml:4:95: descriptors[0].rate_limit.burst: means nothing where unlimited is true; remove burst or unlimited",
         ],

@@ -55,7 +55,7 @@ async fn a_body_of_unknown_length_is_413_once_it_is_too_long() {
     let mut stream = TcpStream::connect(service.address).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     // It may close before all of it is sent.
-    for _ in 0..5 {
+    for _ in 0..20 {
         if stream.write_all(chunk.as_bytes()).await.is_err() {
             break;
         }

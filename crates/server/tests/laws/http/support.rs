@@ -160,9 +160,8 @@ async fn serve(api: HttpApi) -> SocketAddr {
                 let api = api.clone();
                 async move { Ok::<_, Infallible>(api.answer(request).await) }
             });
-            let connection = hyper::server::conn::http1::Builder::new()
-                .pipeline_flush(true)
-                .serve_connection(TokioIo::new(stream), service);
+            let connection =
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
             tokio::spawn(connection);
         }
     });

@@ -88,7 +88,13 @@ impl Setup {
 
     /// Starts it and waits until it says where it listens.
     pub(crate) fn start(self) -> Service {
+        self.start_after(|_| {})
+    }
+
+    /// The same, having done something with its process id first.
+    pub(crate) fn start_after(self, first: impl FnOnce(u32)) -> Service {
         let mut child = self.command().spawn().expect("the binary starts");
+        first(child.id());
         let mut stderr = child.stderr.take().expect("it is piped");
         let errors = thread::spawn(move || {
             let mut text = String::new();
@@ -141,6 +147,17 @@ impl Service {
     /// Whether it still runs.
     pub(crate) fn runs(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_none()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Memory it has.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line");
+        1024 * line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number")
     }
 
     /// Tells it to stop and waits until it has.
@@ -231,11 +248,16 @@ pub(crate) fn post(at: SocketAddr, path: &str, body: &str) -> Answer {
     send(at, &format!("{head}\r\nconnection: close\r\n\r\n{body}"))
 }
 
-/// Sends bytes and reads the answer until the connection closes.
+/// Sends a text and reads the answer until the connection closes.
 pub(crate) fn send(at: SocketAddr, request: &str) -> Answer {
+    send_bytes(at, request.as_bytes())
+}
+
+/// Sends bytes and reads the answer until the connection closes.
+pub(crate) fn send_bytes(at: SocketAddr, request: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(at).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-    stream.write_all(request.as_bytes()).expect("it reads");
+    stream.write_all(request).expect("it reads");
     let mut answer = Vec::new();
     // A connection that is reset after the answer has answered all the same.
     let _ = stream.read_to_end(&mut answer);

@@ -1,0 +1,51 @@
+//! What a client may send to make Envoy's call fail, and so slip past its limit.
+
+use serde_json::json;
+
+use super::edge::{Edge, Setup};
+use crate::support::service::{Setup as ServiceSetup, send_bytes, service};
+
+const RULES: &str = "
+domain: api
+descriptors:
+  - {key: all, rate_limit: {unit: day, requests_per_unit: 2}}
+  - {key: path, rate_limit: {unit: day, requests_per_unit: 1000}}
+";
+
+/// An Envoy that asks about all requests together, and about the path and a header many times over.
+fn edge(service: &crate::support::service::Service) -> Edge {
+    let all = json!({"generic_key": {"descriptor_key": "all", "descriptor_value": "1"}});
+    let path = json!({"request_headers": {"header_name": ":path", "descriptor_key": "path"}});
+    let odd = json!({"request_headers": {"header_name": "x-odd", "descriptor_key": "path", "skip_if_absent": true}});
+    let mut rate_limits = vec![json!({"actions": [all]}), json!({"actions": [odd]})];
+    rate_limits.extend((0..12).map(|_| json!({"actions": [path]})));
+    Setup::asking(&[service.grpc]).rate_limits(rate_limits.into()).start()
+}
+
+fn ask(edge: &Edge, path: &str, odd: &[u8]) -> u16 {
+    let mut request =
+        format!("GET {path} HTTP/1.1\r\nhost: edge\r\nconnection: close\r\nx-odd: ").into_bytes();
+    request.extend_from_slice(odd);
+    request.extend_from_slice(b"\r\n\r\n");
+    send_bytes(edge.address(), &request).status
+}
+
+#[test]
+fn long_paths_do_not_slip_past_a_limit() {
+    let service = service(RULES);
+    let edge = edge(&service);
+    assert_eq!([(); 3].map(|()| ask(&edge, "/", b"x")), [200, 200, 429]);
+    // Envoy takes no more than 60 KiB of headers.
+    let long = format!("/?{}", "y".repeat(58 << 10));
+    assert_eq!(ask(&edge, &long, b"x"), 429);
+    assert_eq!(edge.number("cluster.upstream.ratelimit.error").unwrap_or(0), 0);
+}
+
+#[test]
+fn values_that_are_no_text_do_not_slip_past_a_limit_if_they_are_counted() {
+    let service = ServiceSetup::rules(RULES).with("bounds.odd_values", "count").start();
+    let edge = edge(&service);
+    // Whether the upstream likes it is its own affair.
+    assert_eq!([(); 3].map(|()| ask(&edge, "/", b"\xff\xfe") == 429), [false, false, true]);
+    assert_eq!(edge.number("cluster.upstream.ratelimit.error").unwrap_or(0), 0);
+}
