@@ -40,6 +40,8 @@ pub(super) struct Breaker {
     failures: AtomicU32,
     /// Milliseconds since `born` at which it opened, plus one; 0 while it is not open.
     opened: AtomicU64,
+    /// Milliseconds since `born` at which it opened for the first time after it was closed for good.
+    failing: AtomicU64,
     /// Milliseconds since `born` at which the server came back, plus one; 0 if it never went.
     returned: AtomicU64,
     turn: AtomicU32,
@@ -51,6 +53,7 @@ impl Breaker {
             born: Instant::now(),
             failures: AtomicU32::new(0),
             opened: AtomicU64::new(0),
+            failing: AtomicU64::new(0),
             returned: AtomicU64::new(0),
             turn: AtomicU32::new(0),
         }
@@ -72,12 +75,11 @@ impl Breaker {
         }
     }
 
-    /// How long it has been open.
+    /// How long the server has been failing. A return that does not last changes nothing about that.
     pub(super) fn open_for(&self) -> Option<Duration> {
-        match self.opened.load(Relaxed) {
-            0 => None,
-            opened => Some(Duration::from_millis(self.now_ms().saturating_sub(opened))),
-        }
+        let failing = self.failing.load(Relaxed);
+        (self.circuit() != Circuit::Closed)
+            .then(|| Duration::from_millis(self.now_ms().saturating_sub(failing)))
     }
 
     /// Whether one more request may go to the server.
@@ -102,8 +104,15 @@ impl Breaker {
     /// Answers whether it has opened just now.
     pub(super) fn failed(&self) -> bool {
         let failures = self.failures.fetch_add(1, Relaxed) + 1;
-        let trips = failures >= MOST_FAILURES || self.returned.load(Relaxed) > 0;
-        trips && self.opened.compare_exchange(0, self.now_ms(), Relaxed, Relaxed).is_ok()
+        let (now_ms, returned) = (self.now_ms(), self.returned.load(Relaxed) > 0);
+        if failures < MOST_FAILURES && !returned || self.opened.load(Relaxed) > 0 {
+            return false;
+        }
+        // First, for as soon as it is open it is asked for how long.
+        if !returned {
+            self.failing.store(now_ms, Relaxed);
+        }
+        self.opened.compare_exchange(0, now_ms, Relaxed, Relaxed).is_ok()
     }
 
     /// The server answers again. Answers whether it was open.

@@ -1,5 +1,6 @@
 //! Looking a server over before it is relied upon.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,14 +63,11 @@ async fn look_over(shared: &Shared, node: &Arc<Node>) -> Finding {
     }
     let mut load = redis::cmd("SCRIPT");
     load.arg("LOAD").arg(CODE.as_str());
-    // Every command of the script, on a key that is gone afterwards.
-    let mut rehearsal = redis::cmd("EVAL");
-    rehearsal.arg(REHEARSAL).arg(1).arg(format!("{}{{0}}:checkup", shared.settings.prefix));
-    for command in [load, rehearsal] {
+    for command in iter::once(load).chain(rehearsal(shared, node)) {
         match connection.send_packed_command(&command).await {
             Ok(Value::ServerError(error)) => {
                 let problem = format!(
-                    "{}; the user needs ~{}* and +@all -@dangerous",
+                    "{}; the user needs ~{}:* and +@all -@dangerous",
                     refused(&error),
                     shared.settings.prefix
                 );
@@ -80,6 +78,15 @@ async fn look_over(shared: &Shared, node: &Arc<Node>) -> Finding {
         }
     }
     finding
+}
+
+/// Every command of the script, on a key that is gone afterwards; nothing for a server that has no keys.
+/// Whoever answers it does not only live, but can do its work.
+pub(super) fn rehearsal(shared: &Shared, node: &Arc<Node>) -> Option<redis::Cmd> {
+    let part = shared.routes.load().part_on(node)?;
+    let mut rehearsal = redis::cmd("EVAL");
+    rehearsal.arg(REHEARSAL).arg(1).arg(format!("{}:{{{part}}}:checkup", shared.settings.prefix));
+    Some(rehearsal)
 }
 
 const REHEARSAL: &str = "\

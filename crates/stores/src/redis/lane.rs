@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::Shared;
 use super::batch::{Batch, Waiter, Wish};
 use super::breaker::Circuit;
+use super::checkup::rehearsal;
 use super::node::{Node, unreachable};
 use super::reply::Reply;
 use super::wire::Call;
@@ -116,7 +117,8 @@ pub(super) async fn drive(lane: Arc<Lane>, node: Arc<Node>, shared: Arc<Shared>)
     while !driver.node.is_gone() {
         tokio::select! {
             () = driver.lane.0.arrived.notified() => driver.settle_gathered().await,
-            () = sleep(PROBE_EVERY), if driver.node.breaker.circuit() == Circuit::Open => driver.probe().await,
+            // What arrives meanwhile does not wait for it: another lane may have found the server back.
+            found = driver.probe(), if driver.node.breaker.circuit() == Circuit::Open => driver.probed(found),
             () = driver.node.gone() => {}
         }
     }
@@ -146,7 +148,7 @@ impl Driver {
                 Err(_) => {
                     self.late += 1;
                     if self.late >= MOST_LATE {
-                        self.connection = None;
+                        self.disconnect();
                     }
                     self.fail(batches, &StoreError::Late);
                 }
@@ -183,9 +185,14 @@ impl Driver {
             batch.fail(error);
         }
         if matches!(error, StoreError::Unreachable(_)) {
-            self.connection = None;
+            self.disconnect();
         }
         self.count_failure(error);
+    }
+
+    fn disconnect(&mut self) {
+        self.connection = None;
+        self.elsewhere = None;
     }
 
     fn count_failure(&self, error: &StoreError) {
@@ -228,11 +235,15 @@ impl Driver {
             Reply::Elsewhere { address, asking } => {
                 self.shared.look_again();
                 let mut other = self.elsewhere(address).await?;
-                if *asking {
-                    // The next command on this connection, which is ours alone, is let through.
-                    other.send_packed_command(&redis::cmd("ASKING")).await.map_err(unreachable)?;
+                let settled = send_elsewhere(&mut other, *asking, call).await?;
+                match settled.first().map(|settled| &settled.reply) {
+                    // Nobody else would tell it: whoever sent us there goes on doing so.
+                    Some(Reply::NoScript) => {
+                        let whole = self.shared.form(true).call(batch);
+                        send_elsewhere(&mut other, *asking, whole).await?
+                    }
+                    _ => settled,
                 }
-                send(&mut other, vec![call]).await?
             }
             Reply::Moving => {
                 sleep(MOVING_PAUSE).await;
@@ -264,22 +275,24 @@ impl Driver {
         Ok(connection)
     }
 
-    /// Asks a server that has failed whether it is back: it has to answer within the deadline.
-    async fn probe(&mut self) {
-        self.connection = None;
-        let Ok(Ok(mut connection)) = timeout(CONNECT_TIMEOUT, self.node.connect(&self.shared)).await else {
-            return self.shared.look_again();
-        };
-        let ping = redis::cmd("PING");
-        match timeout(self.shared.settings.deadline, connection.send_packed_command(&ping)).await {
-            Ok(Ok(Value::SimpleString(_))) => {
-                self.connection = Some(connection);
-                self.late = 0;
-                if self.node.breaker.close() {
-                    self.shared.events.closed(&self.node);
-                }
-            }
-            _ => self.shared.look_again(),
+    /// Asks a server that has failed, after a while, whether it is back: it has to do its work, and within
+    /// the deadline.
+    async fn probe(&self) -> Option<MultiplexedConnection> {
+        sleep(PROBE_EVERY).await;
+        let rehearsal = rehearsal(&self.shared, &self.node)?;
+        let connection = timeout(CONNECT_TIMEOUT, self.node.connect(&self.shared)).await;
+        let mut connection = connection.ok()?.ok()?;
+        let said = timeout(self.shared.settings.deadline, connection.send_packed_command(&rehearsal)).await;
+        matches!(said, Ok(Ok(Value::Int(_)))).then_some(connection)
+    }
+
+    fn probed(&mut self, found: Option<MultiplexedConnection>) {
+        self.disconnect();
+        let Some(connection) = found else { return self.shared.look_again() };
+        self.connection = Some(connection);
+        self.late = 0;
+        if self.node.breaker.close() {
+            self.shared.events.closed(&self.node);
         }
     }
 }
@@ -288,6 +301,19 @@ impl Driver {
 struct Settled {
     wire: Vec<u32>,
     reply: Reply,
+}
+
+/// Sends a call to a server to which another has sent us.
+async fn send_elsewhere(
+    connection: &mut MultiplexedConnection,
+    asking: bool,
+    call: Call,
+) -> Result<Vec<Settled>, StoreError> {
+    if asking {
+        // The next command on this connection, which is ours alone, is let through.
+        connection.send_packed_command(&redis::cmd("ASKING")).await.map_err(unreachable)?;
+    }
+    send(connection, vec![call]).await
 }
 
 async fn send(connection: &mut MultiplexedConnection, calls: Vec<Call>) -> Result<Vec<Settled>, StoreError> {

@@ -26,8 +26,10 @@ return redis.call('ZCARD', KEYS[1])";
 /// Says that this node is there, and counts the others, until the store is gone.
 pub(super) async fn be_present(store: Weak<Shared>, name: String) {
     while let Some(shared) = store.upgrade() {
-        // What is not heard leaves the last count as it is.
-        let _ = timeout(PATIENCE, count(&shared, &name)).await;
+        // What is not heard leaves the last count as it is. Who hung may not be who has the key next.
+        if timeout(PATIENCE, count(&shared, &name)).await.is_err() {
+            *shared.presence.lock().await = None;
+        }
         drop(shared);
         sleep(EVERY).await;
     }
@@ -42,7 +44,7 @@ async fn count(shared: &Shared, name: &str) -> Option<()> {
     }
     let connection = kept.as_mut()?;
     let mut command = redis::cmd("EVAL");
-    command.arg(SCRIPT).arg(1).arg(format!("{}{{{PART}}}:nodes", shared.settings.prefix)).arg(name);
+    command.arg(SCRIPT).arg(1).arg(format!("{}:{{{PART}}}:nodes", shared.settings.prefix)).arg(name);
     match connection.send_packed_command(&command).await {
         Ok(Value::Int(nodes)) => {
             shared.nodes.store(u32::try_from(nodes).unwrap_or(1).max(1), Ordering::Relaxed);

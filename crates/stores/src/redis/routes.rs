@@ -75,6 +75,12 @@ impl Routes {
         Some(Route { node: &self.nodes[number as usize], group: if self.by_group { part } else { 0 } })
     }
 
+    /// A part that a server has.
+    pub(super) fn part_on(&self, node: &Arc<Node>) -> Option<u32> {
+        let number = self.nodes.iter().position(|known| Arc::ptr_eq(known, node))? as u16;
+        self.by_part.iter().position(|at| *at == Some(number)).map(|part| part as u32)
+    }
+
     /// Whether both send every part to the same server.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         let name = |routes: &Self, part| routes.of(part).map(|route| route.node.name.clone());

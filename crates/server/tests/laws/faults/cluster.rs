@@ -11,10 +11,10 @@ use crate::support::service::Service;
 /// A cluster starts with its primaries first.
 const PRIMARIES: usize = 3;
 
-/// Two values of `open` of each primary.
-fn values(node: &Service, cluster: &Cluster) -> Vec<Vec<u32>> {
+/// Two values of a key on each primary.
+fn values(node: &Service, cluster: &Cluster, key: &str) -> Vec<Vec<u32>> {
     let primaries: Vec<&RedisServer> = cluster.nodes()[..PRIMARIES].iter().collect();
-    homes::values(node, &primaries, 2)
+    homes::values(node, &primaries, key, 2)
 }
 
 /// Every policy for each of the values.
@@ -27,7 +27,7 @@ fn all_of(values: &[Vec<u32>]) -> Vec<Asked> {
 fn failover(fail: impl FnOnce(&RedisServer)) {
     let cluster = Setup::redis().start_cluster();
     let node = node(&cluster.url());
-    let values = values(&node, &cluster);
+    let values = values(&node, &cluster, "open");
     let load = Load::on(&node, &all_of(&values));
     go_on_for(A_WHILE);
     let old = &cluster.nodes()[1];
@@ -52,7 +52,9 @@ fn failover(fail: impl FnOnce(&RedisServer)) {
 
 /// A slot of a primary.
 fn slot_in(cluster: &Cluster, primary: usize) -> u16 {
-    let slot = (0..16_384).step_by(512).find(|slot| cluster.primary_of(*slot).port() == cluster.nodes()[primary].port());
+    let slot = (0..16_384)
+        .step_by(512)
+        .find(|slot| cluster.primary_of(*slot).port() == cluster.nodes()[primary].port());
     slot.expect("it has slots")
 }
 
@@ -71,10 +73,14 @@ fn slots_move_under_load_and_no_decision_notices() {
     let cluster = Setup::redis().start_cluster();
     // A move answers at once, if only to say where to go.
     let node = patient_node(&cluster.url());
-    let values = values(&node, &cluster);
-    let load = Load::on(&node, &all_of(&values));
+    let tight = values(&node, &cluster, "tight").swap_remove(0);
+    let open = values(&node, &cluster, "open").swap_remove(0);
+    let asked = |key: &'static str, values: &[u32]| values.iter().map(|value| (key, *value)).collect();
+    let asked: [Vec<Asked>; 2] = [asked("tight", &tight), asked("open", &open)];
+    let load = Load::on(&node, &asked.concat());
+    go_on_for(A_WHILE / 4);
     let [from, to, ..] = cluster.nodes() else { panic!("there are six") };
-    // Whoever gets the slots has never heard of the script.
+    // Whoever gets the slots has never heard of the script, and hears of it from nobody else.
     to.command(&["SCRIPT", "FLUSH"]);
     let mut moved = 0;
     for slot in slots_with_counters(from) {
@@ -85,8 +91,8 @@ fn slots_move_under_load_and_no_decision_notices() {
     let notes = load.stop();
     notes.assert_calm();
     notes.assert_by_store();
-    for value in values.iter().flatten() {
-        let notes = notes.only(|seen| seen.value == *value);
+    for value in tight {
+        let notes = notes.only(|seen| seen.value == value);
         assert_eq!(notes.admitted("tight", Source::Redis), LIMIT);
     }
 }

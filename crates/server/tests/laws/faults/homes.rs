@@ -4,13 +4,13 @@ use tidegate_testkit::redis::RedisServer;
 
 use crate::support::service::Service;
 
-/// The place among the servers, all primaries, of the counter that a value of `open` has. They forget what
+/// The place among the servers, all primaries, of the counter that a value of a key has. They forget what
 /// they had.
-pub(super) fn home_of(node: &Service, servers: &[&RedisServer], value: u32) -> usize {
+fn home_of(node: &Service, servers: &[&RedisServer], key: &str, value: u32) -> usize {
     for server in servers {
         server.command(&["FLUSHALL"]);
     }
-    let answer = node.check(super::DOMAIN, &format!(r#"{{"open":"v{value}"}}"#));
+    let answer = node.check(super::DOMAIN, &format!(r#"{{"{key}":"v{value}"}}"#));
     assert_eq!(answer.json()["source"], "redis", "{}", answer.body);
     let has_it = |server: &&RedisServer| {
         // Counters of sliding windows, and not the list of nodes.
@@ -19,11 +19,11 @@ pub(super) fn home_of(node: &Service, servers: &[&RedisServer], value: u32) -> u
     servers.iter().position(has_it).expect("some server has the counter")
 }
 
-/// So many values of every server.
-pub(super) fn values(node: &Service, servers: &[&RedisServer], each: usize) -> Vec<Vec<u32>> {
+/// So many values of a key whose counters are on each server.
+pub(super) fn values(node: &Service, servers: &[&RedisServer], key: &str, each: usize) -> Vec<Vec<u32>> {
     let mut found = vec![Vec::new(); servers.len()];
     for value in 0..1_000 {
-        let home = &mut found[home_of(node, servers, value)];
+        let home = &mut found[home_of(node, servers, key, value)];
         if home.len() < each {
             home.push(value);
         }

@@ -37,6 +37,10 @@ fn a_primary_that_was_demoted_is_left() {
     go_on_for(A_WHILE);
     let old = trio.primary();
     trio.sentinels()[0].command(&["SENTINEL", "FAILOVER", trio.name()]);
+    go_on_for(A_WHILE * 3);
+    for s in trio.sentinels() {
+        eprintln!("=== {}", s.log());
+    }
     trio.wait_for_failover(old);
     let promoted = Instant::now();
     go_on_for(A_WHILE);

@@ -160,7 +160,8 @@ fn passes(node: &Service, value: &str) -> usize {
 #[test]
 fn a_node_admits_its_share_and_less_of_it_later() {
     let server = RedisServer::start();
-    let node = super::setup(&server.url()).with("redis.nodes", "2").with("fallback.tighten_after", "2s").start();
+    let node =
+        super::setup(&server.url()).with("redis.nodes", "2").with("fallback.tighten_after", "2s").start();
     server.kill();
     // A half of the half of 40 that is its own.
     assert_eq!(passes(&node, "early"), 10);

@@ -13,7 +13,7 @@ fn the_keys_of_other_shards_are_untouched() {
     // A killed server refuses at once: whoever waits for the others longer is told no later.
     let node = patient_node(&sharded_url(&servers));
     let all: Vec<&RedisServer> = servers.iter().collect();
-    let values = homes::values(&node, &all, 2);
+    let values = homes::values(&node, &all, "open", 2);
     let asked: Vec<Asked> = ["open", "closed", "tight"]
         .into_iter()
         .flat_map(|key| values.iter().flatten().map(move |value| (key, *value)))
