@@ -399,7 +399,7 @@ impl Inner {
         if let Some(shared) = &self.shared {
             shared.store.forget_denials();
         }
-        tracing::info!(generation, "rules in force");
+        tracing::info!(generation, "rules reloaded");
     }
 
     /// Throws a switch; the rules loaded last are put in force with it.

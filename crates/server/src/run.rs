@@ -352,7 +352,7 @@ async fn connect(url: &StoreUrl, settings: &Redis) -> RedisStore {
             tracing::info!(server, version, "the store is there");
         }
         for problem in problems {
-            tracing::warn!(server, version, "the store: {problem}");
+            tracing::warn!(server, version, problem, "the store is not as it should be");
         }
     }
     if settings.secret.is_empty() {

@@ -279,7 +279,7 @@ pub static SETTINGS: &[Setting] = &[
         up_to(1),
         "How long a decision may wait for the shared store; keep it below Envoy's timeout (20 ms).",
     ),
-    row("redis.prefix", "tidegate:", Kind::Text, "What the names of all keys begin with."),
+    row("redis.prefix", "tidegate", Kind::Text, "What the names of all keys begin with."),
     row(
         "redis.parts",
         "256",

@@ -94,7 +94,7 @@ impl RedisStoreConfig {
         Self {
             url,
             deadline: Duration::from_millis(15),
-            prefix: "tidegate:".to_owned(),
+            prefix: "tidegate".to_owned(),
             parts: 256,
             most_waiting: 10_000,
             remember_denials: Duration::from_secs(1),

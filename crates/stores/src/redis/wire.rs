@@ -75,7 +75,7 @@ impl Form<'_> {
     /// same kind and window share hashes, so that what is found in one can be told to be dead.
     fn name(&self, limit: &Limit, counter: &Counter) -> String {
         let kind = Kind::of(limit.algorithm());
-        let mut name = format!("{}{{{}}}:{}", self.prefix, counter.part, kind.letter());
+        let mut name = format!("{}:{{{}}}:{}", self.prefix, counter.part, kind.letter());
         // Writing to a string cannot fail.
         let _ = match limit.window() {
             Window::Period { us } => write!(name, "{us}"),

@@ -63,7 +63,7 @@ impl RedisWorld {
 /// Patient, because these laws are not about time; with keys of its own.
 pub(crate) fn config(url: &str) -> RedisStoreConfig {
     static WORLDS: AtomicU64 = AtomicU64::new(0);
-    let prefix = format!("world{}:", WORLDS.fetch_add(1, Ordering::Relaxed));
+    let prefix = format!("world{}", WORLDS.fetch_add(1, Ordering::Relaxed));
     let url = url.parse().expect("a store's address");
     RedisStoreConfig {
         prefix,
