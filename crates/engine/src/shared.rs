@@ -10,7 +10,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tidegate_core::{Algorithm, Limit, Outcome, Verdict};
 use tidegate_stores::redis::{Circuit, RedisStore};
-use tidegate_stores::{Charge, Intent, Store, StoreError, Verdicts, blocked};
+use tidegate_stores::{Charge, Intent, Store, Verdicts, blocked};
 
 use crate::decide::{Charges, Scope, conclude, plan};
 use crate::decision::{Decision, Item, Items, Source};
@@ -24,7 +24,7 @@ use crate::rules::tree::RuleSet;
 const RETRY_US: u64 = 1_000_000;
 
 /// After which time of failing the whole fleet counts as in an emergency.
-const EMERGENCY: Duration = Duration::from_secs(60);
+const EMERGENCY: Duration = Duration::from_mins(1);
 
 /// How a node decides without the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Fallback {
 
 impl Default for Fallback {
     fn default() -> Self {
-        Self { share_percent: 50, later_share_percent: 25, tighten_after: Duration::from_secs(60) }
+        Self { share_percent: 50, later_share_percent: 25, tighten_after: Duration::from_mins(1) }
     }
 }
 
@@ -135,7 +135,8 @@ impl Inner {
         let (source, allowed) = match shared.store.settle(&charges, intent).await {
             Ok(verdicts) => (Source::Shared, conclude(&charges, &verdicts, &mut items)),
             Err(error) => {
-                let verdicts = self.fall_back(shared, &rules, domain, &charges, &items, intent, &error);
+                tracing::debug!(%error, "decided without the store");
+                let verdicts = self.fall_back(shared, &rules, domain, &charges, &items, intent);
                 (Source::Fallback, conclude(&charges, &verdicts, &mut items))
             }
         };
@@ -215,9 +216,7 @@ impl Inner {
         charges: &[Charge<'_>],
         items: &Items,
         intent: Intent,
-        error: &StoreError,
     ) -> Verdicts {
-        tracing::debug!(%error, "decided without the store");
         let failing: SmallVec<[Duration; 4]> =
             charges.iter().map(|charge| shared.store.failing_for(charge)).collect();
         let policy = |item: &Item, failing: Duration| {

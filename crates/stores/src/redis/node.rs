@@ -92,6 +92,7 @@ impl Node {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 pub(super) fn unreachable(error: RedisError) -> StoreError {
     StoreError::Unreachable(error.to_string().into())
 }

@@ -45,14 +45,10 @@ async fn count(shared: &Shared, name: &str) -> Option<()> {
     let connection = kept.as_mut()?;
     let mut command = redis::cmd("EVAL");
     command.arg(SCRIPT).arg(1).arg(format!("{}:{{{PART}}}:nodes", shared.settings.prefix)).arg(name);
-    match connection.send_packed_command(&command).await {
-        Ok(Value::Int(nodes)) => {
-            shared.nodes.store(u32::try_from(nodes).unwrap_or(1).max(1), Ordering::Relaxed);
-            Some(())
-        }
-        _ => {
-            *kept = None;
-            None
-        }
-    }
+    let Ok(Value::Int(nodes)) = connection.send_packed_command(&command).await else {
+        *kept = None;
+        return None;
+    };
+    shared.nodes.store(u32::try_from(nodes).unwrap_or(1).max(1), Ordering::Relaxed);
+    Some(())
 }

@@ -151,7 +151,9 @@ impl Form<'_> {
                 let previous = calendar.span(Micros(current.start.0.saturating_sub(1)));
                 let next = calendar.span(current.end);
                 out.list(4);
-                head.iter().for_each(|number| out.number(*number));
+                for number in head {
+                    out.number(number);
+                }
                 out.numbers([previous.start, current.start, current.end, next.end].map(|at| at.0));
             }
             (Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. }, _) => {
@@ -206,7 +208,9 @@ impl Packer {
     fn numbers(&mut self, numbers: impl IntoIterator<Item = u64>) {
         let numbers: Vec<_> = numbers.into_iter().collect();
         self.list(numbers.len());
-        numbers.into_iter().for_each(|number| self.number(number));
+        for number in numbers {
+            self.number(number);
+        }
     }
 
     fn bytes(&mut self, bytes: &[u8]) {

@@ -3,7 +3,7 @@
 //! - [`world`]: the servers the conformance suite is stamped over
 //! - [`sharing`]: one limit for all nodes, expiry, scripts, remembered denials, shards
 //! - [`access`]: passwords, users, TLS, the check-up
-//! - [`url`]: addresses
+//! - [`url`]: what addresses may be, and what is said of bad ones
 
 mod access;
 mod sharing;
