@@ -11,6 +11,7 @@ use crate::decide::{Charges, Intent, Scope, plan, replacements};
 use crate::decision::{Decision, Item, Items};
 use crate::limiter::Limiter;
 use crate::request::{Entry, Request};
+use crate::rules::current::Rules;
 use crate::rules::tree::{DomainTree, RuleEntry, RuleSet, Step};
 
 /// The whole story of one request. It reads well as text, and serializes.
@@ -96,33 +97,63 @@ impl Limiter {
         let rules = self.inner.rules.load();
         let (mut charges, mut items) = (Charges::new(), Items::new());
         let number = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
-        let (before, after) = self.look(&charges);
-        for (item, verdict) in items.iter_mut().zip(&after) {
-            item.verdict = *verdict;
-        }
-        let allowed = !tidegate_stores::blocked(&charges, &after);
-        let limits: Vec<_> =
-            charges.iter().zip(&before).map(|(charge, verdict)| (charge.cost, *verdict)).collect();
-        let mut explanation = story(&rules, request);
+        let both = peeks_and_charges(&charges);
+        let mut verdicts = Verdicts::new();
+        self.inner.store.settle_now(&both, Intent::Look, &mut verdicts);
+        let found = sum_up(&charges, &mut items, verdicts);
         // They borrow the rules, which the decision takes along.
-        drop(charges);
-        let brought = request.brought().clone();
-        let mut decision = Decision::new(rules, number, allowed, items);
-        *decision.under.brought = brought;
-        explanation.tell(&decision, &limits);
-        explanation
+        drop((charges, both));
+        told(rules, request, number, items, found)
     }
 
-    /// What each charge would find and leave behind, at one moment: each limit is peeked at first
-    /// and charged second, in one settlement that takes nothing.
-    fn look(&self, charges: &Charges<'_>) -> (Verdicts, Verdicts) {
-        let peeks = charges.iter().map(|charge| Charge { cost: 0, force: Force::Shadow, ..*charge });
-        let both: Charges<'_> = peeks.chain(charges.iter().copied()).collect();
-        let mut before = Verdicts::new();
-        self.inner.store.settle_now(&both, Intent::Look, &mut before);
-        let after = before.drain(charges.len()..).collect();
-        (before, after)
+    /// The same by the store that nodes share, if they do; if that fails, by this node's share.
+    #[cfg(feature = "redis")]
+    pub async fn explain_anywhere(&self, request: &Request<'_>) -> Explanation {
+        use tidegate_stores::Store as _;
+        let Some(shared) = &self.inner.shared else { return self.explain(request) };
+        let rules = self.inner.rules.load();
+        let (mut charges, mut items) = (Charges::new(), Items::new());
+        let number = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
+        crate::shared::keep_together(&rules, number, &mut charges, &items, request);
+        let both = peeks_and_charges(&charges);
+        let Ok(verdicts) = shared.store.settle(&both, Intent::Look).await else {
+            return self.explain(request);
+        };
+        let found = sum_up(&charges, &mut items, verdicts);
+        drop((charges, both));
+        told(rules, request, number, items, found)
     }
+}
+
+/// What each charge would find and leave behind, at one moment: each limit is peeked at first and charged
+/// second, in one settlement that takes nothing.
+fn peeks_and_charges<'r>(charges: &Charges<'r>) -> Charges<'r> {
+    let peeks = charges.iter().map(|charge| Charge { cost: 0, force: Force::Shadow, ..*charge });
+    peeks.chain(charges.iter().copied()).collect()
+}
+
+/// Whether the request would pass; and of each limit, what is asked of it and what it said before.
+fn sum_up(charges: &Charges<'_>, items: &mut Items, mut verdicts: Verdicts) -> (bool, Vec<(u64, Verdict)>) {
+    let after: Verdicts = verdicts.drain(charges.len()..).collect();
+    for (item, verdict) in items.iter_mut().zip(&after) {
+        item.verdict = *verdict;
+    }
+    let limits = charges.iter().zip(&verdicts).map(|(charge, before)| (charge.cost, *before)).collect();
+    (!tidegate_stores::blocked(charges, &after), limits)
+}
+
+fn told(
+    rules: Rules,
+    request: &Request<'_>,
+    domain: u32,
+    items: Items,
+    (allowed, limits): (bool, Vec<(u64, Verdict)>),
+) -> Explanation {
+    let mut explanation = story(&rules, request);
+    let mut decision = Decision::new(rules, domain, allowed, items);
+    *decision.under.brought = request.brought().clone();
+    explanation.tell(&decision, &limits);
+    explanation
 }
 
 /// The explanation up to the limits: what each entry matched.

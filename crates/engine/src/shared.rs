@@ -294,7 +294,7 @@ fn stage(policy: OnStoreError, failing: Duration) -> StoreErrorStage {
 
 /// Limits live together by the first entry of their descriptor, as far as that tells counters apart: what
 /// is decided together is then mostly settled in one place.
-fn keep_together(
+pub(crate) fn keep_together(
     rules: &RuleSet,
     domain: u32,
     charges: &mut Charges<'_>,

@@ -116,3 +116,16 @@ async fn a_switch_acts_at_once_in_spite_of_a_remembered_denial() {
     limiter.switch(Some("user"), Switch::Shadow).expect("a rule");
     assert_eq!(admitted(&limiter, 3).await.0, 3);
 }
+
+#[tokio::test]
+async fn an_explanation_says_what_the_shared_store_holds() {
+    let server = RedisServer::start();
+    let (one, two) = (
+        node(&server, Domain::new("d").rule(ten()), 2).await,
+        node(&server, Domain::new("d").rule(ten()), 2).await,
+    );
+    assert_eq!(admitted(&one, 4).await.0, 4);
+    let story = two.explain_anywhere(&ann()).await.to_string();
+    assert!(story.contains("6 left before, 5 after"), "{story}");
+    assert_eq!(admitted(&two, 20).await.0, 6, "explaining takes nothing");
+}

@@ -58,6 +58,6 @@ pub(super) async fn explain(
         owned.iter().map(|entries| entries.iter().map(|(key, value)| (&**key, &**value)).collect()).collect();
     let first = Request::new(&asked.domain, &borrowed[0]).cost(asked.cost);
     let request = borrowed[1..].iter().fold(first, Request::and);
-    let explanation = admin.limiter.explain(&request);
+    let explanation = admin.limiter.explain_anywhere(&request).await;
     Json(explanation).into_response()
 }
