@@ -23,16 +23,16 @@ fn every_line_of_failure_modes_md_names_its_test_and_every_test_has_a_line() {
         }
     }
     let document = fs::read_to_string(workspace().join("docs/failure-modes.md")).expect("the document");
-    let mut named = BTreeSet::new();
+    let mut told = BTreeSet::new();
     let from_table = document.lines().skip_while(|line| !line.starts_with("| what breaks"));
     for line in from_table.skip(2).take_while(|line| line.starts_with('|')) {
         let proof = line.trim_end_matches([' ', '|']).rsplit_once("| ").expect("a last cell").1;
         let names: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
         assert!(!names.is_empty(), "names no test: {line}");
-        named.extend(names.into_iter().map(str::to_owned));
+        told.extend(names.into_iter().map(str::to_owned));
     }
-    let unproved: Vec<&String> = named.difference(&tests).collect();
+    let unproved: Vec<&String> = told.difference(&tests).collect();
     assert!(unproved.is_empty(), "no such tests: {unproved:?}");
-    let untold: Vec<&String> = tests.difference(&named).collect();
+    let untold: Vec<&String> = tests.difference(&told).collect();
     assert!(untold.is_empty(), "no line tells of {untold:?}");
 }

@@ -102,10 +102,11 @@ impl Notes {
     pub(super) fn back_after(&self, back: Instant) -> Duration {
         let after: Vec<&Seen> = self.seen.iter().filter(|seen| seen.at >= back).collect();
         let run = after.windows(BACK).find(|run| run.iter().all(|seen| seen.by(Source::Redis)));
-        run.map(|run| run[0].at - back).unwrap_or_else(|| {
+        let Some(run) = run else {
             let (all, by_it) = (after.len(), after.iter().filter(|seen| seen.by(Source::Redis)).count());
-            panic!("the store never came back: it decided {by_it} of {all} calls")
-        })
+            panic!("the store never came back: it decided {by_it} of {all} calls");
+        };
+        run[0].at - back
     }
 
     /// The store decided again within this time of being back. What nobody got a processor for does not
