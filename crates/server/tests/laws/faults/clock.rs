@@ -5,10 +5,11 @@ use std::time::Duration;
 use tidegate_testkit::redis::{RedisServer, Setup as Server};
 use tokio::time::Instant;
 
+use super::acquire;
 use super::client::Source;
 use super::load::{Asked, Load, go_on_for};
 use super::notes::Notes;
-use crate::support::service::{Service, Setup, post, until};
+use crate::support::service::{Service, Setup, until};
 
 /// Of every limit, in every window.
 const LIMIT: usize = 10;
@@ -107,9 +108,7 @@ fn calendars_follow_a_clock_that_jumps() {
 }
 
 fn acquires(node: &Service) -> bool {
-    let answer = post(node.http, "/v1/acquire", r#"{"domain":"faults","descriptor":{"job":"all"}}"#);
-    assert!(matches!(answer.status, 200 | 429), "{}: {}", answer.status, answer.body);
-    answer.status == 200
+    acquire(node, "job").status == 200
 }
 
 #[test]

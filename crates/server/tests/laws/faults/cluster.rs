@@ -1,6 +1,8 @@
 //! A cluster of six: a primary is killed or hangs, slots move.
 
-use tidegate_testkit::redis::{Cluster, RedisServer, Setup};
+use std::time::Duration;
+
+use tidegate_testkit::redis::{Cluster, RedisServer, Reply, Setup};
 use tokio::time::Instant;
 
 use super::client::Source;
@@ -41,7 +43,7 @@ fn failover(fail: impl FnOnce(&RedisServer)) {
     notes.assert_calm();
     let lost = notes.only(|seen| values[1].contains(&seen.value) && seen.key == "open");
     // Nobody is promoted before the primary has been silent for a second.
-    lost.assert_policies(failed, failed + std::time::Duration::from_millis(900));
+    lost.assert_policies(failed, failed + Duration::from_millis(900));
     lost.assert_back(promoted, CLUSTER_BACK_WITHIN);
     for value in values.iter().flatten() {
         let notes = notes.only(|seen| seen.value == *value);
@@ -100,9 +102,8 @@ fn slots_move_under_load_and_no_decision_notices() {
 /// The slots of a server that hold something.
 fn slots_with_counters(server: &RedisServer) -> Vec<u16> {
     let keys = server.command(&["KEYS", "*"]);
-    let slot = |key: &tidegate_testkit::redis::Reply| {
-        server.command(&["CLUSTER", "KEYSLOT", &key.text()]).text().parse().expect("a slot")
-    };
+    let slot =
+        |key: &Reply| server.command(&["CLUSTER", "KEYSLOT", &key.text()]).text().parse().expect("a slot");
     let mut slots: Vec<u16> = keys.items().iter().map(slot).collect();
     slots.sort_unstable();
     slots.dedup();

@@ -22,7 +22,7 @@ mod shards;
 
 use std::time::Duration;
 
-use crate::support::service::{Service, Setup, get};
+use crate::support::service::{Answer, Service, Setup, get, post};
 
 /// The domain of every rule here.
 const DOMAIN: &str = "faults";
@@ -50,6 +50,8 @@ descriptors:
   - key: staged
     on_store_error: { first: deny, after: 1s, then: allow }
     rate_limit: { unit: day, requests_per_unit: 1_000_000 }
+  - key: job
+    concurrency: { max: 4, timeout: 1h }
 ";
 
 /// One counter of every policy.
@@ -75,6 +77,14 @@ fn setup(store: &str) -> Setup {
 /// because the machine is busy would look like another.
 fn patient_node(store: &str) -> Service {
     setup(store).with("redis.deadline", "2s").start()
+}
+
+/// Asks a node for a slot of a key.
+fn acquire(node: &Service, key: &str) -> Answer {
+    let answer =
+        post(node.http, "/v1/acquire", &format!(r#"{{"domain":"{DOMAIN}","descriptor":{{"{key}":"all"}}}}"#));
+    assert!(matches!(answer.status, 200 | 429), "{}: {}", answer.status, answer.body);
+    answer
 }
 
 /// How bad a node finds its own state.

@@ -15,7 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
 use super::client::{Client, Source, post};
-use crate::support::service::{Service, Setup};
+use crate::support::service::{Service, Setup, get, until};
 
 const NODES: usize = 3;
 const CLIENTS: usize = 64;
@@ -104,6 +104,20 @@ fn three_nodes_share_one_set_of_sub_windows() {
 #[test]
 fn three_nodes_share_one_sliding_log() {
     assert_eq!(admitted_in_all("sliding_log"), LIMIT);
+}
+
+#[test]
+fn three_nodes_that_count_each_other_share_what_they_admit_alone() {
+    let server = RedisServer::start();
+    let nodes = nodes(&server);
+    let counted = |node: &Service| get(node.admin, "/readyz").json()["store"]["nodes"] == NODES;
+    until("the nodes have counted each other", || nodes.iter().all(counted));
+    server.kill();
+    for node in &nodes {
+        let pass = |_: &usize| node.check(super::DOMAIN, r#"{"sliding_window":"all"}"#).status == 200;
+        // A half of the third that is its own.
+        assert_eq!((0..LIMIT).filter(pass).count(), LIMIT / 2 / NODES);
+    }
 }
 
 /// How many hold a slot, and the most that ever did.

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::client::Source;
 use super::load::{Load, go_on_for};
 use super::notes::Notes;
-use super::{A_WHILE, BACK_WITHIN, EVERY_POLICY, LIMIT, SHARE, degradation, node, patient_node};
-use crate::support::service::{Service, until};
+use super::{A_WHILE, BACK_WITHIN, EVERY_POLICY, LIMIT, SHARE, acquire, degradation, node, patient_node};
+use crate::support::service::{Answer, Service, post, until};
 
 /// How often something happens that happens again and again.
 const OFTEN: usize = 20;
@@ -195,4 +195,33 @@ fn a_staged_policy_goes_by_how_long_the_store_has_failed() {
     // The rule denies for one second, then lets pass.
     by_policy(failed, failed + Duration::from_millis(900), false);
     by_policy(failed + A_WHILE, mended, true);
+}
+
+#[test]
+fn slots_of_a_share_return_when_they_are_released() {
+    let server = RedisServer::start();
+    let node = node(&server.url());
+    let release = |held: &Answer| {
+        let body = serde_json::json!({ "permit": held.json()["permit"] }).to_string();
+        assert_eq!(post(node.http, "/v1/release", &body).status, 204);
+    };
+    let by_store = acquire(&node, "job");
+    server.kill();
+    // Half of the four, whatever the store has given away.
+    let mut held = [acquire(&node, "job"), acquire(&node, "job")];
+    assert_eq!(held.each_ref().map(|held| held.status), [200, 200]);
+    assert_eq!(acquire(&node, "job").status, 429);
+    for _ in 0..3 {
+        release(&held[0]);
+        held[0] = acquire(&node, "job");
+        assert_eq!(held[0].status, 200, "{}", held[0].body);
+    }
+    server.restart();
+    until("the store is back", || degradation(&node) == 0);
+    held.iter().chain([&by_store]).for_each(release);
+    until("the store gives slots", || {
+        node.check(super::DOMAIN, r#"{"open":"anybody"}"#).json()["source"] == "redis"
+    });
+    let given = (0..5).filter(|_| acquire(&node, "job").status == 200).count();
+    assert_eq!(given, 4);
 }
