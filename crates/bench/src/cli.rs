@@ -55,6 +55,11 @@ enum Command {
         /// Only this part.
         part: Option<study::service::Part>,
     },
+    /// The service on Redis, beside Redis alone.
+    Redis {
+        /// Only this part.
+        part: Option<study::redis::Part>,
+    },
     /// All of the above, written to benchmarks.md.
     Report,
 }
@@ -106,6 +111,9 @@ fn measure(options: &Options) -> Result<Vec<Finding>, Error> {
         Command::Seam => study::seam::run(options)?,
         Command::Service { part } => {
             return study::service::run(options, part, |finding| options.tell(finding));
+        }
+        Command::Redis { part } => {
+            return study::redis::run(options, part, |finding| options.tell(finding));
         }
         Command::Report => return report::run(options, |finding| options.tell(finding)),
     };

@@ -83,6 +83,12 @@ impl Target {
         Self { what: what.into(), wanted, found: format!("{}{unit}", short(found)), met: found <= most }
     }
 
+    /// `found` is to be no less than `least`.
+    pub(crate) fn at_least(what: impl Into<String>, found: f64, least: f64, unit: &str) -> Self {
+        let wanted = format!("at least {least}{unit}");
+        Self { what: what.into(), wanted, found: format!("{}{unit}", short(found)), met: found >= least }
+    }
+
     /// `found` is to be less than `bound`.
     pub(crate) fn below(what: impl Into<String>, found: f64, bound: f64, unit: &str) -> Self {
         let wanted = format!("below {bound}{unit}");
@@ -202,6 +208,7 @@ mod tests {
     fn a_target_says_whether_it_was_met() {
         assert!(Target::at_most("x", 0.5, 0.5, "x").met);
         assert!(!Target::below("x", 1.3, 1.3, "x").met);
+        assert!(Target::at_least("x", 2.0, 2.0, "x").met);
         let line = Target::at_most("time", 0.504, 0.5, "x").line();
         assert_eq!(line, "MISSED: time: 0.504x (target: at most 0.5x)");
     }

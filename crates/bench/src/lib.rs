@@ -1,5 +1,5 @@
-//! Measures Tidegate: speed beside the crate `governor`, size, pauses, accuracy, and the service
-//! beside other servers.
+//! Measures Tidegate: speed beside the crate `governor`, size, pauses, accuracy, the service beside
+//! other servers, and the service on Redis.
 //!
 //! ```sh
 //! cargo run --release -p tidegate-bench -- compare      # one study; --quick for a short run, --json for machines
@@ -11,6 +11,7 @@
 //!
 //! - [`cli`]: the command line; `study/`: one file per study
 //! - `study/service/`: the service beside others; [`constant`]: servers that decide nothing
+//! - `study/redis/`: the service on Redis; `study/bed/`: what servers are measured on
 //! - [`subject`], [`stream`]: what is measured, and the requests it is asked
 //! - [`heap`]: an allocator that counts
 //! - `finding`: what a study found, as text, Markdown and JSON; `report`: all of it as one page

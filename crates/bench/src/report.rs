@@ -17,6 +17,7 @@ pub(crate) fn run(
     let machine = Machine::look();
     // What is missing is said before anything is measured.
     study::service::Programs::find(options)?;
+    study::redis::Programs::find(options)?;
     let studies = [
         // First, because it needs tools too, and says so if they are missing.
         |_: &Options| study::instructions::run(false),
@@ -32,7 +33,8 @@ pub(crate) fn run(
         tell(&finding)?;
         findings.push(finding);
     }
-    findings.extend(study::service::run(options, None, tell)?);
+    findings.extend(study::service::run(options, None, &tell)?);
+    findings.extend(study::redis::run(options, None, &tell)?);
     let path = options.docs().join("benchmarks.md");
     fs::create_dir_all(options.docs()).map_err(Error::io(&options.docs()))?;
     fs::write(&path, page(options, &machine, &findings)).map_err(Error::io(&path))?;

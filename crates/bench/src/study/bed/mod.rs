@@ -2,11 +2,12 @@
 //!
 //! - `launcher`, `child`: processes bound to a core, ended with this one
 //! - `server`, `tidegate`: what answers, and what to ask it
-//! - `drive`: passes of the load generator, and whether they count
+//! - `drive`: passes of the load generator, and whether they count; `percentiles`: what of them is told
 
 mod child;
 mod drive;
 mod launcher;
+mod percentiles;
 mod server;
 mod tidegate;
 
@@ -15,6 +16,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 pub(crate) use self::child::{Child, free_addr, new_folder};
 pub(crate) use self::drive::{BATCHED, Passes, Shape, UNBATCHED, USERS, drive, pass};
 pub(crate) use self::launcher::{Launcher, built, installed, version};
+pub(crate) use self::percentiles::{P50, P99, PERCENTILES, percentiles};
 pub(crate) use self::server::Server;
 pub(crate) use self::tidegate::{RULES, Tidegate};
 use crate::error::{Error, ensure};

@@ -1,7 +1,7 @@
 //! How long a decision takes at half the load the service could bear.
 
 use serde::Serialize;
-use tidegate_load::{Latency, Pace, Plan};
+use tidegate_load::{Pace, Plan};
 
 use super::programs::Programs;
 use super::servers::{self, Stack};
@@ -11,26 +11,13 @@ use crate::finding::{Finding, Plot, Table, Target, grouped};
 use crate::plot::{Axis, Line, line_chart, palette};
 use crate::progress::Progress;
 use crate::spread::Spread;
-use crate::study::bed::{BATCHED, Passes, Server, Tidegate, pass};
+use crate::study::bed::{BATCHED, P99, PERCENTILES, Passes, Server, Tidegate, pass, percentiles};
 
 const PLOT: &str = "service-latency.svg";
 /// Of Tidegate's 99th percentile to the constant's.
 const MOST_RATIO: f64 = 2.0;
 /// What articles on rate limiters ask of the 99th percentile.
 const BAR_US: f64 = 1_000.0;
-
-/// Its name, and where it is.
-type Percentile = (&'static str, fn(&Latency) -> f64);
-
-const PERCENTILES: [Percentile; 5] = [
-    ("50 %", |latency| latency.p50_us),
-    ("90 %", |latency| latency.p90_us),
-    ("99 %", |latency| latency.p99_us),
-    ("99.9 %", |latency| latency.p999_us),
-    ("longest", |latency| latency.max_us),
-];
-/// The 99th among them.
-const P99: usize = 2;
 
 #[derive(Serialize)]
 struct Row {
@@ -105,10 +92,7 @@ fn measure(
         latencies[0].iter().zip(&latencies[1]).map(|(ours, theirs)| p99(ours) / p99(theirs)).collect();
     let rows = servers.iter().zip(latencies).zip(delays).map(|((server, latencies), delays)| Row {
         server: server.child.name,
-        latency_us: PERCENTILES
-            .iter()
-            .map(|(_, of)| Spread::of(latencies.iter().map(of).collect()))
-            .collect(),
+        latency_us: percentiles(&latencies),
         send_delay_p99_us: Spread::of(delays),
     });
     Ok(Found { per_second, rows: rows.collect(), ratio: Spread::of(ratio) })

@@ -5,7 +5,7 @@ use tidegate_load::payload::EnvoyRateLimit;
 use tidegate_load::{Endpoint, Keys, Length, Plan};
 
 use super::programs::Programs;
-use super::servers::{lasting_rules};
+use super::servers::lasting_rules;
 use crate::cli::Options;
 use crate::error::{Error, ensure};
 use crate::finding::{Finding, Table, Target, grouped, round};
@@ -38,7 +38,8 @@ pub(super) fn run(options: &Options, programs: &Programs) -> Result<Finding, Err
 
 fn grow(keys: u64, below_mb: f64, programs: &Programs, progress: &Progress) -> Result<Row, Error> {
     progress.step(format!("{} keys", round(keys as usize)));
-    let tidegate = Tidegate::start(&programs.launcher, &lasting_rules(), &[("TIDEGATE_MEMORY__MAX_KEYS", MAX_KEYS)])?;
+    let tidegate =
+        Tidegate::start(&programs.launcher, &lasting_rules(), &[("TIDEGATE_MEMORY__MAX_KEYS", MAX_KEYS)])?;
     let plan = Plan {
         connections: BATCHED.connections,
         streams: BATCHED.streams,

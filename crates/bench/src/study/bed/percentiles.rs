@@ -1,0 +1,25 @@
+//! The points of a distribution that are told.
+
+use tidegate_load::Latency;
+
+use crate::spread::Spread;
+
+/// Its name, and where it is.
+pub(crate) type Percentile = (&'static str, fn(&Latency) -> f64);
+
+pub(crate) const PERCENTILES: [Percentile; 5] = [
+    ("50 %", |latency| latency.p50_us),
+    ("90 %", |latency| latency.p90_us),
+    ("99 %", |latency| latency.p99_us),
+    ("99.9 %", |latency| latency.p999_us),
+    ("longest", |latency| latency.max_us),
+];
+/// The median among them.
+pub(crate) const P50: usize = 0;
+/// The 99th among them.
+pub(crate) const P99: usize = 2;
+
+/// Each of them over several passes.
+pub(crate) fn percentiles(latencies: &[Latency]) -> Vec<Spread> {
+    PERCENTILES.iter().map(|(_, of)| Spread::of(latencies.iter().map(of).collect())).collect()
+}

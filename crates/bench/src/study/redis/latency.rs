@@ -1,0 +1,193 @@
+//! How long a decision takes: one at a time, and at half the load the service bears.
+
+use serde::Serialize;
+use tidegate_load::{Latency, Pace, Plan};
+
+use super::bare::Bare;
+use super::kind::{KINDS, Kind};
+use super::passes;
+use super::world::{World, pass};
+use crate::cli::Options;
+use crate::error::Error;
+use crate::finding::{Finding, Table, Target, grouped};
+use crate::progress::Progress;
+use crate::spread::Spread;
+use crate::study::bed::{P50, P99, PERCENTILES, Passes, percentiles};
+
+/// Of the median of one request at a time to that of a script call.
+const MOST_ALONE: f64 = 1.5;
+/// What articles on rate limiters ask of the 99th percentile with a shared store.
+const BAR_US: f64 = 5_000.0;
+
+/// Who answers.
+#[derive(Clone, Copy, PartialEq)]
+enum Subject {
+    Tidegate,
+    /// A Redis on the other core than its client's.
+    Bare,
+    /// A Redis on the core of its client.
+    BareSameCore,
+}
+
+impl Subject {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tidegate => "Tidegate",
+            Self::Bare => "bare EVALSHA",
+            Self::BareSameCore => "bare EVALSHA, Redis on its client's core",
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Row {
+    kind: &'static str,
+    who: &'static str,
+    /// By [`PERCENTILES`].
+    latency_us: Vec<Spread>,
+}
+
+/// Everybody's latencies in one situation, and ours to those of bare EVALSHA.
+#[derive(Serialize)]
+struct Found {
+    rows: Vec<Row>,
+    /// Of medians and of 99th percentiles, by kind; each pair of passes for itself.
+    p50_ratios: Vec<Spread>,
+    p99_ratios: Vec<Spread>,
+}
+
+/// At half of `most_per_second`, which is measured if it is not known.
+pub(super) fn run(options: &Options, world: &World, most_per_second: Option<f64>) -> Result<Finding, Error> {
+    let passes = passes(options);
+    let progress = Progress::new("redis latency", 2 * passes.count as u64);
+    let most_per_second = match most_per_second {
+        Some(known) => known,
+        None => most(world, passes, &progress)?,
+    };
+    let per_second = most_per_second / 2.0;
+    let one_at_a_time = measure(
+        &[Subject::Tidegate, Subject::Bare, Subject::BareSameCore],
+        passes,
+        &progress,
+        |subject, kind| alone(world, passes, subject, kind),
+    )?;
+    let half_load = measure(&[Subject::Tidegate, Subject::Bare], passes, &progress, |subject, kind| {
+        at_rate(world, passes, per_second, subject, kind)
+    })?;
+    drop(progress);
+    Ok(finding(&one_at_a_time, &half_load, per_second, passes))
+}
+
+fn most(world: &World, passes: Passes, progress: &Progress) -> Result<f64, Error> {
+    progress.step("the most decisions per second");
+    let plan = world.plan(passes);
+    let rates: Result<Vec<f64>, Error> =
+        (0..passes.count).map(|_| Ok(pass(&plan, KINDS[0].generous)?.per_second)).collect();
+    Ok(Spread::of(rates?).median)
+}
+
+fn alone(world: &World, passes: Passes, subject: Subject, kind: &Kind) -> Result<Latency, Error> {
+    match subject {
+        Subject::Tidegate => {
+            let plan = Plan { connections: 1, streams: 1, ..world.plan(passes) };
+            Ok(pass(&plan, kind.generous)?.latency)
+        }
+        Subject::Bare => Bare::new(&world.bare, kind).alone(passes),
+        Subject::BareSameCore => Bare::new(&world.store, kind).alone(passes),
+    }
+}
+
+fn at_rate(
+    world: &World,
+    passes: Passes,
+    per_second: f64,
+    subject: Subject,
+    kind: &Kind,
+) -> Result<Latency, Error> {
+    if subject == Subject::Tidegate {
+        let plan = Plan { pace: Pace::Open { per_second, poisson: true }, ..world.plan(passes) };
+        return Ok(pass(&plan, kind.generous)?.latency);
+    }
+    Bare::new(&world.bare, kind).open_loop(per_second, passes)
+}
+
+fn measure(
+    subjects: &[Subject],
+    passes: Passes,
+    progress: &Progress,
+    once: impl Fn(Subject, &Kind) -> Result<Latency, Error>,
+) -> Result<Found, Error> {
+    let all: Vec<_> =
+        KINDS.iter().flat_map(|kind| subjects.iter().map(move |subject| (*subject, kind))).collect();
+    let mut latencies: Vec<Vec<Latency>> = all.iter().map(|_| Vec::new()).collect();
+    for number in 0..passes.count {
+        for turn in 0..all.len() {
+            let at = (turn + number) % all.len();
+            let (subject, kind) = all[at];
+            progress.step(format!("pass {}: {}: {}", number + 1, kind.name, subject.name()));
+            latencies[at].push(once(subject, kind)?);
+        }
+        progress.done(1);
+    }
+    let rows = all.iter().zip(&latencies).map(|((subject, kind), latencies)| Row {
+        kind: kind.name,
+        who: subject.name(),
+        latency_us: percentiles(latencies),
+    });
+    // The first of each kind is ours, the second bare EVALSHA.
+    let ratios = |percentile: usize| {
+        let of = PERCENTILES[percentile].1;
+        let ratio = |both: &[Vec<Latency>]| {
+            Spread::of(both[0].iter().zip(&both[1]).map(|(ours, bare)| of(ours) / of(bare)).collect())
+        };
+        latencies.chunks(subjects.len()).map(ratio).collect()
+    };
+    Ok(Found { rows: rows.collect(), p50_ratios: ratios(P50), p99_ratios: ratios(P99) })
+}
+
+fn table(caption: &str, found: &Found, passes: Passes) -> Table {
+    let caption = format!("{caption}, µs: median (least-most) of {} passes", passes.count);
+    let [p50, p90, p99, p999, longest] = PERCENTILES.map(|(name, _)| name);
+    let mut table = Table::new(caption, ["", "", p50, p90, p99, p999, longest]);
+    for row in &found.rows {
+        let names = [row.kind, row.who].map(str::to_owned);
+        table.row(names.into_iter().chain(row.latency_us.iter().map(ToString::to_string)));
+    }
+    table
+}
+
+fn finding(alone: &Found, half_load: &Found, per_second: f64, passes: Passes) -> Finding {
+    let p99_us = half_load.rows[0].latency_us[P99].median;
+    let note = format!(
+        "The service has core 0; its Redis and the load generator share core 1. Bare EVALSHA is a client on \
+         core 1 that calls a script of the same algorithm for each decision, over a connection of its own; its \
+         Redis has core 0. One at a time: the next call leaves when the answer to the last has come; here also \
+         with client and Redis on one core, where neither has to be woken on another. Half load: {} calls per \
+         second, half of what the service reaches in a closed loop, at random times (Poisson) on 4 connections \
+         with at most 32 at once on each; time counts from when a call was due. A bare Redis that cannot do \
+         that many has a queue that grows for as long as the pass lasts. The bar that articles on rate limiters \
+         set for 99 % with a shared store is {:.0} ms; Tidegate took {:.2} ms, {:.2} times what bare EVALSHA did.",
+        grouped(per_second as u64),
+        BAR_US / 1e3,
+        p99_us / 1e3,
+        half_load.p99_ratios[0].median,
+    );
+    let targets = vec![
+        Target::at_most(
+            "median of one request at a time on Redis beside a bare EVALSHA",
+            alone.p50_ratios[0].median,
+            MOST_ALONE,
+            "x",
+        ),
+        Target::at_most("99th percentile on Redis at half load", p99_us / 1e3, BAR_US / 1e3, " ms"),
+    ];
+    Finding {
+        study: "redis latency",
+        title: "The service on Redis: latency",
+        notes: vec![note],
+        tables: vec![table("One at a time", alone, passes), table("Half load", half_load, passes)],
+        targets,
+        plots: Vec::new(),
+        data: serde_json::json!({ "per_second": per_second, "alone": alone, "half_load": half_load }),
+    }
+}

@@ -1,0 +1,80 @@
+//! A service on a Redis, and a Redis that is asked without it.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use tidegate_load::payload::EnvoyRateLimit;
+use tidegate_load::{Keys, Length, Plan, Report};
+use tidegate_testkit::redis::RedisServer;
+
+use super::kind::rules;
+use crate::error::{Error, ensure};
+use crate::study::bed::{
+    BATCHED, Bound, GENERATOR_CORE, Launcher, Passes, SERVER_CORE, Tidegate, USERS, drive,
+};
+
+pub(super) struct World {
+    pub(super) tidegate: Tidegate,
+    /// The store of the service, on the core of the generator.
+    pub(super) store: RedisServer,
+    /// On the core that the service has otherwise.
+    pub(super) bare: RedisServer,
+}
+
+impl World {
+    pub(super) fn start(launcher: &Launcher) -> Result<Self, Error> {
+        let store = redis_on(GENERATOR_CORE)?;
+        // Long enough that a core which others use as well for a moment spoils no pass, and short enough that
+        // timers are what they are by default: ahead of all others.
+        let settings = [("TIDEGATE_STORE", store.url()), ("TIDEGATE_REDIS__DEADLINE", "100ms".to_owned())];
+        let settings = settings.each_ref().map(|(name, value)| (*name, value.as_str()));
+        Ok(Self {
+            tidegate: Tidegate::start(launcher, &rules(), &settings)?,
+            bare: redis_on(SERVER_CORE)?,
+            store,
+        })
+    }
+
+    /// Many calls at once over keys of a zipf law, in a closed loop.
+    pub(super) fn plan(&self, passes: Passes) -> Plan {
+        Plan {
+            connections: BATCHED.connections,
+            streams: BATCHED.streams,
+            keys: Keys::Zipf { n: USERS, exponent: 1.0 },
+            warm_up: passes.warm_up,
+            length: Length::Time(passes.length),
+            pids: vec![self.tidegate.child.pid(), process_id(&self.store)],
+            ..Plan::new(tidegate_load::Endpoint::Tcp(self.addr()))
+        }
+    }
+
+    fn addr(&self) -> SocketAddr {
+        self.tidegate.grpc()
+    }
+}
+
+/// A pass over a limit that denies nobody.
+pub(super) fn pass(plan: &Plan, entry: &str) -> Result<Report, Error> {
+    drive("Tidegate", plan, &mut EnvoyRateLimit::new("api", entry), |_| {})
+}
+
+/// A Redis that keeps nothing on disk.
+pub(super) fn redis_on(core: usize) -> Result<RedisServer, Error> {
+    let _bound = Bound::to(core)?;
+    Ok(RedisServer::start())
+}
+
+pub(super) fn process_id(server: &RedisServer) -> u32 {
+    server.process_id().unwrap_or_default()
+}
+
+/// CPU seconds a server has taken so far, in user and kernel mode.
+pub(super) fn cpu_s(server: &RedisServer) -> Result<f64, Error> {
+    let path = format!("/proc/{}/stat", process_id(server));
+    let text = fs::read_to_string(&path).map_err(Error::io(path.as_ref()))?;
+    // Its name, in brackets, may have spaces; user and kernel time are the 12th and 13th after it.
+    let fields = text.rsplit_once(") ").map(|(_, fields)| fields).unwrap_or_default();
+    let ticks: Vec<f64> = fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse().ok()).collect();
+    ensure(ticks.len() == 2, || format!("{path} has no CPU time: {text}"))?;
+    Ok(ticks.iter().sum::<f64>() / rustix::param::clock_ticks_per_second() as f64)
+}
