@@ -54,7 +54,7 @@ async fn two_nodes_have_one_limit_and_refunds_cross() {
 #[tokio::test]
 async fn slots_are_held_for_all_nodes_and_return_with_the_permit() {
     let server = RedisServer::start();
-    let domain = || Domain::new("d").rule(Rule::by("user").concurrency(1, Duration::from_secs(60)));
+    let domain = || Domain::new("d").rule(Rule::by("user").concurrency(1, Duration::from_mins(1)));
     let (one, two) = (node(&server, domain(), 2).await, node(&server, domain(), 2).await);
     let Acquired::Permit(permit) = one.acquire(&ann()).await else { panic!("the slot is free") };
     assert!(permit.renew().await);

@@ -8,7 +8,7 @@ use tidegate::{Acquired, Domain, Limiter, Request, Rule, Switch, SwitchError, Sw
 use crate::support::limiter_of;
 
 fn two_rules() -> Limiter {
-    let one = Rule::by("one").limit(per_minute(1)).concurrency(1, Duration::from_secs(60));
+    let one = Rule::by("one").limit(per_minute(1)).concurrency(1, Duration::from_mins(1));
     limiter_of(Domain::new("d").rule(one).rule(Rule::by("two").limit(per_minute(1)))).0
 }
 
