@@ -342,6 +342,7 @@ impl Inner {
     }
 
     /// Decides by whichever store there is.
+    #[cfg_attr(not(feature = "redis"), expect(clippy::unused_async, reason = "memory never waits"))]
     pub(crate) async fn decide_anywhere(
         &self,
         request: &Request<'_>,

@@ -43,6 +43,7 @@ pub struct Permit {
     lease: Lease,
     slots: SmallVec<[Slot; 2]>,
     /// Whether they are of the store that nodes share, or of memory.
+    #[cfg(feature = "redis")]
     shared: bool,
 }
 
@@ -75,7 +76,13 @@ impl Permit {
             Slot { key, limit: charge.limit.clone(), lease, part }
         };
         let slots = charges.iter().map(slot).collect();
-        Self { limiter: Arc::clone(limiter), lease, slots, shared: false }
+        Self {
+            limiter: Arc::clone(limiter),
+            lease,
+            slots,
+            #[cfg(feature = "redis")]
+            shared: false,
+        }
     }
 
     /// The same of the store that nodes share.

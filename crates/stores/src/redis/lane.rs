@@ -1,5 +1,6 @@
 //! The way from one thread to one server: what arrives while a batch is under way goes with the next.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use parking_lot::Mutex;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::Shared;
 use super::batch::{Batch, Waiter, Wish};
@@ -114,9 +115,13 @@ impl Drop for Closing {
 /// Drives a lane until its node is gone.
 pub(super) async fn drive(lane: Arc<Lane>, node: Arc<Node>, shared: Arc<Shared>) {
     let mut driver = Driver { lane: Closing(lane), node, shared, connection: None, elsewhere: None, late: 0 };
+    // One for all batches: a timer of its own for each would be put into the runtime's wheel before all that
+    // is there, and the runtime would be woken for it, by two system calls a batch. Moved later, as here, it
+    // stays where it is until it fires.
+    let mut timer = pin!(sleep(Duration::ZERO));
     while !driver.node.is_gone() {
         tokio::select! {
-            () = driver.lane.0.arrived.notified() => driver.settle_gathered().await,
+            () = driver.lane.0.arrived.notified() => driver.settle_gathered(timer.as_mut()).await,
             // What arrives meanwhile does not wait for it: another lane may have found the server back.
             found = driver.probe(), if driver.node.breaker.circuit() == Circuit::Open => driver.probed(found),
             () = driver.node.gone() => {}
@@ -137,15 +142,21 @@ struct Driver {
 
 impl Driver {
     /// Sends what has gathered, and what gathers meanwhile, until there is nothing.
-    async fn settle_gathered(&mut self) {
+    async fn settle_gathered(&mut self, mut timer: Pin<&mut Sleep>) {
         loop {
             let batches = self.lane.0.take();
             let Some(oldest) = batches.first().and_then(Batch::oldest) else { return };
             let deadline = oldest + self.shared.settings.deadline;
-            match timeout_at(deadline, self.exchange(&batches)).await {
-                Ok(Ok(replies)) => self.conclude(batches, replies),
-                Ok(Err(error)) => self.fail(batches, &error),
-                Err(_) => {
+            timer.as_mut().reset(deadline);
+            let settled = tokio::select! {
+                biased;
+                settled = self.exchange(&batches) => Some(settled),
+                () = timer.as_mut() => None,
+            };
+            match settled {
+                Some(Ok(replies)) => self.conclude(batches, replies),
+                Some(Err(error)) => self.fail(batches, &error),
+                None => {
                     self.late += 1;
                     if self.late >= MOST_LATE {
                         self.disconnect();

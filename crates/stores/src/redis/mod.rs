@@ -215,7 +215,9 @@ impl Shared {
     /// How calls are put together now.
     fn form(&self, whole: bool) -> Form<'_> {
         let now = self.settings.clock.as_ref().map(|clock| clock.now());
-        Form { prefix: &self.settings.prefix, now, about: now.unwrap_or_else(|| self.about()), whole }
+        let about = now.unwrap_or_else(|| self.about());
+        let apart = self.url.topology == Topology::Cluster;
+        Form { prefix: &self.settings.prefix, now, about, whole, apart }
     }
 
     /// About what time it is for the servers.

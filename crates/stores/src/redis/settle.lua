@@ -21,8 +21,9 @@ end
 
 local HOLD, COUNT_DENIED, NEVER = 1, 2, 4
 local ENFORCED, QUOTA = 0, 2
--- Where a hash says until when it is kept.
-local KEPT = 'x'
+-- Where a hash says until when it is kept. The name is longer than 64 bytes, which makes the hash a table from
+-- the start: as a list, which it would be up to 512 fields, it is searched from end to end for each field.
+local KEPT = 'until when this is kept, and no counter, whose names are all of sixteen bytes'
 
 -- Drops a few small counters that count no more, so that dead ones stay a minority.
 local function sweep(key, limit, count)

@@ -26,7 +26,12 @@ pub(super) struct Form<'a> {
     pub(super) about: Micros,
     /// Whether the whole script goes along, because the server does not know it.
     pub(super) whole: bool,
+    /// Whether a call may touch hashes of one part only.
+    pub(super) apart: bool,
 }
+
+/// Hashes of one kind and window on one server, if they need not be on several.
+const HASHES: u32 = 16;
 
 /// Writing to memory cannot fail.
 const INFALLIBLE: &str = "memory takes every byte";
@@ -36,7 +41,7 @@ impl Form<'_> {
         let classes = classes(&batch.limits);
         let place = |counter: &Counter| {
             let small = Kind::of(batch.limit(counter).algorithm()).is_small();
-            (!small, counter.part, classes[counter.limit as usize])
+            (!small, if small { self.hash(counter) } else { counter.part }, classes[counter.limit as usize])
         };
         let mut wire: Vec<u32> = (0..batch.counters.len() as u32).collect();
         wire.sort_by_key(|counter| place(&batch.counters[*counter as usize]));
@@ -71,11 +76,18 @@ impl Form<'_> {
         Call { command, wire }
     }
 
+    /// The number of the hash that holds a small counter. Each hash that a call touches costs it two
+    /// commands, so where it may touch all of them, there are few.
+    fn hash(&self, counter: &Counter) -> u32 {
+        if self.apart { counter.part } else { counter.part % HASHES }
+    }
+
     /// The name of the hash that holds a small counter, or of a large counter's own key. Counters of the
     /// same kind and window share hashes, so that what is found in one can be told to be dead.
     fn name(&self, limit: &Limit, counter: &Counter) -> String {
         let kind = Kind::of(limit.algorithm());
-        let mut name = format!("{}:{{{}}}:{}", self.prefix, counter.part, kind.letter());
+        let part = if kind.is_small() { self.hash(counter) } else { counter.part };
+        let mut name = format!("{}:{{{part}}}:{}", self.prefix, kind.letter());
         // Writing to a string cannot fail.
         let _ = match limit.window() {
             Window::Period { us } => write!(name, "{us}"),
