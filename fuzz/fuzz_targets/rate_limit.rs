@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
         DynamicMessage::decode(request.clone(), bytes).expect("prost reads what we read");
     }
     let mut answer = Vec::new();
-    match service.answer(bytes, &mut answer) {
+    match service.answer_now(bytes, &mut answer) {
         Ok(_) => drop(DynamicMessage::decode(response.clone(), &*answer).expect("we write what prost reads")),
         Err(status) => assert!(!status.message().is_empty(), "a refusal has a reason"),
     }
