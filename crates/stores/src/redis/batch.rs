@@ -157,6 +157,7 @@ impl Batch {
         let first = self.asked.len() as u32;
         for charge in charges {
             let counter = self.counter(charge);
+            // The script counts to there; what is more never fits, and is told so by its mode.
             let cost = charge.cost.min(MAX_COUNT);
             let entry = &mut self.counters[counter as usize];
             if charge.cost <= charge.limit.burst() {
@@ -165,7 +166,6 @@ impl Batch {
                 entry.asked = entry.asked.saturating_add(asked).min(MAX_COUNT);
             }
             let Charge { force, hold, count_denied, lease, .. } = *charge;
-            // What is more than any count stays so, and never fits.
             self.asked.push(Asked { counter, cost: charge.cost, force, hold, count_denied, lease });
         }
         let asked = first..self.asked.len() as u32;

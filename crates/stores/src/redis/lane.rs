@@ -45,7 +45,7 @@ struct Gathering {
 }
 
 impl Lane {
-    /// Lets a request go with the next batch. Answers false if nobody drives the lane any more.
+    /// Lets a request go with the next batch.
     pub(super) fn push(
         &self,
         most: usize,

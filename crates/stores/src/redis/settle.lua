@@ -230,9 +230,6 @@ for _, charges in ipairs(several) do
     elseif force == QUOTA then
       quota = quota or allowed
     end
-    if force == QUOTA and not quota then
-      quota = false
-    end
   end
   blocked = blocked or quota == false
   for index = 1, #charges, 5 do
