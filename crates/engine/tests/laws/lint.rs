@@ -226,6 +226,11 @@ fn a_limit_that_another_always_forestalls() {
                 "- {key: k, limits: [{algorithm: gcra, requests: 1, per: second, burst: 5}, {algorithm: gcra, requests: 61, per: minute, burst: 5}]}",
                 told,
             ),
+            // Two that come to the same, written differently: one is too many, not both.
+            (
+                "- {key: k, limits: [{name: a, algorithm: leaky_bucket, requests: 1, per: second, burst: 5}, {name: b, algorithm: gcra, requests: 60, per: minute, burst: 5}]}",
+                told,
+            ),
             (
                 "- {key: k, limits: [{algorithm: gcra, requests: 1, per: second, burst: 5}, {algorithm: gcra, requests: 61, per: minute, burst: 4}]}",
                 &[],

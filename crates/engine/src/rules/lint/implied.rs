@@ -28,13 +28,13 @@ pub(super) fn find(linter: &mut Linter<'_>) {
             rule.limits.iter().map(|limit| Rate::of(limit, linter.defaults.algorithm)).collect();
         for (at, limit) in rule.limits.iter().enumerate() {
             let stricter = rule.limits.iter().enumerate().find(|(other_at, other)| {
-                // Of two equal limits the second is the one too many.
-                let equal = rates[*other_at] == rates[at] && *other_at > at;
+                let (Some(one), Some(two)) = (&rates[*other_at], &rates[at]) else { return false };
+                // Of two limits that come to the same the second is the one too many.
                 *other_at != at
-                    && !equal
                     && is_always_there(rule, other, &replaced)
                     && !changes(rule, limit)
-                    && matches!((&rates[*other_at], &rates[at]), (Some(one), Some(two)) if one.implies(two))
+                    && one.implies(two)
+                    && (*other_at < at || !two.implies(one))
             });
             if let Some((_, stricter)) = stricter {
                 let (name, by) = (limit.effective_name(), stricter.effective_name());
@@ -64,7 +64,6 @@ fn is_always_there(rule: &Rule, limit: &LimitSpec, replaced: &HashSet<&str>) -> 
 }
 
 /// What a limit comes to.
-#[derive(PartialEq, Eq)]
 struct Rate {
     algorithm: AlgorithmName,
     requests: u128,
