@@ -1,0 +1,138 @@
+//! What lies in a trail's folder: segments, the note of the newest line, and the lock.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use crate::chain::{Hash, MAX_LINE_BYTES, Tip};
+
+/// The note of the newest line. Without it, nobody could tell that lines were cut off at the end.
+pub(crate) const HEAD: &str = "audit-head";
+
+/// Locked by the process that writes.
+pub(crate) const LOCK: &str = "audit-lock";
+
+/// A file of lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// The number of its first line, which is in its name.
+    pub(crate) first: u64,
+    pub(crate) path: PathBuf,
+}
+
+impl Segment {
+    pub(crate) fn new(folder: &Path, first: u64) -> Self {
+        Self { first, path: folder.join(format!("audit-{first:020}.jsonl")) }
+    }
+
+    fn named(path: PathBuf) -> Option<Self> {
+        let digits = path.file_name()?.to_str()?.strip_prefix("audit-")?.strip_suffix(".jsonl")?;
+        let number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let first = digits.parse().ok().filter(|_| number)?;
+        Some(Self { first, path })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// The segments of a folder, oldest first.
+pub(crate) fn segments(folder: &Path) -> io::Result<Vec<Segment>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        all.extend(Segment::named(entry?.path()));
+    }
+    all.sort_by_key(|segment| segment.first);
+    Ok(all)
+}
+
+/// Reads the next line into `line`, without its newline. `Ended::File` leaves what came after the last
+/// newline in `line`.
+pub(crate) fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Ended> {
+    line.clear();
+    from.take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', line)?;
+    if line.pop_if(|byte| *byte == b'\n').is_some() {
+        Ok(Ended::Line)
+    } else if line.len() > MAX_LINE_BYTES {
+        Ok(Ended::Long)
+    } else {
+        Ok(Ended::File)
+    }
+}
+
+/// How reading a line ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// At its newline.
+    Line,
+    /// At the end of the file.
+    File,
+    /// Without a newline within the longest line there can be.
+    Long,
+}
+
+/// The note of the newest line, as a file of a fixed length, so that writing it again needs no room.
+pub(crate) struct Head(File);
+
+impl Head {
+    /// The note in this folder, made or mended if need be: then of `tip`.
+    pub(crate) fn open_or_create(folder: &Path, tip: Tip) -> io::Result<Self> {
+        let fine = Self::read(folder)?.flatten().is_some();
+        let file = private().create(true).truncate(false).open(folder.join(HEAD))?;
+        let mut head = Self(file);
+        if !fine {
+            head.0.set_len(0)?;
+            head.write(tip)?;
+            head.0.sync_all()?;
+        }
+        Ok(head)
+    }
+
+    pub(crate) fn write(&mut self, tip: Tip) -> io::Result<()> {
+        self.0.seek(SeekFrom::Start(0))?;
+        self.0.write_all(format!("{:020} {}\n", tip.seq, tip.hash).as_bytes())
+    }
+
+    /// The note in this folder; none if there is no such file, and `Some(None)` if it is no note.
+    pub(crate) fn read(folder: &Path) -> io::Result<Option<Option<Tip>>> {
+        let file = match File::open(folder.join(HEAD)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut text = Vec::new();
+        file.take(1024).read_to_end(&mut text)?;
+        Ok(Some(Self::parse(&text)))
+    }
+
+    fn parse(text: &[u8]) -> Option<Tip> {
+        let (seq, rest) = text.split_at_checked(20)?;
+        let seq = str::from_utf8(seq).ok().filter(|seq| seq.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let hash = Hash::parse(rest.strip_prefix(b" ")?.strip_suffix(b"\n")?)?;
+        Some(Tip { seq: seq.parse().ok()?, hash })
+    }
+}
+
+/// Options for a file that only its owner reads: a trail names people.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Makes the folder, for its owner only, if it is missing.
+pub(crate) fn create(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Makes names in the folder survive a power cut.
+pub(crate) fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}

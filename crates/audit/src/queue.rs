@@ -1,0 +1,264 @@
+//! What waits for the writer: bounded, and changes before denials.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use crate::record::Lost;
+use crate::settings::Settings;
+
+/// A batch ends after so many records or bytes, so that a line is on the disk soon after the first.
+const BATCH_RECORDS: usize = 1000;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Told the number of a record once that is on the disk.
+pub(crate) type Ack = oneshot::Sender<u64>;
+
+/// A record that waits, encoded.
+pub(crate) struct Waiting {
+    pub(crate) text: String,
+    pub(crate) ack: Option<Ack>,
+}
+
+/// Which of the two a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Change,
+    Denial,
+}
+
+/// What the writer writes next.
+pub(crate) struct Work {
+    pub(crate) records: Vec<Waiting>,
+    pub(crate) of: Lost,
+    /// What did not fit since the work before.
+    pub(crate) missing: Lost,
+}
+
+/// The bounded buffer between those who record and the one who writes. The lock is held to move a few
+/// words only, never while anything is written.
+pub(crate) struct Queue {
+    held: Mutex<Held>,
+    /// There may be work, or it is time to end.
+    work: Condvar,
+    /// The writer ended.
+    ended: Condvar,
+    max_records: usize,
+    max_bytes: usize,
+}
+
+#[derive(Default)]
+struct Held {
+    changes: Lane,
+    denials: Lane,
+    /// What did not fit and no line tells yet.
+    missing: Lost,
+    /// All that did not fit.
+    full: Lost,
+    /// What fitted and was never written.
+    unwritten: Lost,
+    /// No more is taken, and the writer ends when everything is written.
+    closing: bool,
+    /// The writer ends now.
+    abandoned: bool,
+    ended: bool,
+}
+
+#[derive(Default)]
+struct Lane {
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+}
+
+impl Lane {
+    fn push(&mut self, waiting: Waiting) {
+        self.bytes += waiting.text.len();
+        self.waiting.push_back(waiting);
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        let waiting = self.waiting.pop_front()?;
+        self.bytes -= waiting.text.len();
+        Some(waiting)
+    }
+
+    fn fits(&self, text: &str, records: usize, bytes: usize) -> bool {
+        self.waiting.len() < records && self.bytes + text.len() <= bytes
+    }
+}
+
+impl Kind {
+    fn one(self) -> Lost {
+        match self {
+            Self::Change => Lost { changes: 1, denials: 0 },
+            Self::Denial => Lost { changes: 0, denials: 1 },
+        }
+    }
+}
+
+impl Queue {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            held: Mutex::default(),
+            work: Condvar::new(),
+            ended: Condvar::new(),
+            max_records: settings.buffer_records.max(2),
+            max_bytes: settings.buffer_bytes.max(2),
+        }
+    }
+
+    /// Takes a record, or counts that it did not fit; then its `ack` goes unanswered.
+    pub(crate) fn push(&self, kind: Kind, waiting: Waiting) {
+        let mut held = self.held.lock();
+        if held.closing {
+            held.unwritten += kind.one();
+            return;
+        }
+        let fits = match kind {
+            Kind::Change => self.make_room(&mut held, &waiting.text),
+            Kind::Denial => {
+                let both = held.changes.waiting.len() + held.denials.waiting.len() < self.max_records;
+                both && held.denials.fits(&waiting.text, self.max_records / 2, self.max_bytes / 2)
+            }
+        };
+        if !fits {
+            held.lose(kind);
+            return;
+        }
+        let lane = match kind {
+            Kind::Change => &mut held.changes,
+            Kind::Denial => &mut held.denials,
+        };
+        lane.push(waiting);
+        let first = lane.waiting.len() == 1;
+        drop(held);
+        if first {
+            self.work.notify_one();
+        }
+    }
+
+    /// Whether a change fits; denials make way for it.
+    fn make_room(&self, held: &mut Held, text: &str) -> bool {
+        while !held.changes.fits(
+            text,
+            self.max_records - held.denials.waiting.len(),
+            self.max_bytes.saturating_sub(held.denials.bytes),
+        ) {
+            if held.denials.pop().is_none() {
+                return false;
+            }
+            held.lose(Kind::Denial);
+        }
+        true
+    }
+
+    /// Waits for records; denials alone wait for `gather`, so that they share a write. None if there
+    /// will be no more.
+    pub(crate) fn next(&self, gather: Duration) -> Option<Work> {
+        let mut held = self.held.lock();
+        let idle = |held: &mut Held| held.is_empty() && !held.closing;
+        self.work.wait_while(&mut held, idle);
+        if held.changes.waiting.is_empty() {
+            let enough = (self.max_records / 4).min(BATCH_RECORDS);
+            let alone = |held: &mut Held| {
+                held.changes.waiting.is_empty() && held.denials.waiting.len() < enough && !held.closing
+            };
+            self.work.wait_while_for(&mut held, alone, gather);
+        }
+        if held.is_empty() || held.abandoned {
+            return None;
+        }
+        let mut work = Work { records: Vec::new(), of: Lost::default(), missing: Lost::default() };
+        let mut bytes = 0;
+        while work.records.len() < BATCH_RECORDS && bytes < BATCH_BYTES {
+            let (waiting, kind) = match held.changes.pop() {
+                Some(change) => (Some(change), Kind::Change),
+                None => (held.denials.pop(), Kind::Denial),
+            };
+            let Some(waiting) = waiting else { break };
+            bytes += waiting.text.len();
+            work.of += kind.one();
+            work.records.push(waiting);
+        }
+        work.missing = std::mem::take(&mut held.missing);
+        Some(work)
+    }
+
+    /// Waits before the writer tries again. False if it should end instead.
+    pub(crate) fn pause(&self, pause: Duration) -> bool {
+        let mut held = self.held.lock();
+        self.work.wait_while_for(&mut held, |held| !held.abandoned, pause);
+        !held.abandoned
+    }
+
+    /// Counts what the writer had taken and could not write.
+    pub(crate) fn give_up(&self, lost: Lost) {
+        self.held.lock().unwritten += lost;
+    }
+
+    /// No more is taken; the writer ends when everything is written.
+    pub(crate) fn begin_closing(&self) {
+        self.held.lock().closing = true;
+        self.work.notify_all();
+    }
+
+    /// Waits until the writer has ended; past the deadline it is told to let go. Whether all is written.
+    pub(crate) fn close(&self, deadline: Duration) -> bool {
+        self.begin_closing();
+        let mut held = self.held.lock();
+        self.ended.wait_while_for(&mut held, |held| !held.ended, deadline);
+        held.abandoned = true;
+        drop(held);
+        self.work.notify_all();
+        let mut held = self.held.lock();
+        // A writer that waits for the disk cannot be interrupted; one that pauses ends at once.
+        self.ended.wait_while_for(&mut held, |held| !held.ended, Duration::from_secs(1));
+        held.count_rest();
+        held.ended && held.unwritten == Lost::default()
+    }
+
+    /// The writer has ended.
+    pub(crate) fn end(&self) {
+        let mut held = self.held.lock();
+        held.ended = true;
+        held.closing = true;
+        held.count_rest();
+        drop(held);
+        self.ended.notify_all();
+    }
+
+    /// What did not fit, and what fitted and was not written.
+    pub(crate) fn lost(&self) -> (Lost, Lost) {
+        let held = self.held.lock();
+        (held.full, held.unwritten)
+    }
+
+    /// Records that wait.
+    pub(crate) fn len(&self) -> usize {
+        let held = self.held.lock();
+        held.changes.waiting.len() + held.denials.waiting.len()
+    }
+}
+
+impl Held {
+    fn is_empty(&self) -> bool {
+        self.changes.waiting.is_empty() && self.denials.waiting.is_empty()
+    }
+
+    fn lose(&mut self, kind: Kind) {
+        self.missing += kind.one();
+        self.full += kind.one();
+    }
+
+    /// Everything that still waits will not be written.
+    fn count_rest(&mut self) {
+        while self.changes.pop().is_some() {
+            self.unwritten += Kind::Change.one();
+        }
+        while self.denials.pop().is_some() {
+            self.unwritten += Kind::Denial.one();
+        }
+    }
+}
