@@ -18,4 +18,5 @@ mod shared;
 mod snapshots;
 mod support;
 mod switches;
+mod tenants;
 mod until_ready;
