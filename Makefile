@@ -92,7 +92,7 @@ test-tools: components
 	@command -v redis-server >/dev/null || { echo "installing redis-server (tests start servers of their own)"; $(call apt,redis-server); }
 	@$(call valkey)
 	@compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null || \
-	  { echo "installing postgresql (tests start servers of their own)"; $(call postgresql); }
+	  { echo "installing postgresql (tests start servers of their own)"; $(call apt,postgresql); }
 	@compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || \
 	  { echo "installing faketime (tests move a server's clock)"; $(call apt,faketime); }
 
@@ -113,14 +113,6 @@ components:
 
 define apt
 { [ "$$(id -u)" = 0 ] && sudo= || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq $(1); }
-endef
-
-# Without the cluster that the package would make and start: tests make their own.
-define postgresql
-{ [ "$$(id -u)" = 0 ] && sudo= || sudo=sudo; $$sudo apt-get update -qq; \
-  $$sudo apt-get install -y -qq postgresql-common; \
-  $$sudo sed -i 's/^#\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf; \
-  $$sudo apt-get install -y -qq postgresql; }
 endef
 
 # From PyPI, each in a folder of its own: Debian has no package of the one, and not everywhere of the other.
