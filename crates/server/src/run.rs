@@ -271,6 +271,12 @@ impl Service {
         // Nobody listens if no listener was left; both are then settled already.
         let _ = self.stop.send(true);
         let _ = self.drain.send(true);
+        // Who watches the health has been told. Such a stream has no end of its own, and would hold its
+        // connection for the whole grace.
+        let mut reporter = self.reporter.clone();
+        for name in ["", HEALTH_NAME] {
+            reporter.clear_service_status(name).await;
+        }
         let open = || self.open.iter().map(|open| open.load(Relaxed)).sum::<usize>();
         let gone = async {
             while open() > 0 {

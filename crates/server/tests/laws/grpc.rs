@@ -46,6 +46,21 @@ fn health_knows_the_service_and_says_when_it_is_going() {
 }
 
 #[test]
+fn who_watches_the_health_is_told_and_does_not_hold_up_the_end() {
+    let service = Setup::rules(RULES).with("drain.grace", "10m").start();
+    let client = Client::new(&service);
+    let request = HealthCheckRequest { service: "ratelimit".to_owned() };
+    let watch = client.block_on(HealthClient::new(client.channel.clone()).watch(request));
+    let mut said = watch.expect("it can be watched").into_inner();
+    let mut next = || client.block_on(said.message()).ok().flatten().map(|answer| answer.status());
+    assert_eq!(next(), Some(ServingStatus::Serving));
+    service.signal("TERM");
+    assert_eq!(next(), Some(ServingStatus::NotServing));
+    assert_eq!(next(), None, "the stream ends");
+    assert!(service.wait().status.success());
+}
+
+#[test]
 fn reflection_lists_every_service() {
     let service = service(RULES);
     let client = Client::new(&service);

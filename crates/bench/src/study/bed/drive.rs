@@ -42,6 +42,14 @@ impl Passes {
         Self { count, warm_up: Duration::from_millis(warm_up_ms), length: Duration::from_millis(length_ms) }
     }
 
+    /// Many short ones, for latencies: where the machine itself stops for some milliseconds each second, most
+    /// passes are free of it, and the median pass tells what the servers do. A stop within a long pass would be
+    /// its 99th percentile, whoever serves.
+    pub(crate) fn short(quick: bool) -> Self {
+        let count = if quick { 15 } else { 41 };
+        Self { count, warm_up: Duration::from_millis(100), length: Duration::from_millis(250) }
+    }
+
     /// A closed loop over zipf keys.
     pub(crate) fn plan(&self, server: &Server, shape: Shape) -> Plan {
         Plan {

@@ -42,7 +42,7 @@ pub(super) fn run(
     programs: &Programs,
     most_per_second: Option<f64>,
 ) -> Result<Finding, Error> {
-    let passes = Passes::new(options.quick);
+    let passes = Passes::short(options.quick);
     let progress = Progress::new("service latency", passes.count as u64);
     let mut servers = [
         Tidegate::start(&programs.launcher, &servers::generous_rules(), &[])?.over_grpc(),
@@ -50,7 +50,7 @@ pub(super) fn run(
     ];
     let most_per_second = match most_per_second {
         Some(known) => known,
-        None => most(&mut servers[0], passes, &progress)?,
+        None => most(&mut servers[0], Passes::new(options.quick), &progress)?,
     };
     let found = measure(&mut servers, most_per_second / 2.0, passes, &progress)?;
     drop(progress);

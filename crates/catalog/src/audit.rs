@@ -1,0 +1,175 @@
+//! Who changed what, and what it was before.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::page::{self, Page};
+use crate::sql::connection::Connection;
+use crate::sql::{Arg, Row};
+use crate::{By, name};
+
+const ENTRY: &str = "id, at, actor, action, object_kind, object, before, after, request_id";
+
+/// A change that was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AuditEntry {
+    /// The version of the catalog that it made.
+    pub id: u64,
+    /// When, by the clock of who made it.
+    pub at: Timestamp,
+    /// Who.
+    pub actor: String,
+    /// What was done: `put_tenant`.
+    pub action: String,
+    /// To what kind of thing: `tenant`.
+    pub object_kind: String,
+    /// To which one.
+    pub object: String,
+    /// What it was.
+    pub before: Option<Value>,
+    /// What it became.
+    pub after: Option<Value>,
+    /// The request that asked for it.
+    pub request_id: String,
+}
+
+/// Which changes to list: those that are all of what is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// By whom.
+    pub actor: Option<String>,
+    /// What was done.
+    pub action: Option<String>,
+    /// To what kind of thing.
+    pub object_kind: Option<String>,
+    /// To which one.
+    pub object: Option<String>,
+    /// Not before.
+    pub from: Option<Timestamp>,
+    /// Before.
+    pub to: Option<Timestamp>,
+}
+
+impl Catalog {
+    /// Changes, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// If the cursor is not one of ours, or the database fails.
+    pub async fn audit(
+        &self,
+        filter: &AuditFilter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<AuditEntry>> {
+        let size = page::size(limit);
+        let (sql, args) = listing(filter, page::key(cursor)?.as_deref(), size)?;
+        self.within(async {
+            let mut read = self.read().await?;
+            let entries = read.rows(sql, &args, read_entry).await?;
+            read.commit().await?;
+            Ok(Page::of(entries, size, |entry| format!("{} {}", entry.at.as_microsecond(), entry.id)))
+        })
+        .await
+    }
+
+    /// Puts down what was done to something that the catalog does not hold, as a counter that was reset.
+    ///
+    /// # Errors
+    ///
+    /// If a name is none, or the database fails.
+    pub async fn record(
+        &self,
+        action: &str,
+        object_kind: &str,
+        object: &str,
+        before: Option<Value>,
+        after: Option<Value>,
+        by: &By,
+    ) -> Result<()> {
+        for (field, text) in [("action", action), ("object_kind", object_kind), ("object", object)] {
+            name::check(field, text)?;
+        }
+        self.within(async {
+            let write = self.begin(by).await?;
+            write.commit(action, object_kind, object, before, after).await
+        })
+        .await
+    }
+}
+
+pub(crate) fn listing(filter: &AuditFilter, after: Option<&str>, size: usize) -> Result<(String, Vec<Arg>)> {
+    let mut sql = format!("SELECT {ENTRY} FROM audit WHERE id > 0");
+    let mut args: Vec<Arg> = Vec::new();
+    let mut bound = |condition: &str, arg: Arg| {
+        args.push(arg);
+        sql += &format!(" AND {condition} ${}", args.len());
+    };
+    let equals = [
+        ("actor", &filter.actor),
+        ("action", &filter.action),
+        ("object_kind", &filter.object_kind),
+        ("object", &filter.object),
+    ];
+    for (column, wanted) in equals {
+        if let Some(wanted) = wanted {
+            name::check_text(column, wanted, page::MAX_PAGE)?;
+            bound(&format!("{column} ="), wanted.into());
+        }
+    }
+    if let Some(from) = filter.from {
+        bound("at >=", from.into());
+    }
+    if let Some(to) = filter.to {
+        bound("at <", to.into());
+    }
+    if let Some(after) = after {
+        let (at, id) = after.split_once(' ').ok_or_else(page::bad)?;
+        let at: i64 = at.parse().map_err(|_| page::bad())?;
+        let id: i64 = id.parse().map_err(|_| page::bad())?;
+        args.extend([at.into(), id.into()]);
+        sql += &format!(" AND (at, id) < (${}, ${})", args.len() - 1, args.len());
+    }
+    args.push(page::asked(size).into());
+    sql += &format!(" ORDER BY at DESC, id DESC LIMIT ${}", args.len());
+    Ok((sql, args))
+}
+
+pub(crate) async fn store(connection: &mut Connection, entry: &AuditEntry) -> Result<()> {
+    let sql = format!("INSERT INTO audit ({ENTRY}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+    let [before, after] = [&entry.before, &entry.after].map(|value| value.as_ref().map(Value::to_string));
+    let args = [
+        entry.id.into(),
+        entry.at.into(),
+        (&entry.actor).into(),
+        (&entry.action).into(),
+        (&entry.object_kind).into(),
+        (&entry.object).into(),
+        before.as_deref().into(),
+        after.as_deref().into(),
+        (&entry.request_id).into(),
+    ];
+    connection.execute(sql, &args).await.map(drop)
+}
+
+fn read_entry(row: &Row<'_>) -> Result<AuditEntry> {
+    Ok(AuditEntry {
+        id: row.number(0)?,
+        at: row.time(1)?,
+        actor: row.text(2)?,
+        action: row.text(3)?,
+        object_kind: row.text(4)?,
+        object: row.text(5)?,
+        before: json(row.maybe_text(6)?)?,
+        after: json(row.maybe_text(7)?)?,
+        request_id: row.text(8)?,
+    })
+}
+
+fn json(text: Option<String>) -> Result<Option<Value>> {
+    let parsed = text.map(|text| serde_json::from_str(&text)).transpose();
+    parsed.map_err(|error| Error::Other(format!("an audit entry is not JSON: {error}")))
+}

@@ -1,0 +1,231 @@
+//! What has changed, for nodes that keep all of it in memory, and the copy they keep for bad days.
+
+use crate::catalog::{Catalog, LONG_DEADLINE, within};
+use crate::error::{Error, Result};
+use crate::rules::{self, Rules};
+use crate::sql::connection::Connection;
+use crate::sql::{Arg, Session};
+use crate::switch::{self, SWITCH, Switch};
+use crate::tenant::Tenant;
+use crate::tenant::table::{self as tenants, OVERRIDE, TENANT};
+use crate::token::{self, TOKEN, Token};
+
+/// What leads from one version to another, later one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// The version it leads from.
+    pub since: u64,
+    /// The version it leads to.
+    pub version: u64,
+    /// It is all there is, whatever was before: what is not in here does not exist.
+    pub whole: bool,
+    /// Tenants, each at most once.
+    pub tenants: Vec<TenantChange>,
+    /// Rule sets, each domain at most once.
+    pub rules: Vec<RulesChange>,
+    /// Switches.
+    pub switches: Vec<Switch>,
+    /// Tokens; those that were revoked say so.
+    pub tokens: Vec<Token>,
+}
+
+/// What became of a tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TenantChange {
+    /// It is this now.
+    Put(Tenant),
+    /// There is none of this name now.
+    Gone(String),
+}
+
+/// What became of a domain's rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RulesChange {
+    /// The domain.
+    pub domain: String,
+    /// Its rules now, if it has any.
+    pub rules: Option<Rules>,
+}
+
+impl Changes {
+    /// Whether nothing has changed.
+    pub fn is_empty(&self) -> bool {
+        !self.whole
+            && self.tenants.is_empty()
+            && self.rules.is_empty()
+            && self.switches.is_empty()
+            && self.tokens.is_empty()
+    }
+}
+
+impl Catalog {
+    /// The version of all that the catalog holds: it rises with every change.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    pub async fn version(&self) -> Result<u64> {
+        self.within(async {
+            let mut read = self.read().await?;
+            let (version, _) = versions(&mut read).await?;
+            read.commit().await?;
+            Ok(version)
+        })
+        .await
+    }
+
+    /// All there is.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails. This call may take longer than the others: up to 30 s.
+    pub async fn everything(&self) -> Result<Changes> {
+        within(LONG_DEADLINE, async {
+            let mut read = self.read().await?;
+            let (version, _) = versions(&mut read).await?;
+            let all = changes(&mut read, None, version).await?;
+            read.commit().await?;
+            Ok(all)
+        })
+        .await
+    }
+
+    /// What has changed since a version. If that is not a version this database has ever been at, or one it
+    /// cannot tell from, then it is everything.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails. This call may take longer than the others: up to 30 s.
+    pub async fn changes_since(&self, since: u64) -> Result<Changes> {
+        within(LONG_DEADLINE, async {
+            let mut read = self.read().await?;
+            let (version, base) = versions(&mut read).await?;
+            let known = (base..=version).contains(&since);
+            let found = changes(&mut read, known.then_some(since), version).await?;
+            read.commit().await?;
+            Ok(found)
+        })
+        .await
+    }
+
+    /// Writes changes of another catalog into this one, which then is a copy of it: all of them or, if it
+    /// fails or is killed, none. Changes that it has already are not written again. Histories and the audit
+    /// trail are not part of a copy.
+    ///
+    /// # Errors
+    ///
+    /// If the changes begin after the version of this copy, or the database fails.
+    pub async fn apply(&self, changes: &Changes) -> Result<()> {
+        within(LONG_DEADLINE, async {
+            let mut write = Session::write(&self.pool).await?;
+            let (version, _) = versions(&mut write).await?;
+            if !changes.whole && changes.version <= version {
+                return write.roll_back().await;
+            }
+            if !changes.whole && changes.since > version {
+                let reason = format!("is {}, but this copy is at version {version}: take all", changes.since);
+                return Err(Error::invalid("since", reason));
+            }
+            if changes.whole {
+                write.script(CLEAR).await?;
+            }
+            write_all(&mut write, changes).await?;
+            // What it was before cannot be told from what is left.
+            let sql = "UPDATE catalog SET version = $1, base = $1";
+            write.execute(sql, &[changes.version.into()]).await?;
+            write.commit().await
+        })
+        .await
+    }
+}
+
+const CLEAR: &str = "DELETE FROM overrides; DELETE FROM tenants; DELETE FROM domains; \
+     DELETE FROM rule_sets; DELETE FROM switches; DELETE FROM tokens";
+
+/// The version, and the oldest one that changes can be told from.
+async fn versions(connection: &mut Connection) -> Result<(u64, u64)> {
+    let sql = "SELECT version, base FROM catalog";
+    let found = connection.row(sql, &[], |row| Ok((row.number(0)?, row.number(1)?))).await?;
+    found.ok_or_else(|| Error::Other("its version is missing".to_owned()))
+}
+
+/// The statements of a feed: tenants, overrides, rules, switches, tokens.
+pub(crate) fn statements(whole: bool) -> [String; 5] {
+    let columns: Vec<String> = OVERRIDE.split(", ").map(|column| format!("o.{}", column.trim())).collect();
+    let columns = columns.join(", ");
+    if whole {
+        return [
+            format!("SELECT {TENANT} FROM tenants WHERE deleted = 0"),
+            format!("SELECT {columns} FROM overrides o ORDER BY o.tenant, o.position"),
+            rules::current_sql("d.deleted = 0"),
+            format!("SELECT {SWITCH} FROM switches"),
+            format!("SELECT {TOKEN} FROM tokens"),
+        ];
+    }
+    [
+        format!("SELECT {TENANT} FROM tenants WHERE revision > $1"),
+        format!(
+            "SELECT {columns} FROM tenants t JOIN overrides o ON o.tenant = t.name \
+             WHERE t.revision > $1 ORDER BY o.tenant, o.position"
+        ),
+        rules::current_sql("d.revision > $1"),
+        format!("SELECT {SWITCH} FROM switches WHERE revision > $1"),
+        format!("SELECT {TOKEN} FROM tokens WHERE revision > $1"),
+    ]
+}
+
+async fn changes(connection: &mut Connection, since: Option<u64>, version: u64) -> Result<Changes> {
+    let args: Vec<Arg> = since.map(Arg::from).into_iter().collect();
+    let [of_tenants, of_overrides, of_rules, of_switches, of_tokens] = statements(since.is_none());
+    let (mut put, mut gone) = (Vec::new(), Vec::new());
+    for bare in connection.rows(of_tenants, &args, tenants::read_tenant).await? {
+        if bare.deleted {
+            gone.push(TenantChange::Gone(bare.tenant.name));
+        } else {
+            put.push(bare.tenant);
+        }
+    }
+    let overrides = connection.rows(of_overrides, &args, tenants::read_override).await?;
+    let put = tenants::join(put, overrides).into_iter().map(TenantChange::Put);
+    let rules = connection.rows(of_rules, &args, rules::read_rules).await?.into_iter();
+    let rules = rules.map(|rules| RulesChange {
+        domain: rules.domain.clone(),
+        rules: Some(rules).filter(|rules| rules.text.is_some()),
+    });
+    Ok(Changes {
+        since: since.unwrap_or(0),
+        version,
+        whole: since.is_none(),
+        tenants: put.chain(gone).collect(),
+        rules: rules.collect(),
+        switches: connection.rows(of_switches, &args, switch::read_switch).await?,
+        tokens: connection.rows(of_tokens, &args, token::read_token).await?,
+    })
+}
+
+async fn write_all(connection: &mut Connection, changes: &Changes) -> Result<()> {
+    for change in &changes.tenants {
+        match change {
+            TenantChange::Put(tenant) => tenants::store(connection, tenant).await?,
+            TenantChange::Gone(name) => {
+                connection.execute("DELETE FROM overrides WHERE tenant = $1", &[name.into()]).await?;
+                connection.execute("DELETE FROM tenants WHERE name = $1", &[name.into()]).await?;
+            }
+        }
+    }
+    for change in &changes.rules {
+        // A copy has the current version only.
+        connection.execute("DELETE FROM domains WHERE domain = $1", &[(&change.domain).into()]).await?;
+        connection.execute("DELETE FROM rule_sets WHERE domain = $1", &[(&change.domain).into()]).await?;
+        if let Some(rules) = &change.rules {
+            rules::store(connection, rules).await?;
+        }
+    }
+    for switch in &changes.switches {
+        switch::store(connection, switch).await?;
+    }
+    for token in &changes.tokens {
+        token::store(connection, token).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,297 @@
+//! Rule sets: the text of a domain's rules, and every version it has had.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::catalog::{Catalog, Write};
+use crate::error::{Error, Result};
+use crate::page::{self, Page};
+use crate::sql::connection::Connection;
+use crate::sql::{Arg, Row};
+use crate::{By, Precondition, name};
+
+/// The longest text, in characters.
+pub const MAX_RULES: usize = 4 << 20;
+/// The longest comment, in characters.
+const MAX_COMMENT: usize = 4_096;
+pub(crate) const RULES: &str = "domain, version, text, author, comment, restored_from, created_at, revision";
+
+/// A version of a domain's rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rules {
+    /// The domain.
+    pub domain: String,
+    /// From 1 on, without gaps.
+    pub version: u64,
+    /// The rules as they were written; none if this version is their deletion.
+    pub text: Option<String>,
+    /// Who put it.
+    pub author: String,
+    /// Why.
+    pub comment: String,
+    /// The version it was taken from, if it is a rollback.
+    pub restored_from: Option<u64>,
+    /// When it was put.
+    pub created_at: Timestamp,
+    /// The version of the catalog that it made.
+    pub revision: u64,
+}
+
+impl Catalog {
+    /// Makes `text` the rules of a domain. Whether they are rules at all is for the caller to know.
+    ///
+    /// # Errors
+    ///
+    /// If a name or text is none, the precondition does not hold, or the database fails.
+    pub async fn put_rules(
+        &self,
+        domain: &str,
+        text: &str,
+        comment: &str,
+        precondition: Precondition,
+        by: &By,
+    ) -> Result<Rules> {
+        name::check("domain", domain)?;
+        name::check_text("text", text, MAX_RULES)?;
+        name::check_text("comment", comment, MAX_COMMENT)?;
+        self.within(async {
+            let write = self.begin(by).await?;
+            put(write, "put_rules", domain, Some(text), comment, None, precondition).await
+        })
+        .await
+    }
+
+    /// Makes the text of an older version the rules of a domain again, as a new version.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such version or it is a deletion, the precondition does not hold, or the database
+    /// fails.
+    pub async fn roll_back_rules(
+        &self,
+        domain: &str,
+        version: u64,
+        comment: &str,
+        precondition: Precondition,
+        by: &By,
+    ) -> Result<Rules> {
+        name::check("domain", domain)?;
+        name::check_text("comment", comment, MAX_COMMENT)?;
+        self.within(async {
+            let mut write = self.begin(by).await?;
+            let old = of_version(&mut write, domain, version).await?;
+            let old = old.ok_or_else(|| no_version(domain, version))?;
+            let Some(text) = old.text else {
+                return Err(Error::invalid(
+                    "version",
+                    format!("{version} is a deletion: name one with a text"),
+                ));
+            };
+            put(write, "roll_back_rules", domain, Some(&text), comment, Some(version), precondition).await
+        })
+        .await
+    }
+
+    /// Ends the rules of a domain; gives the version that says so.
+    ///
+    /// # Errors
+    ///
+    /// If there are none, the precondition does not hold, or the database fails.
+    pub async fn delete_rules(
+        &self,
+        domain: &str,
+        comment: &str,
+        precondition: Precondition,
+        by: &By,
+    ) -> Result<Rules> {
+        name::check("domain", domain)?;
+        name::check_text("comment", comment, MAX_COMMENT)?;
+        self.within(async {
+            let write = self.begin(by).await?;
+            put(write, "delete_rules", domain, None, comment, None, precondition).await
+        })
+        .await
+    }
+
+    /// The current rules of a domain.
+    ///
+    /// # Errors
+    ///
+    /// If it has none, or the database fails.
+    pub async fn rules(&self, domain: &str) -> Result<Rules> {
+        name::check("domain", domain)?;
+        self.within(async {
+            let mut read = self.read().await?;
+            let found = current(&mut read, domain).await?;
+            read.commit().await?;
+            found.filter(|rules| rules.text.is_some()).ok_or_else(|| Error::not_found("rule set", domain))
+        })
+        .await
+    }
+
+    /// The current rules of every domain that has any, in the order of the domains.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    pub async fn all_rules(&self) -> Result<Vec<Rules>> {
+        self.within(async {
+            let mut read = self.read().await?;
+            let found = read.rows(current_sql("d.deleted = 0 ORDER BY d.domain"), &[], read_rules).await?;
+            read.commit().await?;
+            Ok(found)
+        })
+        .await
+    }
+
+    /// One version of a domain's rules.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or the database fails.
+    pub async fn rules_version(&self, domain: &str, version: u64) -> Result<Rules> {
+        name::check("domain", domain)?;
+        self.within(async {
+            let mut read = self.read().await?;
+            let found = of_version(&mut read, domain, version).await?;
+            read.commit().await?;
+            found.ok_or_else(|| no_version(domain, version))
+        })
+        .await
+    }
+
+    /// All versions of a domain's rules, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// If the cursor is not one of ours, or the database fails.
+    pub async fn rule_versions(
+        &self,
+        domain: &str,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Rules>> {
+        name::check("domain", domain)?;
+        let size = page::size(limit);
+        let before = match page::key(cursor)? {
+            Some(key) => key.parse::<i64>().map_err(|_| page::bad())?,
+            None => i64::MAX,
+        };
+        let args = [domain.into(), before.into(), page::asked(size).into()];
+        self.within(async {
+            let mut read = self.read().await?;
+            let found = read.rows(versions_sql(), &args, read_rules).await?;
+            read.commit().await?;
+            Ok(Page::of(found, size, |rules| rules.version.to_string()))
+        })
+        .await
+    }
+}
+
+pub(crate) fn versions_sql() -> String {
+    format!("SELECT {RULES} FROM rule_sets WHERE domain = $1 AND version < $2 ORDER BY version DESC LIMIT $3")
+}
+
+/// The current version of each domain for which the condition holds.
+pub(crate) fn current_sql(condition: &str) -> String {
+    let columns: Vec<String> = RULES.split(", ").map(|column| format!("r.{column}")).collect();
+    format!(
+        "SELECT {} FROM domains d JOIN rule_sets r ON r.domain = d.domain AND r.version = d.version WHERE {condition}",
+        columns.join(", ")
+    )
+}
+
+async fn current(connection: &mut Connection, domain: &str) -> Result<Option<Rules>> {
+    connection.row(current_sql("d.domain = $1"), &[domain.into()], read_rules).await
+}
+
+async fn of_version(connection: &mut Connection, domain: &str, version: u64) -> Result<Option<Rules>> {
+    let sql = format!("SELECT {RULES} FROM rule_sets WHERE domain = $1 AND version = $2");
+    connection.row(sql, &[domain.into(), version.into()], read_rules).await
+}
+
+fn no_version(domain: &str, version: u64) -> Error {
+    Error::not_found("version", &format!("{version} of {domain}"))
+}
+
+/// Adds a version, unless it says what the current one does.
+async fn put(
+    mut write: Write,
+    action: &str,
+    domain: &str,
+    text: Option<&str>,
+    comment: &str,
+    restored_from: Option<u64>,
+    precondition: Precondition,
+) -> Result<Rules> {
+    let last = current(&mut write, domain).await?;
+    let before = last.as_ref().filter(|rules| rules.text.is_some());
+    precondition.check(before.map(|rules| rules.revision))?;
+    match (before, text) {
+        (None, None) => return Err(Error::not_found("rule set", domain)),
+        (Some(before), Some(text)) if before.text.as_deref() == Some(text) => {
+            write.cancel().await?;
+            return Ok(before.clone());
+        }
+        _ => {}
+    }
+    let after = Rules {
+        domain: domain.to_owned(),
+        version: last.as_ref().map_or(0, |rules| rules.version) + 1,
+        text: text.map(str::to_owned),
+        author: write.by.actor.clone(),
+        comment: comment.to_owned(),
+        restored_from,
+        created_at: write.by.at,
+        revision: write.revision,
+    };
+    store(&mut write, &after).await?;
+    let told = Some(&after).filter(|rules| rules.text.is_some()).map(audited);
+    write.commit(action, "rules", domain, before.map(audited), told).await?;
+    Ok(after)
+}
+
+/// Adds a version and makes it the current one.
+pub(crate) async fn store(connection: &mut Connection, rules: &Rules) -> Result<()> {
+    let sql = format!("INSERT INTO rule_sets ({RULES}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
+    let args: [Arg; 8] = [
+        (&rules.domain).into(),
+        rules.version.into(),
+        rules.text.as_deref().into(),
+        (&rules.author).into(),
+        (&rules.comment).into(),
+        rules.restored_from.into(),
+        rules.created_at.into(),
+        rules.revision.into(),
+    ];
+    connection.execute(sql, &args).await?;
+    let sql = "INSERT INTO domains (domain, version, deleted, revision) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (domain) DO UPDATE SET version = excluded.version, deleted = excluded.deleted, \
+         revision = excluded.revision";
+    let deleted = rules.text.is_none();
+    let args = [(&rules.domain).into(), rules.version.into(), deleted.into(), rules.revision.into()];
+    connection.execute(sql, &args).await.map(drop)
+}
+
+pub(crate) fn read_rules(row: &Row<'_>) -> Result<Rules> {
+    Ok(Rules {
+        domain: row.text(0)?,
+        version: row.number(1)?,
+        text: row.maybe_text(2)?,
+        author: row.text(3)?,
+        comment: row.text(4)?,
+        restored_from: row.maybe_number(5)?,
+        created_at: row.time(6)?,
+        revision: row.number(7)?,
+    })
+}
+
+/// As the trail tells it.
+fn audited(rules: &Rules) -> serde_json::Value {
+    serde_json::json!({
+        "version": rules.version,
+        "comment": rules.comment,
+        "restored_from": rules.restored_from,
+        "text": rules.text,
+    })
+}

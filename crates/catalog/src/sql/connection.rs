@@ -1,0 +1,225 @@
+//! Questions and answers, the same for both databases.
+//!
+//! Every statement is written once, with `$1` for arguments, over columns that are text or whole numbers:
+//! flags are 0 and 1, times are microseconds.
+
+use std::borrow::Cow;
+
+use futures_util::TryStreamExt as _;
+use jiff::Timestamp;
+use sqlx::postgres::PgRow;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, SqliteConnection};
+
+use crate::error::{Error, Result};
+use crate::time;
+
+/// A connection to either database.
+pub(crate) enum Connection {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
+}
+
+/// An argument of a statement.
+#[derive(Clone, Debug)]
+pub(crate) enum Arg {
+    Text(Option<String>),
+    Number(Option<i64>),
+}
+
+/// A row of an answer.
+pub(crate) enum Row<'a> {
+    Sqlite(&'a SqliteRow),
+    Postgres(&'a PgRow),
+}
+
+/// Names and values are arguments, never part of a statement: those are put together from our own words.
+/// On `PostgreSQL` they are not kept for the next time, which poolers between us and the server do not allow.
+macro_rules! query {
+    ($sql:expr, $args:expr, $persistent:expr) => {{
+        let mut query = sqlx::query(AssertSqlSafe($sql)).persistent($persistent);
+        for arg in $args {
+            query = match arg {
+                Arg::Text(text) => query.bind(text.clone()),
+                Arg::Number(number) => query.bind(*number),
+            };
+        }
+        query
+    }};
+}
+
+impl Connection {
+    /// Executes a statement; gives how many rows it has changed.
+    pub(crate) async fn execute(&mut self, sql: impl Into<Cow<'static, str>>, args: &[Arg]) -> Result<u64> {
+        let sql = sql.into();
+        Ok(match self {
+            Self::Sqlite(inner) => query!(sql, args, true).execute(inner).await?.rows_affected(),
+            Self::Postgres(inner) => query!(sql, args, false).execute(inner).await?.rows_affected(),
+        })
+    }
+
+    /// All rows of an answer.
+    pub(crate) async fn rows<T>(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        args: &[Arg],
+        read: impl Fn(&Row<'_>) -> Result<T> + Send,
+    ) -> Result<Vec<T>> {
+        let sql = sql.into();
+        let mut found = Vec::new();
+        match self {
+            Self::Sqlite(inner) => {
+                let mut rows = query!(sql, args, true).fetch(inner);
+                while let Some(row) = rows.try_next().await? {
+                    found.push(read(&Row::Sqlite(&row))?);
+                }
+            }
+            Self::Postgres(inner) => {
+                let mut rows = query!(sql, args, false).fetch(inner);
+                while let Some(row) = rows.try_next().await? {
+                    found.push(read(&Row::Postgres(&row))?);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The first row of an answer, if there is one.
+    pub(crate) async fn row<T>(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        args: &[Arg],
+        read: impl Fn(&Row<'_>) -> Result<T> + Send,
+    ) -> Result<Option<T>> {
+        Ok(self.rows(sql, args, read).await?.into_iter().next())
+    }
+
+    /// Executes statements without arguments, several at once.
+    pub(crate) async fn script(&mut self, sql: &'static str) -> Result<()> {
+        match self {
+            Self::Sqlite(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop)?,
+            Self::Postgres(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop)?,
+        }
+        Ok(())
+    }
+
+    /// Whether it still answers.
+    pub(crate) async fn ping(&mut self) -> Result<()> {
+        match self {
+            Self::Sqlite(inner) => inner.ping().await?,
+            Self::Postgres(inner) => inner.ping().await?,
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_postgres(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+}
+
+impl Row<'_> {
+    pub(crate) fn maybe_text(&self, column: usize) -> Result<Option<String>> {
+        Ok(match self {
+            Self::Sqlite(row) => row.try_get(column)?,
+            Self::Postgres(row) => row.try_get(column)?,
+        })
+    }
+
+    pub(crate) fn maybe_integer(&self, column: usize) -> Result<Option<i64>> {
+        Ok(match self {
+            Self::Sqlite(row) => row.try_get(column)?,
+            Self::Postgres(row) => row.try_get(column)?,
+        })
+    }
+
+    pub(crate) fn text(&self, column: usize) -> Result<String> {
+        self.maybe_text(column)?.ok_or_else(|| empty(column))
+    }
+
+    pub(crate) fn maybe_number(&self, column: usize) -> Result<Option<u64>> {
+        let found = self.maybe_integer(column)?;
+        found
+            .map(|number| u64::try_from(number).map_err(|_| strange(column, &number.to_string())))
+            .transpose()
+    }
+
+    pub(crate) fn number(&self, column: usize) -> Result<u64> {
+        self.maybe_number(column)?.ok_or_else(|| empty(column))
+    }
+
+    pub(crate) fn flag(&self, column: usize) -> Result<bool> {
+        Ok(self.number(column)? != 0)
+    }
+
+    pub(crate) fn maybe_time(&self, column: usize) -> Result<Option<Timestamp>> {
+        Ok(self.maybe_integer(column)?.map(time::of))
+    }
+
+    pub(crate) fn time(&self, column: usize) -> Result<Timestamp> {
+        self.maybe_time(column)?.ok_or_else(|| empty(column))
+    }
+}
+
+fn empty(column: usize) -> Error {
+    Error::Other(format!("column {column} of an answer is empty"))
+}
+
+/// What no version of this program has stored.
+pub(crate) fn strange(column: usize, found: &str) -> Error {
+    Error::Other(format!("column {column} of an answer cannot be {found:?}"))
+}
+
+impl From<&str> for Arg {
+    fn from(text: &str) -> Self {
+        Self::Text(Some(text.to_owned()))
+    }
+}
+
+impl From<&String> for Arg {
+    fn from(text: &String) -> Self {
+        Self::Text(Some(text.clone()))
+    }
+}
+
+impl From<Option<&str>> for Arg {
+    fn from(text: Option<&str>) -> Self {
+        Self::Text(text.map(str::to_owned))
+    }
+}
+
+impl From<i64> for Arg {
+    fn from(number: i64) -> Self {
+        Self::Number(Some(number))
+    }
+}
+
+impl From<bool> for Arg {
+    fn from(flag: bool) -> Self {
+        Self::Number(Some(flag.into()))
+    }
+}
+
+impl From<u64> for Arg {
+    fn from(number: u64) -> Self {
+        // All of ours are far below; a number that somebody made up is greater than all of them.
+        Self::Number(Some(i64::try_from(number).unwrap_or(i64::MAX)))
+    }
+}
+
+impl From<Option<u64>> for Arg {
+    fn from(number: Option<u64>) -> Self {
+        number.map_or(Self::Number(None), Self::from)
+    }
+}
+
+impl From<Timestamp> for Arg {
+    fn from(at: Timestamp) -> Self {
+        Self::Number(Some(at.as_microsecond()))
+    }
+}
+
+impl From<Option<Timestamp>> for Arg {
+    fn from(at: Option<Timestamp>) -> Self {
+        Self::Number(at.map(Timestamp::as_microsecond))
+    }
+}

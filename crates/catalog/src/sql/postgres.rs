@@ -1,0 +1,172 @@
+//! `PostgreSQL`: one database that many nodes share, on one host or several.
+
+use std::fs;
+use std::path::PathBuf;
+use std::str::FromStr as _;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt as _, select_ok};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions as _, PgConnection, PgPool, Row as _};
+
+use super::connection::Connection;
+use crate::error::{Error, Result};
+
+/// Where changes are told.
+pub(crate) const CHANNEL: &str = "tidegate_catalog";
+/// How much of a start each host has over the next.
+const HEAD_START: Duration = Duration::from_millis(150);
+/// What may stand behind `?`.
+const KNOWN: [&str; 7] = [
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "application_name",
+    "password_file",
+    "target_session_attrs",
+];
+/// More changes than a standby that becomes primary can have missed.
+const LEAP: u64 = 1_000_000;
+
+/// The hosts of one database, of which one at a time can be written to.
+pub(crate) struct Hosts {
+    options: Vec<PgConnectOptions>,
+    password_file: Option<PathBuf>,
+    /// The one that could be written to last.
+    preferred: AtomicUsize,
+}
+
+impl Hosts {
+    /// `postgres://user:password@host:port,host:port/database?key=value&…`
+    pub(crate) fn parse(url: &str) -> Result<Self> {
+        let bad = |reason: String| Error::invalid("catalog", reason);
+        let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+        let rest = rest.ok_or_else(|| bad("must begin with postgres://".to_owned()))?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (user, hosts) = match authority.rsplit_once('@') {
+            Some((user, hosts)) => (format!("{user}@"), hosts),
+            None => (String::new(), authority),
+        };
+        let (mut password_file, mut kept) = (None, Vec::new());
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match key {
+                "password_file" => {
+                    let decoded = percent_encoding::percent_decode_str(value).decode_utf8();
+                    let decoded = decoded.map_err(|_| bad("password_file is not UTF-8".to_owned()))?;
+                    password_file = Some(PathBuf::from(decoded.into_owned()));
+                }
+                // Ours are always of this kind.
+                "target_session_attrs" if ["read-write", "primary"].contains(&value) => {}
+                key if KNOWN.contains(&key) && key != "target_session_attrs" => kept.push(pair),
+                key => {
+                    return Err(bad(format!(
+                        "{key}={value} is not understood; known are {}",
+                        KNOWN.join(", ")
+                    )));
+                }
+            }
+        }
+        let query = kept.join("&");
+        let options = hosts.split(',').map(|host| {
+            let single = format!("postgres://{user}{host}/{path}?{query}");
+            let options = PgConnectOptions::from_str(&single);
+            let options = options.map_err(|error| bad(format!("is no URL of PostgreSQL: {error}")))?;
+            // Poolers refuse what they do not know, and we have no floats.
+            Ok(options.extra_float_digits(None).disable_statement_logging())
+        });
+        Ok(Self { options: options.collect::<Result<_>>()?, password_file, preferred: AtomicUsize::new(0) })
+    }
+
+    /// A connection to the host that can be written to.
+    pub(crate) async fn connect(&self) -> Result<PgConnection> {
+        self.find().await.map(|(_, connection)| connection)
+    }
+
+    /// The host that can be written to, as a pool of one connection, for listening.
+    pub(crate) async fn single(&self) -> Result<PgPool> {
+        let (options, _) = self.find().await?;
+        Ok(PgPoolOptions::new().max_connections(1).connect_lazy_with(options))
+    }
+
+    /// Asks all hosts, the one that was right last first: of those that are down some refuse at once and
+    /// others never answer.
+    async fn find(&self) -> Result<(PgConnectOptions, PgConnection)> {
+        let password = self.password()?;
+        let count = self.options.len();
+        let preferred = self.preferred.load(Relaxed);
+        let attempts: Vec<BoxFuture<'_, Result<_>>> = (0..count)
+            .map(|rank| {
+                let index = (preferred + rank) % count;
+                let mut options = self.options[index].clone();
+                if let Some(password) = &password {
+                    options = options.password(password);
+                }
+                async move {
+                    tokio::time::sleep(HEAD_START * rank as u32).await;
+                    let connection = writable(&options).await?;
+                    Ok((index, options, connection))
+                }
+                .boxed()
+            })
+            .collect();
+        let ((index, options, connection), _) = select_ok(attempts).await?;
+        self.preferred.store(index, Relaxed);
+        Ok((options, connection))
+    }
+
+    /// Read again for every connection, so that it can be changed.
+    fn password(&self) -> Result<Option<String>> {
+        let Some(file) = &self.password_file else { return Ok(None) };
+        match fs::read_to_string(file) {
+            Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned())),
+            Err(error) => Err(Error::Unavailable(format!("cannot read {}: {error}", file.display()))),
+        }
+    }
+}
+
+async fn writable(options: &PgConnectOptions) -> Result<PgConnection> {
+    let place = || match options.get_socket() {
+        Some(socket) => socket.display().to_string(),
+        None => format!("{}:{}", options.get_host(), options.get_port()),
+    };
+    // Whatever the reason, it is not there: a password may be changed soon, a database made.
+    let unavailable = |error: sqlx::Error| Error::Unavailable(format!("{}: {error}", place()));
+    let mut connection = options.connect().await.map_err(unavailable)?;
+    let sql = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
+    let row = sqlx::query(sql).persistent(false).fetch_one(&mut connection).await.map_err(unavailable)?;
+    if row.try_get::<bool, _>(0)? {
+        return Err(Error::Unavailable(format!("{} cannot be written to: it is a standby", place())));
+    }
+    Ok(connection)
+}
+
+/// Makes sure that versions mean the same as before.
+///
+/// A standby that becomes primary may have missed the last changes. New ones would get the numbers of those,
+/// and a node that has seen the old ones would never hear of them. Whenever the history of the database
+/// itself has forked, its first connection therefore leaps ahead of all numbers that were given out, and
+/// everybody reads all anew.
+pub(crate) async fn adopt(connection: &mut Connection) -> Result<()> {
+    // The timeline rises with every promotion and every restore to an earlier moment.
+    let sql = "SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)";
+    // Some hosted servers do not tell: there it stays as it is.
+    let Ok(Some(lineage)) = connection.row(sql, &[], |row| row.text(0)).await else { return Ok(()) };
+    let same = "SELECT lineage FROM catalog";
+    let known = connection.row(same, &[], |row| row.text(0)).await?;
+    if known.as_ref() == Some(&lineage) {
+        return Ok(());
+    }
+    let leap = "UPDATE catalog SET lineage = $1, version = version + (CASE WHEN lineage = '' THEN 0 ELSE $2 END), \
+         base = CASE WHEN lineage = '' THEN base ELSE version + $2 END WHERE lineage <> $1";
+    connection.execute(leap, &[lineage.as_str().into(), LEAP.into()]).await.map(drop)
+}
+
+/// Tells of a change, once it is committed.
+pub(crate) async fn notify(connection: &mut Connection, version: u64) -> Result<()> {
+    let sql = "SELECT pg_notify($1, $2)";
+    connection.execute(sql, &[CHANNEL.into(), version.to_string().as_str().into()]).await.map(drop)
+}

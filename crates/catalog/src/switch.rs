@@ -1,0 +1,149 @@
+//! Switches: rules that are watched only, or off, without a change of their text.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::sql::Row;
+use crate::sql::connection::{Connection, strange};
+use crate::{By, Precondition, name};
+
+pub(crate) const SWITCH: &str = "rule, mode, updated_at, revision";
+/// The longest id of a rule, in characters: a path may be longer than a name.
+const MAX_RULE: usize = 512;
+
+/// What a rule does, whatever its file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Switch {
+    /// The id of the rule, or `*` for all.
+    pub rule: String,
+    /// What it does.
+    pub mode: SwitchMode,
+    /// When it was set.
+    pub updated_at: Timestamp,
+    /// Rises with every change.
+    pub revision: u64,
+}
+
+/// What a switch makes of its rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SwitchMode {
+    /// It does what its file says.
+    Enforce,
+    /// It is evaluated and counted, and denies nobody.
+    Shadow,
+    /// Nobody looks at it.
+    Off,
+}
+
+impl SwitchMode {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Shadow => "shadow",
+            Self::Off => "off",
+        }
+    }
+
+    /// The mode of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Enforce, Self::Shadow, Self::Off].into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+impl Catalog {
+    /// Sets the switch of a rule, or of all by `*`.
+    ///
+    /// # Errors
+    ///
+    /// If the name is none, the precondition does not hold, or the database fails.
+    pub async fn set_switch(
+        &self,
+        rule: &str,
+        mode: SwitchMode,
+        precondition: Precondition,
+        by: &By,
+    ) -> Result<Switch> {
+        check_rule(rule)?;
+        self.within(async {
+            let mut write = self.begin(by).await?;
+            let before = find(&mut write, rule).await?;
+            precondition.check(before.as_ref().map(|switch| switch.revision))?;
+            if let Some(before) = before.as_ref().filter(|before| before.mode == mode) {
+                write.cancel().await?;
+                return Ok(before.clone());
+            }
+            let (updated_at, revision) = (write.by.at, write.revision);
+            let after = Switch { rule: rule.to_owned(), mode, updated_at, revision };
+            store(&mut write, &after).await?;
+            let told = |switch: &Switch| serde_json::json!({ "mode": switch.mode });
+            write.commit("set_switch", "switch", rule, before.as_ref().map(told), Some(told(&after))).await?;
+            Ok(after)
+        })
+        .await
+    }
+
+    /// The switch of a rule.
+    ///
+    /// # Errors
+    ///
+    /// If it was never set, or the database fails.
+    pub async fn switch(&self, rule: &str) -> Result<Switch> {
+        check_rule(rule)?;
+        self.within(async {
+            let mut read = self.read().await?;
+            let found = find(&mut read, rule).await?;
+            read.commit().await?;
+            found.ok_or_else(|| Error::not_found("switch", rule))
+        })
+        .await
+    }
+
+    /// All switches that were ever set, in the order of their rules.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    pub async fn switches(&self) -> Result<Vec<Switch>> {
+        self.within(async {
+            let mut read = self.read().await?;
+            let sql = format!("SELECT {SWITCH} FROM switches ORDER BY rule");
+            let found = read.rows(sql, &[], read_switch).await?;
+            read.commit().await?;
+            Ok(found)
+        })
+        .await
+    }
+}
+
+fn check_rule(rule: &str) -> Result<()> {
+    name::check_bounded("rule", rule, MAX_RULE)
+}
+
+async fn find(connection: &mut Connection, rule: &str) -> Result<Option<Switch>> {
+    let sql = format!("SELECT {SWITCH} FROM switches WHERE rule = $1");
+    connection.row(sql, &[rule.into()], read_switch).await
+}
+
+pub(crate) async fn store(connection: &mut Connection, switch: &Switch) -> Result<()> {
+    let sql = format!(
+        "INSERT INTO switches ({SWITCH}) VALUES ($1, $2, $3, $4) ON CONFLICT (rule) DO UPDATE SET \
+         mode = excluded.mode, updated_at = excluded.updated_at, revision = excluded.revision"
+    );
+    let args =
+        [(&switch.rule).into(), switch.mode.name().into(), switch.updated_at.into(), switch.revision.into()];
+    connection.execute(sql, &args).await.map(drop)
+}
+
+pub(crate) fn read_switch(row: &Row<'_>) -> Result<Switch> {
+    let mode = row.text(1)?;
+    Ok(Switch {
+        rule: row.text(0)?,
+        mode: SwitchMode::named(&mode).ok_or_else(|| strange(1, &mode))?,
+        updated_at: row.time(2)?,
+        revision: row.number(3)?,
+    })
+}

@@ -1,0 +1,216 @@
+//! What is asked for: as it came in, numbers and names unchecked.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use tidegate_core::MAX_COUNT;
+use tidegate_core::limit::MAX_PERIOD_US;
+
+use super::{Allowance, Numbers, Override, Unit, Window};
+use crate::error::{Error, Result};
+use crate::{Descriptor, name, time};
+
+/// The most overrides of one tenant.
+pub const MAX_OVERRIDES: usize = 100;
+/// The longest written descriptor, in characters; its keys and values are names.
+const MAX_DESCRIPTOR: usize = 1_024;
+/// By their names in rule files. `concurrency` is not among them: it has no requests per window.
+const ALGORITHMS: [&str; 7] =
+    ["fixed_window", "sliding_window", "sub_windows", "sliding_log", "token_bucket", "gcra", "leaky_bucket"];
+/// Those that have a burst.
+const BURSTY: [&str; 3] = ["token_bucket", "gcra", "leaky_bucket"];
+
+/// The whole of a tenant, as asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TenantDraft {
+    /// The name of its tier.
+    #[serde(default)]
+    pub tier: Option<String>,
+    /// All of its overrides.
+    #[serde(default)]
+    pub overrides: Vec<OverrideDraft>,
+}
+
+/// An override, as asked for: either `unlimited`, or `requests` with what shall differ from the rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OverrideDraft {
+    /// The domain it is for; none: every domain.
+    pub domain: Option<String>,
+    /// The requests it is for, written as a [`Descriptor`].
+    pub descriptor: String,
+    /// The limit of the rule it replaces; none: the only one.
+    pub limit: Option<String>,
+    /// Everything is allowed.
+    pub unlimited: bool,
+    /// Requests per window; 0 blocks.
+    pub requests: Option<i64>,
+    /// The window by its name.
+    pub unit: Option<String>,
+    /// The window by its length in microseconds.
+    pub duration_us: Option<i64>,
+    /// The burst.
+    pub burst: Option<i64>,
+    /// The algorithm, by its name in rule files.
+    pub algorithm: Option<String>,
+    /// The first moment it holds.
+    pub effective_at: Option<Timestamp>,
+    /// The first moment it no longer holds.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A draft that makes sense; its overrides are dated later.
+pub(crate) struct Checked {
+    pub(crate) tier: Option<String>,
+    pub(crate) overrides: Vec<Override>,
+}
+
+impl TenantDraft {
+    /// Checks it without storing it.
+    ///
+    /// # Errors
+    ///
+    /// If something is wrong with it, by the name of the field.
+    pub fn check(&self) -> Result<()> {
+        self.checked().map(drop)
+    }
+
+    pub(crate) fn checked(&self) -> Result<Checked> {
+        name::check_some("tier", self.tier.as_deref())?;
+        let count = self.overrides.len();
+        if count > MAX_OVERRIDES {
+            let reason = format!("a tenant has at most {MAX_OVERRIDES}, got {count}");
+            return Err(Error::invalid("overrides", reason));
+        }
+        let drafts = self.overrides.iter().enumerate();
+        let overrides = drafts.map(|(index, draft)| draft.checked(index)).collect::<Result<Vec<_>>>()?;
+        check_overlap(&overrides)?;
+        Ok(Checked { tier: self.tier.clone(), overrides })
+    }
+}
+
+impl OverrideDraft {
+    fn checked(&self, index: usize) -> Result<Override> {
+        let field = |name: &str| format!("overrides[{index}].{name}");
+        name::check_some(&field("domain"), self.domain.as_deref())?;
+        name::check_some(&field("limit"), self.limit.as_deref())?;
+        let descriptor = descriptor(&field("descriptor"), &self.descriptor)?;
+        let allowance = self.allowance(&field)?;
+        let [effective_at, expires_at] = [self.effective_at, self.expires_at].map(|at| at.map(time::whole));
+        if let (Some(start), Some(end)) = (effective_at, expires_at)
+            && end <= start
+        {
+            let reason = format!("must be after effective_at, {start}, got {end}");
+            return Err(Error::invalid(field("expires_at"), reason));
+        }
+        Ok(Override {
+            domain: self.domain.clone(),
+            descriptor,
+            limit: self.limit.clone(),
+            allowance,
+            effective_at,
+            expires_at,
+            created_at: Timestamp::UNIX_EPOCH,
+        })
+    }
+
+    fn allowance(&self, field: &impl Fn(&str) -> String) -> Result<Allowance> {
+        if self.unlimited {
+            let numbers = [
+                ("requests", self.requests.is_some()),
+                ("unit", self.unit.is_some()),
+                ("duration_us", self.duration_us.is_some()),
+                ("burst", self.burst.is_some()),
+                ("algorithm", self.algorithm.is_some()),
+            ];
+            return match numbers.iter().find(|(_, given)| *given) {
+                Some((name, _)) => Err(Error::invalid(field(name), "must be left out beside `unlimited`")),
+                None => Ok(Allowance::Unlimited),
+            };
+        }
+        let Some(requests) = self.requests else {
+            return Err(Error::invalid(field("requests"), "is missing: give a number, or `unlimited`"));
+        };
+        let requests = number(&field("requests"), requests, 0, MAX_COUNT)?;
+        let burst = self.burst.map(|burst| number(&field("burst"), burst, 1, MAX_COUNT)).transpose()?;
+        if let Some(algorithm) = self.algorithm.as_deref() {
+            check_algorithm(field, algorithm, burst)?;
+        }
+        let algorithm = self.algorithm.clone();
+        Ok(Allowance::Limited(Numbers { requests, window: self.window(field)?, burst, algorithm }))
+    }
+
+    fn window(&self, field: &impl Fn(&str) -> String) -> Result<Option<Window>> {
+        match (self.unit.as_deref(), self.duration_us) {
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => {
+                Err(Error::invalid(field("duration_us"), "must be left out beside `unit`: give one of them"))
+            }
+            (None, Some(us)) => {
+                let us = number(&field("duration_us"), us, 1, MAX_PERIOD_US)?;
+                Ok(Some(Window::DurationUs(us)))
+            }
+            (Some(name), None) => match Unit::named(name) {
+                Some(unit) => Ok(Some(Window::Unit(unit))),
+                None => {
+                    let known = Unit::ALL.map(Unit::name).join(", ");
+                    Err(Error::invalid(field("unit"), format!("must be one of {known}, got {name:?}")))
+                }
+            },
+        }
+    }
+}
+
+pub(crate) fn descriptor(field: &str, text: &str) -> Result<Descriptor> {
+    name::check_text(field, text, MAX_DESCRIPTOR)?;
+    let parsed = text.parse::<Descriptor>().map_err(|error| Error::invalid(field, error.to_string()))?;
+    for entry in parsed.entries() {
+        name::check(field, &entry.key)?;
+        name::check_some(field, entry.value.as_deref().filter(|value| !value.is_empty()))?;
+    }
+    Ok(parsed)
+}
+
+fn check_algorithm(field: &impl Fn(&str) -> String, algorithm: &str, burst: Option<u64>) -> Result<()> {
+    if !ALGORITHMS.contains(&algorithm) {
+        let reason = format!("must be one of {}, got {algorithm:?}", ALGORITHMS.join(", "));
+        return Err(Error::invalid(field("algorithm"), reason));
+    }
+    if burst.is_some() && !BURSTY.contains(&algorithm) {
+        let reason = format!("{algorithm} has no burst: leave it out, or take one of {}", BURSTY.join(", "));
+        return Err(Error::invalid(field("burst"), reason));
+    }
+    Ok(())
+}
+
+fn number(field: &str, found: i64, least: u64, most: u64) -> Result<u64> {
+    let fits = u64::try_from(found).ok().filter(|number| (least..=most).contains(number));
+    fits.ok_or_else(|| Error::invalid(field, format!("must be from {least} to {most}, got {found}")))
+}
+
+/// At any moment at most one override holds for the same limit.
+fn check_overlap(overrides: &[Override]) -> Result<()> {
+    for (index, later) in overrides.iter().enumerate() {
+        for (other, earlier) in overrides[..index].iter().enumerate() {
+            let same = later.domain == earlier.domain
+                && later.descriptor == earlier.descriptor
+                && later.limit == earlier.limit;
+            if same && begins_before_end(later, earlier) && begins_before_end(earlier, later) {
+                let field = format!("overrides[{index}].effective_at");
+                let reason = format!(
+                    "overlaps overrides[{other}], which is for the same domain, descriptor and limit: \
+                     let one end before the other begins"
+                );
+                return Err(Error::invalid(field, reason));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn begins_before_end(one: &Override, other: &Override) -> bool {
+    match (one.effective_at, other.expires_at) {
+        (Some(start), Some(end)) => start < end,
+        _ => true,
+    }
+}

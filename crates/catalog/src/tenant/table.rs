@@ -1,0 +1,357 @@
+//! How tenants are stored.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use super::draft::{Checked, TenantDraft};
+use super::{Allowance, Numbers, Override, Tenant, Unit, Window};
+use crate::catalog::{Catalog, Write};
+use crate::error::{Error, Result};
+use crate::page::{self, Page};
+use crate::sql::connection::{Connection, strange};
+use crate::sql::{Arg, Row};
+use crate::{By, Precondition, name};
+
+pub(crate) const TENANT: &str = "name, tier, deleted, updated_at, revision";
+pub(crate) const OVERRIDE: &str = "tenant, domain, descriptor, limit_name, unlimited, requests, unit, \
+     duration_us, burst, algorithm, effective_at, expires_at, created_at";
+
+/// Which tenants to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantFilter {
+    /// Those of this tier.
+    pub tier: Option<String>,
+    /// Those whose name begins so.
+    pub prefix: Option<String>,
+}
+
+/// A row of `tenants`, still without its overrides.
+pub(crate) struct Bare {
+    pub(crate) tenant: Tenant,
+    pub(crate) deleted: bool,
+}
+
+impl Catalog {
+    /// Makes a tenant be what the draft says, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// If the draft makes no sense, the precondition does not hold, or the database fails.
+    pub async fn put_tenant(
+        &self,
+        name: &str,
+        draft: &TenantDraft,
+        precondition: Precondition,
+        by: &By,
+    ) -> Result<Tenant> {
+        name::check("tenant", name)?;
+        let wanted = draft.checked()?;
+        self.within(async {
+            let mut write = self.begin(by).await?;
+            let before = find(&mut write, name).await?;
+            precondition.check(before.as_ref().map(|tenant| tenant.revision))?;
+            let after = dated(name, wanted, before.as_ref(), &write);
+            if let Some(before) = before.as_ref().filter(|before| says_as(before, &after)) {
+                let unchanged = before.clone();
+                write.cancel().await?;
+                return Ok(unchanged);
+            }
+            store(&mut write, &after).await?;
+            write
+                .commit("put_tenant", "tenant", name, audited(before.as_ref()), audited(Some(&after)))
+                .await?;
+            Ok(after)
+        })
+        .await
+    }
+
+    /// Deletes a tenant and all its overrides; gives the revision of the deletion.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, the precondition does not hold, or the database fails.
+    pub async fn delete_tenant(&self, name: &str, precondition: Precondition, by: &By) -> Result<u64> {
+        name::check("tenant", name)?;
+        self.within(async {
+            let mut write = self.begin(by).await?;
+            let before = find(&mut write, name).await?;
+            precondition.check(before.as_ref().map(|tenant| tenant.revision))?;
+            let before = before.ok_or_else(|| Error::not_found("tenant", name))?;
+            let revision = write.revision;
+            let gone: [Arg; 3] = [name.into(), revision.into(), write.by.at.into()];
+            write.execute("DELETE FROM overrides WHERE tenant = $1", &gone[..1]).await?;
+            let sql =
+                "UPDATE tenants SET deleted = 1, tier = NULL, revision = $2, updated_at = $3 WHERE name = $1";
+            write.execute(sql, &gone).await?;
+            write.commit("delete_tenant", "tenant", name, audited(Some(&before)), None).await?;
+            Ok(revision)
+        })
+        .await
+    }
+
+    /// A tenant.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or the database fails.
+    pub async fn tenant(&self, name: &str) -> Result<Tenant> {
+        name::check("tenant", name)?;
+        self.within(async {
+            let mut read = self.read().await?;
+            let found = find(&mut read, name).await?;
+            read.commit().await?;
+            found.ok_or_else(|| Error::not_found("tenant", name))
+        })
+        .await
+    }
+
+    /// Tenants in the order of their names, by bytes.
+    ///
+    /// # Errors
+    ///
+    /// If the cursor is not one of ours, or the database fails.
+    pub async fn tenants(
+        &self,
+        filter: &TenantFilter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Tenant>> {
+        let size = page::size(limit);
+        let (sql, args) = listing(filter, page::key(cursor)?.as_deref(), size)?;
+        self.within(async {
+            let mut read = self.read().await?;
+            let bare = read.rows(sql, &args, read_tenant).await?;
+            let mut page = Page::of(bare, size, |bare| bare.tenant.name.clone());
+            let tenants = with_overrides(&mut read, std::mem::take(&mut page.items)).await?;
+            read.commit().await?;
+            Ok(Page { items: tenants, next: page.next })
+        })
+        .await
+    }
+
+    /// The names of those of whose overrides one begins or ends after `from` and not after `to`.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    pub async fn tenants_turned(&self, from: Timestamp, to: Timestamp) -> Result<Vec<String>> {
+        self.within(async {
+            let mut read = self.read().await?;
+            let names = read.rows(TURNED, &[from.into(), to.into()], |row| row.text(0)).await?;
+            read.commit().await?;
+            Ok(names)
+        })
+        .await
+    }
+
+    /// The next moment after `after` at which an override begins or ends, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    pub async fn next_turn(&self, after: Timestamp) -> Result<Option<Timestamp>> {
+        self.within(async {
+            let mut read = self.read().await?;
+            let next = read.row(NEXT_TURN, &[after.into()], |row| row.maybe_time(0)).await?;
+            read.commit().await?;
+            Ok(next.flatten())
+        })
+        .await
+    }
+}
+
+pub(crate) const TURNED: &str = "SELECT tenant FROM overrides \
+     WHERE effective_at IS NOT NULL AND effective_at > $1 AND effective_at <= $2 \
+     UNION SELECT tenant FROM overrides \
+     WHERE expires_at IS NOT NULL AND expires_at > $1 AND expires_at <= $2 ORDER BY 1";
+pub(crate) const NEXT_TURN: &str = "SELECT min(turn) FROM (\
+     SELECT min(effective_at) AS turn FROM overrides WHERE effective_at IS NOT NULL AND effective_at > $1 \
+     UNION ALL SELECT min(expires_at) FROM overrides WHERE expires_at IS NOT NULL AND expires_at > $1) AS turns";
+
+/// By a range of an index, whatever the filter: bounds instead of patterns.
+pub(crate) fn listing(filter: &TenantFilter, after: Option<&str>, size: usize) -> Result<(String, Vec<Arg>)> {
+    let mut sql = format!("SELECT {TENANT} FROM tenants WHERE deleted = 0");
+    let mut args: Vec<Arg> = Vec::new();
+    let mut bound = |condition: &str, arg: Arg| {
+        args.push(arg);
+        sql += &format!(" AND {condition} ${}", args.len());
+    };
+    if let Some(tier) = filter.tier.as_deref() {
+        name::check("tier", tier)?;
+        bound("tier =", tier.into());
+    }
+    let prefix = filter.prefix.as_deref().filter(|prefix| !prefix.is_empty());
+    if let Some(prefix) = prefix {
+        name::check("prefix", prefix)?;
+        if let Some(end) = after_all_with(prefix) {
+            bound("name <", end.as_str().into());
+        }
+    }
+    match (after, prefix) {
+        (Some(after), prefix) if prefix.is_none_or(|prefix| after >= prefix) => bound("name >", after.into()),
+        (_, Some(prefix)) => bound("name >=", prefix.into()),
+        _ => {}
+    }
+    args.push(page::asked(size).into());
+    sql += &format!(" ORDER BY name LIMIT ${}", args.len());
+    Ok((sql, args))
+}
+
+/// The first name behind all that begin so, if any can be.
+fn after_all_with(prefix: &str) -> Option<String> {
+    let mut letters: Vec<char> = prefix.chars().collect();
+    while let Some(last) = letters.pop() {
+        // The range skips what is no character.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            letters.push(next);
+            return Some(letters.into_iter().collect());
+        }
+    }
+    None
+}
+
+pub(crate) async fn find(connection: &mut Connection, name: &str) -> Result<Option<Tenant>> {
+    let sql = format!("SELECT {TENANT} FROM tenants WHERE name = $1");
+    let bare = connection.row(sql, &[name.into()], read_tenant).await?;
+    let Some(Bare { mut tenant, deleted: false }) = bare else { return Ok(None) };
+    let sql = format!("SELECT {OVERRIDE} FROM overrides WHERE tenant = $1 ORDER BY position");
+    let overrides = connection.rows(sql, &[name.into()], read_override).await?;
+    tenant.overrides = overrides.into_iter().map(|(_, each)| each).collect();
+    Ok(Some(tenant))
+}
+
+async fn with_overrides(connection: &mut Connection, bare: Vec<Bare>) -> Result<Vec<Tenant>> {
+    let (Some(first), Some(last)) = (bare.first(), bare.last()) else { return Ok(Vec::new()) };
+    // Of one tier, what lies between may be a lot: then each is asked for.
+    let names: Vec<Arg> = bare.iter().map(|bare| (&bare.tenant.name).into()).collect();
+    debug_assert!(first.tenant.name <= last.tenant.name);
+    let marks: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
+    let marks = marks.join(", ");
+    let sql = format!("SELECT {OVERRIDE} FROM overrides WHERE tenant IN ({marks}) ORDER BY tenant, position");
+    let overrides = connection.rows(sql, &names, read_override).await?;
+    Ok(join(bare.into_iter().map(|bare| bare.tenant).collect(), overrides))
+}
+
+/// Gives each tenant its overrides, which come in the order of their position.
+pub(crate) fn join(mut tenants: Vec<Tenant>, overrides: Vec<(String, Override)>) -> Vec<Tenant> {
+    let mut of: HashMap<String, Vec<Override>> = HashMap::new();
+    for (name, each) in overrides {
+        of.entry(name).or_default().push(each);
+    }
+    for tenant in &mut tenants {
+        tenant.overrides = of.remove(&tenant.name).unwrap_or_default();
+    }
+    tenants
+}
+
+/// Replaces whatever is stored of this tenant.
+pub(crate) async fn store(connection: &mut Connection, tenant: &Tenant) -> Result<()> {
+    let sql = "INSERT INTO tenants (name, tier, deleted, updated_at, revision) VALUES ($1, $2, 0, $3, $4) \
+         ON CONFLICT (name) DO UPDATE SET tier = excluded.tier, deleted = 0, \
+         updated_at = excluded.updated_at, revision = excluded.revision";
+    let name: Arg = (&tenant.name).into();
+    let args =
+        [name.clone(), tenant.tier.as_deref().into(), tenant.updated_at.into(), tenant.revision.into()];
+    connection.execute(sql, &args).await?;
+    connection.execute("DELETE FROM overrides WHERE tenant = $1", std::slice::from_ref(&name)).await?;
+    let sql = format!(
+        "INSERT INTO overrides ({OVERRIDE}, position) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+    );
+    for (position, each) in (0_i64..).zip(&tenant.overrides) {
+        connection.execute(sql.clone(), &override_args(&name, position, each)).await?;
+    }
+    Ok(())
+}
+
+fn override_args(tenant: &Arg, position: i64, each: &Override) -> [Arg; 14] {
+    let numbers = match &each.allowance {
+        Allowance::Unlimited => None,
+        Allowance::Limited(numbers) => Some(numbers),
+    };
+    let (unit, duration_us) = match numbers.and_then(|numbers| numbers.window) {
+        None => (None, None),
+        Some(Window::Unit(unit)) => (Some(unit.name()), None),
+        Some(Window::DurationUs(us)) => (None, Some(us)),
+    };
+    [
+        tenant.clone(),
+        each.domain.as_deref().into(),
+        each.descriptor.to_string().as_str().into(),
+        each.limit.as_deref().into(),
+        numbers.is_none().into(),
+        numbers.map(|numbers| numbers.requests).into(),
+        unit.into(),
+        duration_us.into(),
+        numbers.and_then(|numbers| numbers.burst).into(),
+        numbers.and_then(|numbers| numbers.algorithm.as_deref()).into(),
+        each.effective_at.into(),
+        each.expires_at.into(),
+        each.created_at.into(),
+        position.into(),
+    ]
+}
+
+pub(crate) fn read_tenant(row: &Row<'_>) -> Result<Bare> {
+    let tenant = Tenant {
+        name: row.text(0)?,
+        tier: row.maybe_text(1)?,
+        overrides: Vec::new(),
+        updated_at: row.time(3)?,
+        revision: row.number(4)?,
+    };
+    Ok(Bare { tenant, deleted: row.flag(2)? })
+}
+
+pub(crate) fn read_override(row: &Row<'_>) -> Result<(String, Override)> {
+    let descriptor = row.text(2)?;
+    let window = match (row.maybe_text(6)?, row.maybe_number(7)?) {
+        (Some(unit), _) => Some(Window::Unit(Unit::named(&unit).ok_or_else(|| strange(6, &unit))?)),
+        (None, us) => us.map(Window::DurationUs),
+    };
+    let allowance = if row.flag(4)? {
+        Allowance::Unlimited
+    } else {
+        let requests = row.number(5)?;
+        let numbers =
+            Numbers { requests, window, burst: row.maybe_number(8)?, algorithm: row.maybe_text(9)? };
+        Allowance::Limited(numbers)
+    };
+    let each = Override {
+        domain: row.maybe_text(1)?,
+        descriptor: descriptor.parse().map_err(|_| strange(2, &descriptor))?,
+        limit: row.maybe_text(3)?,
+        allowance,
+        effective_at: row.maybe_time(10)?,
+        expires_at: row.maybe_time(11)?,
+        created_at: row.time(12)?,
+    };
+    Ok((row.text(0)?, each))
+}
+
+/// What was put before keeps its date.
+fn dated(name: &str, wanted: Checked, before: Option<&Tenant>, write: &Write) -> Tenant {
+    let known = before.map_or(&[][..], |before| &before.overrides);
+    let mut overrides = wanted.overrides;
+    for each in &mut overrides {
+        let same = known.iter().find(|known| known.says_as(each));
+        each.created_at = same.map_or(write.by.at, |same| same.created_at);
+    }
+    Tenant {
+        name: name.to_owned(),
+        tier: wanted.tier,
+        overrides,
+        revision: write.revision,
+        updated_at: write.by.at,
+    }
+}
+
+fn says_as(one: &Tenant, other: &Tenant) -> bool {
+    one.tier == other.tier && one.overrides == other.overrides
+}
+
+fn audited(tenant: Option<&Tenant>) -> Option<serde_json::Value> {
+    let tenant = tenant?;
+    Some(serde_json::json!({ "tier": tenant.tier, "overrides": tenant.overrides }))
+}
