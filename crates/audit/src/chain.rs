@@ -3,7 +3,7 @@
 //! A line is one JSON object that begins with `seq` and `prev` and ends with `hash`, which is the
 //! SHA-256 of the line's text before `,"hash":`. So anybody can check one with `sha256sum`.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -38,7 +38,7 @@ impl Tip {
         let mut line = head(self.seq, self.hash);
         if !missing.is_none() {
             let Lost { changes, denials } = missing;
-            line += &format!("\"missing\":{{\"changes\":{changes},\"denials\":{denials}}},");
+            let _ = write!(line, "\"missing\":{{\"changes\":{changes},\"denials\":{denials}}},");
         }
         // The record's own braces make way for those of the line.
         line += record.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();

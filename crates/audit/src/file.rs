@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, BufReader, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use thiserror::Error;
 use tidegate_core::Micros;
 
 use crate::chain::Tip;
-use crate::folder::{self, Ended, Head, LOCK, Segment, next_line, private};
-use crate::record::{Cut, Entry, Retired};
+use crate::folder::{self, Head, LOCK, Noted, Segment, private};
+use crate::record::{Cut, Retired};
+use crate::recovery::{End, began, micros_of};
 use crate::settings::Settings;
 use crate::sink::{Batch, Sink};
 
@@ -119,14 +120,13 @@ impl FileSink {
         let mut cut = Cut::default();
         let mut found = self.find_end(&mut cut)?;
         match noted {
-            Some(Some(noted)) if noted.seq > self.tip.seq => {
+            Noted::Line(noted) if noted.seq > self.tip.seq => {
                 cut.records = noted.seq - self.tip.seq;
                 found.push("records that had been written are gone");
             }
-            Some(Some(_)) => {}
-            Some(None) => found.push("the note of the newest line was no such note"),
-            None if self.tip.seq > 0 => found.push("the note of the newest line was gone"),
-            None => {}
+            Noted::Nonsense => found.push("the note of the newest line was no such note"),
+            Noted::Nothing if self.tip.seq > 0 => found.push("the note of the newest line was gone"),
+            Noted::Line(_) | Noted::Nothing => {}
         }
         cut.reason = found.join("; ");
         self.cut = (!found.is_empty()).then_some(cut);
@@ -274,51 +274,6 @@ impl Sink for FileSink {
                 return;
             }
             self.kept.pop_front();
-        }
-    }
-}
-
-/// When the first line of a segment was recorded, if it has one that can be read.
-fn began(segment: &Segment) -> io::Result<Option<Micros>> {
-    let mut line = Vec::new();
-    next_line(&mut BufReader::new(File::open(&segment.path)?), &mut line)?;
-    Ok(serde_json::from_slice(&line).ok().map(|entry: Entry| entry.event.at()))
-}
-
-fn micros_of(time: SystemTime) -> Micros {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
-}
-
-/// Where the chain ends in the newest segment.
-struct End {
-    tip: Tip,
-    /// Up to and with the last good line.
-    bytes: u64,
-    /// Whether whole lines follow that are no part of the chain.
-    foreign: bool,
-}
-
-impl End {
-    fn find(segment: &Segment) -> io::Result<Self> {
-        let mut reader = BufReader::with_capacity(1 << 16, File::open(&segment.path)?);
-        let mut line = Vec::new();
-        let mut end = Self { tip: Tip::default(), bytes: 0, foreign: false };
-        end.tip.seq = segment.first.saturating_sub(1);
-        loop {
-            let ended = next_line(&mut reader, &mut line)?;
-            if ended != Ended::Line {
-                end.foreign |= ended == Ended::Long;
-                return Ok(end);
-            }
-            if let Some(before) = Tip::before(&line).filter(|_| end.bytes == 0) {
-                end.tip = before;
-            }
-            if end.tip.follow(&line).is_err() {
-                end.foreign = true;
-                return Ok(end);
-            }
-            end.bytes += line.len() as u64 + 1;
         }
     }
 }

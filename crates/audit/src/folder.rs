@@ -72,16 +72,27 @@ pub(crate) enum Ended {
     Long,
 }
 
+/// What the note of the newest line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// There is no note.
+    Nothing,
+    /// This line.
+    Line(Tip),
+    /// Something else than a line.
+    Nonsense,
+}
+
 /// The note of the newest line, as a file of a fixed length, so that writing it again needs no room.
 pub(crate) struct Head(File);
 
 impl Head {
     /// The note in this folder, made or mended if need be: then of `tip`.
     pub(crate) fn open_or_create(folder: &Path, tip: Tip) -> io::Result<Self> {
-        let fine = Self::read(folder)?.flatten().is_some();
+        let noted = Self::read(folder)?;
         let file = private().create(true).truncate(false).open(folder.join(HEAD))?;
         let mut head = Self(file);
-        if !fine {
+        if !matches!(noted, Noted::Line(_)) {
             head.0.set_len(0)?;
             head.write(tip)?;
             head.0.sync_all()?;
@@ -94,16 +105,16 @@ impl Head {
         self.0.write_all(format!("{:020} {}\n", tip.seq, tip.hash).as_bytes())
     }
 
-    /// The note in this folder; none if there is no such file, and `Some(None)` if it is no note.
-    pub(crate) fn read(folder: &Path) -> io::Result<Option<Option<Tip>>> {
+    /// What the note in this folder says.
+    pub(crate) fn read(folder: &Path) -> io::Result<Noted> {
         let file = match File::open(folder.join(HEAD)) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Noted::Nothing),
             Err(error) => return Err(error),
         };
         let mut text = Vec::new();
         file.take(1024).read_to_end(&mut text)?;
-        Ok(Some(Self::parse(&text)))
+        Ok(Self::parse(&text).map_or(Noted::Nonsense, Noted::Line))
     }
 
     fn parse(text: &[u8]) -> Option<Tip> {

@@ -36,7 +36,8 @@
 //! - [`trail`]: the handle that records; `queue` and `writer` behind it
 //! - [`sampler`]: which denials are worth a record
 //! - [`chain`]: how lines are sealed and checked
-//! - [`sink`]: where lines go; [`file`](mod@file): a folder of segments; `folder`: their names
+//! - [`sink`]: where lines go; [`file`](mod@file): a folder of segments; `folder`: their names;
+//!   `recovery`: where they end
 //! - [`verify`](mod@verify), [`read`](mod@read): checking and showing a folder
 
 pub mod chain;
@@ -45,6 +46,7 @@ mod folder;
 mod queue;
 pub mod read;
 pub mod record;
+mod recovery;
 pub mod sampler;
 pub mod settings;
 pub mod sink;

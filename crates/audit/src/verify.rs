@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::chain::{Hash, Tip};
-use crate::folder::{self, Ended, HEAD, Head, Segment, next_line};
+use crate::folder::{self, Ended, HEAD, Head, Noted, Segment, next_line};
 use crate::record::Lost;
 
 /// A line of a trail: its number and its hash.
@@ -127,20 +127,13 @@ struct Told {
 }
 
 impl<'a> Walk<'a> {
-    #[expect(clippy::option_option, reason = "no note and a note that cannot be read are two things")]
-    fn new(folder: &'a Path, noted: Option<Option<Tip>>) -> Result<Self, VerifyError> {
+    fn new(folder: &'a Path, noted: Noted) -> Result<Self, VerifyError> {
+        let line = if let Noted::Line(tip) = noted { Some(tip) } else { None };
         let summary = Summary::default();
-        let walk = Self {
-            folder,
-            tip: None,
-            noted: noted.flatten(),
-            noted_seen: false,
-            retired_through: 0,
-            summary,
-        };
+        let walk = Self { folder, tip: None, noted: line, noted_seen: false, retired_through: 0, summary };
         match noted {
-            Some(None) => Err(walk.broken_head("it is not the note of a line")),
-            _ => Ok(walk),
+            Noted::Nonsense => Err(walk.broken_head("it is not the note of a line")),
+            Noted::Line(_) | Noted::Nothing => Ok(walk),
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Writer<S> {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
     tip: Tip,
+    /// Last, so that the sink is gone when the end is told: who closed a trail can open it again.
+    _ended: Ended,
 }
 
 /// A batch, and what depends on it.
@@ -30,12 +32,11 @@ struct Sealed {
 impl<S: Sink> Writer<S> {
     pub(crate) fn new(sink: S, shared: Arc<Shared>, clock: Arc<dyn Clock>) -> Self {
         let tip = sink.tip();
-        Self { sink, shared, clock, tip }
+        Self { sink, _ended: Ended(shared.clone()), shared, clock, tip }
     }
 
     /// Until the trail is closed.
     pub(crate) fn run(mut self) {
-        let _ended = Ended(self.shared.clone());
         if let Some(mut cut) = self.sink.mended() {
             tracing::warn!(
                 file = cut.file,
