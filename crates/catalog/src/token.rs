@@ -81,6 +81,20 @@ impl Role {
         }
     }
 
+    /// Whether it may do what another may.
+    pub const fn may(self, other: Self) -> bool {
+        self.rank() >= other.rank()
+    }
+
+    const fn rank(self) -> u8 {
+        match self {
+            Self::Check => 0,
+            Self::Viewer => 1,
+            Self::Operator => 2,
+            Self::Admin => 3,
+        }
+    }
+
     /// The role of that name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Viewer, Self::Operator, Self::Admin, Self::Check].into_iter().find(|role| role.name() == name)

@@ -75,6 +75,15 @@ impl TenantDraft {
         self.checked().map(drop)
     }
 
+    /// Its overrides as they would be kept.
+    ///
+    /// # Errors
+    ///
+    /// If something is wrong with it, by the name of the field.
+    pub fn overrides(&self) -> Result<Vec<Override>> {
+        self.checked().map(|checked| checked.overrides)
+    }
+
     pub(crate) fn checked(&self) -> Result<Checked> {
         name::check_some("tier", self.tier.as_deref())?;
         let count = self.overrides.len();

@@ -5,6 +5,7 @@ mod cli;
 mod config;
 mod conformance;
 mod connections;
+mod control;
 mod documents;
 mod envoy;
 mod faults;
