@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use http::Method;
 use serde_json::{Value as Json, json};
 use tidegate::{Explanation, Limiter, Request};
 
-use super::flags::ConfigFlag;
-use super::{EXIT_CODES, live, out};
+use super::admin::client::Call;
+use super::admin::flags::AdminFlags;
+use super::{EXIT_CODES, out};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,14 +41,11 @@ pub(super) struct Explain {
     /// Ask a running node.
     #[arg(long)]
     live: bool,
-    /// The node's admin address.
-    #[arg(long, value_name = "URL", requires = "live", default_value = "http://127.0.0.1:6070")]
-    url: String,
     /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    config: ConfigFlag,
+    admin: AdminFlags,
     /// Entries in order; a `+` of its own begins another descriptor.
     #[arg(value_name = "KEY=VALUE", required = true)]
     entries: Vec<String>,
@@ -76,7 +75,7 @@ impl Explain {
     }
 
     fn explain_files(self, descriptors: &Descriptors) -> Result<Explanation, String> {
-        let settings = self.config.settings().map_err(|problems| problems.to_string())?;
+        let settings = self.admin.settings().map_err(|problems| problems.to_string())?;
         let path = self.rules.or(settings.rules).unwrap_or_else(|| "rules".into());
         let limiter = Limiter::builder().defaults(settings.defaults).rules(path).watch(false).build();
         let limiter = limiter.map_err(|error| error.to_string())?;
@@ -88,7 +87,7 @@ impl Explain {
         Ok(limiter.explain(&request))
     }
 
-    fn ask_node(&self, descriptors: &Descriptors) -> Result<Explanation, String> {
+    fn ask_node(self, descriptors: &Descriptors) -> Result<Explanation, String> {
         let entry = |(key, value): &(String, String)| json!({ "key": key, "value": value });
         let descriptor = |entries: &Vec<(String, String)>| {
             let entries: Vec<Json> = entries.iter().map(entry).collect();
@@ -96,10 +95,12 @@ impl Explain {
         };
         let descriptors: Vec<Json> = descriptors.iter().map(descriptor).collect();
         let request = json!({ "domain": self.domain, "descriptors": descriptors, "cost": self.cost });
-        let url = format!("{}/admin/v1/explain", self.url.trim_end_matches('/'));
-        let answer = live::post(&url, &request)?;
-        serde_json::from_slice(&answer)
-            .map_err(|error| format!("{url} answered with something else than an explanation: {error}"))
+        let call = Call::new(Method::POST, &["explain"]).json(&request);
+        let answer = self.admin.client().and_then(|client| client.send(call));
+        let answer = answer.map_err(|failure| failure.to_string())?;
+        serde_json::from_slice(&answer.body).map_err(|error| {
+            format!("error: the node answered with something else than an explanation: {error}")
+        })
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! # Layout
 //!
-//! One file per command; `flags` are those that set settings, `out` writes to the terminal.
+//! One file per command; `flags` are those that set settings, `out` writes to the terminal; `admin` has the
+//! commands that ask a running node.
 
+mod admin;
 mod bench;
 mod check;
 mod completions;
@@ -11,7 +13,6 @@ mod config;
 mod explain;
 mod flags;
 mod init;
-mod live;
 mod out;
 mod serve;
 
@@ -24,7 +25,8 @@ use clap::{Parser, Subcommand};
 const EXIT_CODES: &str = "\
 Exit codes:
   0  all is well
-  1  mistakes in settings or rules, findings of `check`, or a service that could not start or go on
+  1  mistakes in settings or rules, findings of `check`, a service that could not start or go on, or a
+     node that refused or could not be reached
   2  the command line is wrong";
 
 const EXAMPLES: &str = "\
@@ -34,7 +36,11 @@ Examples:
   tidegate serve                      answer: gRPC on 8081, HTTP on 8080, admin on 127.0.0.1:6070
   tidegate explain --domain example api_key=ann
                                       say what would become of a request, and why
-  tidegate config                     show every setting in force, and where it came from";
+  tidegate config                     show every setting in force, and where it came from
+  tidegate quota set acme --tier pro  give a tenant a tier on a running service
+  tidegate usage acme                 what a tenant has used
+  tidegate rules push -f api.yaml     put rules in force on every node
+  tidegate audit list --from 24h      who changed what";
 
 /// A rate limiter for every request of an API.
 ///
@@ -60,7 +66,14 @@ enum Command {
     Serve(serve::Serve),
     Config(config::Config),
     Check(check::Check),
-    Explain(explain::Explain),
+    Explain(Box<explain::Explain>),
+    Quota(admin::quota::Quota),
+    Usage(admin::usage::Usage),
+    Reset(admin::usage::Reset),
+    Rules(admin::rules::Rules),
+    Switch(admin::switch::Switch),
+    Token(admin::token::Token),
+    Audit(admin::audit::Audit),
     Init(init::Init),
     Bench(bench::Bench),
     Completions(completions::Completions),
@@ -84,6 +97,13 @@ where
         Command::Config(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Explain(command) => command.run(),
+        Command::Quota(command) => command.run(),
+        Command::Usage(command) => command.run(),
+        Command::Reset(command) => command.run(),
+        Command::Rules(command) => command.run(),
+        Command::Switch(command) => command.run(),
+        Command::Token(command) => command.run(),
+        Command::Audit(command) => command.run(),
         Command::Init(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Completions(command) => command.run(),

@@ -16,6 +16,11 @@ pub(super) fn fail(message: impl Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Says something beside the output, on standard error.
+pub(super) fn note(message: impl Display) {
+    let _ = writeln!(io::stderr(), "{message}");
+}
+
 /// As JSON, for people to read all the same.
 pub(super) fn print_json(value: &impl serde::Serialize) {
     let text =

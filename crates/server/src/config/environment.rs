@@ -12,6 +12,16 @@ const PREFIX: &str = "TIDEGATE_";
 /// Names the settings file; a flag, not a setting, for a file cannot say where it is itself.
 pub(super) const CONFIG: &str = "TIDEGATE_CONFIG";
 
+/// What commands over the admin API take from the environment; no settings of the service.
+const CLIENT: [&str; 6] = [
+    "TIDEGATE_ADMIN",
+    "TIDEGATE_TOKEN",
+    "TIDEGATE_TOKEN_FILE",
+    "TIDEGATE_CA",
+    "TIDEGATE_CERT",
+    "TIDEGATE_KEY",
+];
+
 /// The variable of a setting.
 pub fn variable(setting: &str) -> String {
     format!("{PREFIX}{}", setting.replace('.', "__").to_ascii_uppercase())
@@ -28,9 +38,8 @@ pub(super) struct Given {
 pub(super) fn read(all: &[(OsString, OsString)], problems: &mut Vec<Problem>) -> Vec<Given> {
     let mut given = Vec::new();
     for (name, value) in all {
-        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX) && *name != CONFIG) else {
-            continue;
-        };
+        let setting = |name: &&str| name.starts_with(PREFIX) && *name != CONFIG && !CLIENT.contains(name);
+        let Some(name) = name.to_str().filter(setting) else { continue };
         let row = SETTINGS.iter().find(|row| variable(row.name) == name);
         match (row, value.to_str()) {
             (Some(row), Some(text)) => {

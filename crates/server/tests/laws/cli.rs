@@ -352,13 +352,16 @@ fn explain_live_says_why_it_cannot() {
     let (url, _node) = node("400 Bad Request", "too many entries".to_owned());
     let told = ask(&url);
     assert_eq!(told.code, 1);
-    assert_eq!(told.err, format!("{url}/admin/v1/explain answered 400 Bad Request: too many entries\n"));
+    assert_eq!(
+        told.err,
+        format!("error: {url}/admin/v1/explain answered 400 Bad Request: too many entries\n")
+    );
     // A port that was free a moment ago.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let told = ask(&format!("http://{free}"));
     assert_eq!(told.code, 1);
-    assert!(told.err.starts_with(&format!("cannot reach {free}: ")), "{}", told.err);
-    assert!(ask("https://localhost").err.starts_with("must be an http:// address"));
+    assert!(told.err.starts_with(&format!("error: cannot reach {free}: ")), "{}", told.err);
+    assert!(ask("localhost").err.contains("must be an address such as http://127.0.0.1:6070"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Laws of the service, each stated by the name of its test.
 
+mod admin_cli;
 mod bad_input;
 mod cli;
 mod config;

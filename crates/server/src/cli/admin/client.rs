@@ -1,0 +1,301 @@
+//! The one HTTP client: a request and its answer, over TCP, TLS or a Unix socket.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, USER_AGENT};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::Outcome;
+use super::failure::Failure;
+
+/// From connecting to the last byte.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+/// All but what RFC 3986 leaves as it is.
+const UNSAFE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A value as a part of a path or a query.
+pub(super) fn encoded(text: &str) -> String {
+    match text {
+        // As they are, they would mean this folder and the one above.
+        "." => "%2E".to_owned(),
+        ".." => "%2E%2E".to_owned(),
+        _ => utf8_percent_encode(text, UNSAFE).to_string(),
+    }
+}
+
+/// Where a node's admin API is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Base {
+    /// `http://` or `https://`, with what paths begin with.
+    Web { tls: bool, host: String, port: u16, authority: String, prefix: String },
+    /// `unix:/path`.
+    Socket(PathBuf),
+}
+
+impl Base {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return Ok(Self::Socket(path.into()));
+        }
+        let wrong =
+            || "must be an address such as http://127.0.0.1:6070, https://host or unix:/path".to_owned();
+        let uri: Uri = text.parse().map_err(|_| wrong())?;
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(wrong()),
+        };
+        let authority =
+            uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
+        Ok(Self::Web {
+            tls,
+            host: authority.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
+            port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            authority: authority.to_string(),
+            prefix: uri.path().trim_end_matches('/').to_owned(),
+        })
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self, Self::Web { tls: true, .. })
+    }
+
+    /// Whether it is on this machine.
+    pub(super) fn is_here(&self) -> bool {
+        match self {
+            Self::Socket(_) => true,
+            Self::Web { host, .. } => {
+                host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Base {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Web { tls, authority, prefix, .. } => {
+                write!(out, "http{}://{authority}{prefix}", if *tls { "s" } else { "" })
+            }
+            Self::Socket(path) => write!(out, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// What to ask.
+pub(in crate::cli) struct Call {
+    method: Method,
+    /// Below `/admin/v1`, encoded.
+    path: String,
+    query: Vec<(&'static str, String)>,
+    headers: Vec<(HeaderName, String)>,
+    body: Vec<u8>,
+}
+
+impl Call {
+    /// `path` is made of parts, which this encodes.
+    pub(in crate::cli) fn new(method: Method, path: &[&str]) -> Self {
+        let path = path.iter().map(|part| encoded(part)).collect::<Vec<_>>().join("/");
+        Self { method, path, query: Vec::new(), headers: Vec::new(), body: Vec::new() }
+    }
+
+    pub(super) fn get(path: &[&str]) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    /// Adds a parameter, if it has a value.
+    pub(super) fn query(mut self, name: &'static str, value: Option<impl ToString>) -> Self {
+        self.query.extend(value.map(|value| (name, value.to_string())));
+        self
+    }
+
+    pub(super) fn header(mut self, name: HeaderName, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub(in crate::cli) fn json(mut self, body: &serde_json::Value) -> Self {
+        self.body = body.to_string().into_bytes();
+        self.header(CONTENT_TYPE, "application/json")
+    }
+
+    pub(super) fn yaml(mut self, body: Vec<u8>) -> Self {
+        self.body = body;
+        self.header(CONTENT_TYPE, "application/yaml")
+    }
+
+    fn target(&self) -> String {
+        let mut target = format!("/admin/v1/{}", self.path);
+        for (index, (name, value)) in self.query.iter().enumerate() {
+            target.push(if index == 0 { '?' } else { '&' });
+            target.push_str(name);
+            target.push('=');
+            target.push_str(&encoded(value));
+        }
+        target
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(in crate::cli) struct Answer {
+    pub(super) status: StatusCode,
+    headers: HeaderMap,
+    pub(in crate::cli) body: Bytes,
+}
+
+impl Answer {
+    pub(super) fn header(&self, name: &str) -> Option<String> {
+        Some(self.headers.get(name)?.to_str().ok()?.to_owned())
+    }
+
+    /// The body as JSON.
+    pub(super) fn json(&self) -> Outcome<serde_json::Value> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            Failure::other(format!(
+                "the node's answer is not JSON ({error}); is this the address of its admin API?"
+            ))
+        })
+    }
+}
+
+/// Asks one node.
+pub(in crate::cli) struct Client {
+    base: Base,
+    token: Option<String>,
+    tls: Option<Arc<ClientConfig>>,
+    runtime: Runtime,
+}
+
+impl Client {
+    pub(super) fn new(base: Base, token: Option<String>, tls: Option<Arc<ClientConfig>>) -> Outcome<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Failure::other(format!("cannot start: {error}")))?;
+        Ok(Self { base, token, tls, runtime })
+    }
+
+    /// Asks, and takes a success only.
+    ///
+    /// # Errors
+    /// What the node said if it refused, or why it cannot be asked.
+    pub(in crate::cli) fn send(&self, call: Call) -> Outcome<Answer> {
+        let url = format!("{}/admin/v1/{}", self.base, call.path);
+        let answer = self.runtime.block_on(async { timeout(TIMEOUT, self.ask(call)).await });
+        let answer =
+            answer.unwrap_or_else(|_| Err(format!("{url} did not answer within {TIMEOUT:?}; try again")));
+        let answer = answer.map_err(Failure::Other)?;
+        if answer.status.is_success() { Ok(answer) } else { Err(Failure::refused(&url, &answer)) }
+    }
+
+    async fn ask(&self, call: Call) -> Result<Answer, String> {
+        match &self.base {
+            Base::Socket(path) => {
+                let stream = UnixStream::connect(path).await.map_err(|error| self.unreachable(&error))?;
+                self.exchange(stream, call, "localhost", "").await
+            }
+            Base::Web { host, port, authority, prefix, .. } => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await;
+                let stream = stream.map_err(|error| self.unreachable(&error))?;
+                let Some(tls) = &self.tls else {
+                    return self.exchange(stream, call, authority, prefix).await;
+                };
+                let name = ServerName::try_from(host.clone()).map_err(|error| self.unreachable(&error))?;
+                let stream = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await;
+                let stream = stream.map_err(|error| {
+                    format!("{authority} is not trusted: {error}; give its authority with --ca, and --cert and --key if it asks for them")
+                })?;
+                self.exchange(stream, call, authority, prefix).await
+            }
+        }
+    }
+
+    fn unreachable(&self, error: &dyn fmt::Display) -> String {
+        let place = match &self.base {
+            Base::Web { authority, .. } => authority.clone(),
+            Base::Socket(path) => path.display().to_string(),
+        };
+        format!(
+            "cannot reach {place}: {error}; is the node running, and is this its admin address (--admin)?"
+        )
+    }
+
+    async fn exchange<S>(&self, stream: S, call: Call, host: &str, prefix: &str) -> Result<Answer, String>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let handshake = http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(|error| self.unreachable(&error))?;
+        let connection = tokio::spawn(connection);
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(format!("{prefix}{}", call.target()))
+            .header(HOST, host)
+            .header(USER_AGENT, concat!("tidegate/", env!("CARGO_PKG_VERSION")))
+            .header(ACCEPT, "application/json, */*;q=0.5");
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        for (name, value) in call.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(Bytes::from(call.body))).map_err(|error| error.to_string())?;
+        let answer = sender.send_request(request).await.map_err(|error| self.unreachable(&error))?;
+        let (parts, body) = answer.into_parts();
+        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+        let body =
+            body.map_err(|error| format!("the answer of {} broke off: {error}", self.base))?.to_bytes();
+        connection.abort();
+        Ok(Answer { status: parts.status, headers: parts.headers, body })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_parts_of_a_path_whatever_is_in_them() {
+        let call = Call::get(&["quotas", "a/b c?\u{fc}%41", ".."])
+            .query("q", Some("x&y=z"))
+            .query("tier", None::<&str>);
+        assert_eq!(call.target(), "/admin/v1/quotas/a%2Fb%20c%3F%C3%BC%2541/%2E%2E?q=x%26y%3Dz");
+    }
+
+    #[test]
+    fn an_address_is_http_https_or_a_socket() {
+        for good in
+            ["http://127.0.0.1:6070", "https://host", "http://[::1]:6070/behind/proxy", "unix:/run/x.sock"]
+        {
+            assert_eq!(Base::parse(good).map(|base| base.to_string()).as_deref(), Ok(good));
+        }
+        for bad in ["", "127.0.0.1:6070", "ftp://host", "http://", "http://user@host", "/run/x.sock"] {
+            assert!(Base::parse(bad).is_err(), "{bad}");
+        }
+        let here = |text| Base::parse(text).expect("an address").is_here();
+        assert!(
+            here("http://localhost:1")
+                && here("http://[::1]:1")
+                && here("http://127.8.8.8")
+                && here("unix:x")
+        );
+        assert!(!here("http://10.0.0.1") && !here("https://localhost.example"));
+    }
+}

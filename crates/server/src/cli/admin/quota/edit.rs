@@ -1,0 +1,179 @@
+//! What `quota set` makes of a tenant.
+
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::{Map, Value as Json, json};
+
+use super::super::Outcome;
+use super::super::failure::Failure;
+use super::super::when;
+use super::puttable;
+
+const UNITS: [&str; 7] = ["second", "minute", "hour", "day", "week", "month", "year"];
+
+/// What makes an override the same one: another with these takes its place.
+const IDENTITY: [&str; 6] = ["domain", "descriptor", "limit", "unit", "duration", "effective_at"];
+
+/// The flags of a change.
+#[derive(Args, Debug)]
+#[group(id = "edit", multiple = true)]
+pub(super) struct Edit {
+    /// Its tier from now on; one that rules have.
+    #[arg(long, conflicts_with = "no_tier")]
+    tier: Option<String>,
+    /// Take its tier away.
+    #[arg(long)]
+    no_tier: bool,
+    /// How many requests; 0 blocks. Needs --per.
+    #[arg(long, value_name = "N", requires = "per")]
+    requests: Option<u64>,
+    /// In which time: second, minute, hour, day, week, month, year, or a length such as 90s.
+    #[arg(long, value_name = "UNIT", requires = "requests")]
+    per: Option<String>,
+    /// No limit at all.
+    #[arg(long, conflicts_with_all = ["requests", "burst", "algorithm"])]
+    unlimited: bool,
+    /// The most at once, for buckets.
+    #[arg(long, value_name = "N", requires = "requests")]
+    burst: Option<u64>,
+    /// Another algorithm than the rule's.
+    #[arg(long, value_name = "NAME", requires = "requests")]
+    algorithm: Option<String>,
+    /// What the override is for: `default` is the tenant's own rule, else `key:value`, or `key` for every
+    /// value; several joined by `|` [default: default]
+    #[arg(long, value_name = "TEXT")]
+    descriptor: Option<String>,
+    /// Which of the rule's limits, if it has several.
+    #[arg(long, value_name = "NAME")]
+    limit: Option<String>,
+    /// The domain it is for [default: every domain]
+    #[arg(long)]
+    domain: Option<String>,
+    /// When the override begins: a time, a date, or 12h from now [default: at once]
+    #[arg(long, value_name = "TIME", value_parser = when::future)]
+    effective_at: Option<Timestamp>,
+    /// When the override ends [default: never]
+    #[arg(long, value_name = "TIME", value_parser = when::future)]
+    expires_at: Option<Timestamp>,
+    /// Remove every override of this descriptor; can be given several times.
+    #[arg(long, value_name = "DESCRIPTOR")]
+    remove: Vec<String>,
+    /// Remove every override that is not given here.
+    #[arg(long)]
+    replace: bool,
+}
+
+impl Edit {
+    /// Whether the flags say something.
+    pub(super) fn check(&self, file: bool) -> Outcome {
+        let of_override = self.burst.is_some()
+            || self.descriptor.is_some()
+            || self.limit.is_some()
+            || self.domain.is_some()
+            || self.effective_at.is_some()
+            || self.expires_at.is_some();
+        if of_override && self.requests.is_none() && !self.unlimited {
+            return Err(Failure::usage(
+                "an override needs its numbers: give --requests and --per, or --unlimited",
+            ));
+        }
+        let nothing = self.tier.is_none()
+            && !self.no_tier
+            && self.requests.is_none()
+            && !self.unlimited
+            && self.remove.is_empty()
+            && !self.replace;
+        if nothing && !file {
+            return Err(Failure::usage(
+                "nothing to set: give --tier, --requests with --per, --unlimited, --remove, or -f FILE",
+            ));
+        }
+        Ok(())
+    }
+
+    /// What to put in place of what there is.
+    pub(super) fn apply(&self, before: Option<&Json>) -> Outcome<Json> {
+        let mut body = before.map_or_else(|| json!({ "tier": null, "overrides": [] }), puttable);
+        if let Some(tier) = &self.tier {
+            body["tier"] = json!(tier);
+        }
+        if self.no_tier {
+            body["tier"] = Json::Null;
+        }
+        let mut overrides: Vec<Json> = match body["overrides"].take() {
+            Json::Array(items) if !self.replace => items.into_iter().map(kept).collect(),
+            _ => Vec::new(),
+        };
+        for descriptor in &self.remove {
+            let count = overrides.len();
+            overrides.retain(|item| item["descriptor"] != *descriptor);
+            if overrides.len() == count && !self.replace {
+                return Err(Failure::other(format!(
+                    "there is no override of {descriptor:?}; `tidegate quota get` shows those there are"
+                )));
+            }
+        }
+        if let Some(wanted) = self.wanted() {
+            let same = |item: &Json| IDENTITY.iter().all(|name| item[*name] == wanted[*name]);
+            match overrides.iter_mut().find(|item| same(item)) {
+                Some(item) => *item = wanted,
+                None => overrides.push(wanted),
+            }
+        }
+        body["overrides"] = Json::Array(overrides);
+        Ok(body)
+    }
+
+    /// The override that the flags describe.
+    fn wanted(&self) -> Option<Json> {
+        if self.requests.is_none() && !self.unlimited {
+            return None;
+        }
+        let mut wanted = Map::new();
+        let mut put = |name: &str, value: Option<Json>| {
+            wanted.extend(value.map(|value| (name.to_owned(), value)));
+        };
+        put("domain", self.domain.as_ref().map(|domain| json!(domain)));
+        put("descriptor", Some(json!(self.descriptor.as_deref().unwrap_or("default"))));
+        put("limit", self.limit.as_ref().map(|limit| json!(limit)));
+        put("unlimited", self.unlimited.then_some(Json::Bool(true)));
+        put("requests_per_unit", self.requests.map(|requests| json!(requests)));
+        let (unit, duration) = match self.per.as_deref() {
+            Some(unit) if UNITS.contains(&unit) => (Some(json!(unit)), None),
+            per => (None, per.map(|duration| json!(duration))),
+        };
+        put("unit", unit);
+        put("duration", duration);
+        put("burst", self.burst.map(|burst| json!(burst)));
+        put("algorithm", self.algorithm.as_ref().map(|algorithm| json!(algorithm)));
+        put("effective_at", self.effective_at.map(|time| json!(time.to_string())));
+        put("expires_at", self.expires_at.map(|time| json!(time.to_string())));
+        Some(Json::Object(wanted))
+    }
+}
+
+/// An override as it was shown, without what cannot be put.
+fn kept(item: Json) -> Json {
+    match item {
+        Json::Object(mut members) => {
+            members.remove("in_effect");
+            members.retain(|_, value| !value.is_null());
+            Json::Object(members)
+        }
+        other => other,
+    }
+}
+
+/// A whole file, as `quota get -o json` prints it or as the API takes it.
+pub(super) fn whole(bytes: &[u8]) -> Outcome<Json> {
+    let body: Json = serde_json::from_slice(bytes).map_err(|error| {
+        Failure::other(format!("the file is not JSON: {error}; see `tidegate quota set --help`"))
+    })?;
+    let mut body = if body["quotas"].is_object() { puttable(&body) } else { body };
+    if let Json::Array(overrides) = body["overrides"].take() {
+        body["overrides"] = overrides.into_iter().map(kept).collect();
+    } else if let Json::Object(members) = &mut body {
+        members.remove("overrides");
+    }
+    Ok(body)
+}
