@@ -7,7 +7,7 @@ use crate::catalog::{Catalog, Write};
 use crate::error::{Error, Result};
 use crate::page::{self, Page};
 use crate::sql::connection::Connection;
-use crate::sql::{Arg, Row};
+use crate::sql::{Arg, Row, batch};
 use crate::{By, Precondition, name};
 
 /// The longest text, in characters.
@@ -245,16 +245,24 @@ async fn put(
         created_at: write.by.at,
         revision: write.revision,
     };
-    store(&mut write, &after).await?;
+    store(&mut write, &[&after]).await?;
     let told = Some(&after).filter(|rules| rules.text.is_some()).map(audited);
     write.commit(action, "rules", domain, before.map(audited), told).await?;
     Ok(after)
 }
 
-/// Adds a version and makes it the current one.
-pub(crate) async fn store(connection: &mut Connection, rules: &Rules) -> Result<()> {
-    let sql = format!("INSERT INTO rule_sets ({RULES}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
-    let args: [Arg; 8] = [
+/// Adds versions, each of another domain, and makes them the current ones.
+pub(crate) async fn store(connection: &mut Connection, rules: &[&Rules]) -> Result<()> {
+    let rows: Vec<Vec<Arg>> = rules.iter().map(|rules| rules_args(rules)).collect();
+    batch::insert(connection, &format!("rule_sets ({RULES})"), &rows, "").await?;
+    let rows: Vec<Vec<Arg>> = rules.iter().map(|rules| domain_args(rules)).collect();
+    let conflict = " ON CONFLICT (domain) DO UPDATE SET version = excluded.version, \
+         deleted = excluded.deleted, revision = excluded.revision";
+    batch::insert(connection, "domains (domain, version, deleted, revision)", &rows, conflict).await
+}
+
+fn rules_args(rules: &Rules) -> Vec<Arg> {
+    vec![
         (&rules.domain).into(),
         rules.version.into(),
         rules.text.as_deref().into(),
@@ -263,14 +271,12 @@ pub(crate) async fn store(connection: &mut Connection, rules: &Rules) -> Result<
         rules.restored_from.into(),
         rules.created_at.into(),
         rules.revision.into(),
-    ];
-    connection.execute(sql, &args).await?;
-    let sql = "INSERT INTO domains (domain, version, deleted, revision) VALUES ($1, $2, $3, $4) \
-         ON CONFLICT (domain) DO UPDATE SET version = excluded.version, deleted = excluded.deleted, \
-         revision = excluded.revision";
+    ]
+}
+
+fn domain_args(rules: &Rules) -> Vec<Arg> {
     let deleted = rules.text.is_none();
-    let args = [(&rules.domain).into(), rules.version.into(), deleted.into(), rules.revision.into()];
-    connection.execute(sql, &args).await.map(drop)
+    vec![(&rules.domain).into(), rules.version.into(), deleted.into(), rules.revision.into()]
 }
 
 pub(crate) fn read_rules(row: &Row<'_>) -> Result<Rules> {

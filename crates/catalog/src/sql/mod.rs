@@ -1,11 +1,13 @@
 //! The databases: what differs between them, and nothing of what is stored.
 //!
+//! - [`batch`]: many rows at once
 //! - [`connection`]: questions and answers, the same for both
 //! - [`migrations`]: the tables
 //! - [`pool`]: connections that are kept
 //! - [`postgres`], [`sqlite`]: how to connect
 //! - [`session`]: a transaction
 
+pub(crate) mod batch;
 pub(crate) mod connection;
 pub(crate) mod migrations;
 pub(crate) mod pool;

@@ -10,7 +10,7 @@ use crate::catalog::{Catalog, Write};
 use crate::error::{Error, Result};
 use crate::page::{self, Page};
 use crate::sql::connection::{Connection, strange};
-use crate::sql::{Arg, Row};
+use crate::sql::{Arg, Row, batch};
 use crate::{By, Precondition, name};
 
 pub(crate) const TENANT: &str = "name, tier, deleted, updated_at, revision";
@@ -57,7 +57,7 @@ impl Catalog {
                 write.cancel().await?;
                 return Ok(unchanged);
             }
-            store(&mut write, &after).await?;
+            store(&mut write, &[&after]).await?;
             write
                 .commit("put_tenant", "tenant", name, audited(before.as_ref()), audited(Some(&after)))
                 .await?;
@@ -222,12 +222,11 @@ pub(crate) async fn find(connection: &mut Connection, name: &str) -> Result<Opti
 }
 
 async fn with_overrides(connection: &mut Connection, bare: Vec<Bare>) -> Result<Vec<Tenant>> {
-    let (Some(first), Some(last)) = (bare.first(), bare.last()) else { return Ok(Vec::new()) };
-    // Of one tier, what lies between may be a lot: then each is asked for.
+    if bare.is_empty() {
+        return Ok(Vec::new());
+    }
     let names: Vec<Arg> = bare.iter().map(|bare| (&bare.tenant.name).into()).collect();
-    debug_assert!(first.tenant.name <= last.tenant.name);
-    let marks: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
-    let marks = marks.join(", ");
+    let marks = batch::marks(1, names.len());
     let sql = format!("SELECT {OVERRIDE} FROM overrides WHERE tenant IN ({marks}) ORDER BY tenant, position");
     let overrides = connection.rows(sql, &names, read_override).await?;
     Ok(join(bare.into_iter().map(|bare| bare.tenant).collect(), overrides))
@@ -245,27 +244,28 @@ pub(crate) fn join(mut tenants: Vec<Tenant>, overrides: Vec<(String, Override)>)
     tenants
 }
 
-/// Replaces whatever is stored of this tenant.
-pub(crate) async fn store(connection: &mut Connection, tenant: &Tenant) -> Result<()> {
-    let sql = "INSERT INTO tenants (name, tier, deleted, updated_at, revision) VALUES ($1, $2, 0, $3, $4) \
-         ON CONFLICT (name) DO UPDATE SET tier = excluded.tier, deleted = 0, \
+/// Replaces whatever is stored of these tenants, each of which is there once.
+pub(crate) async fn store(connection: &mut Connection, tenants: &[&Tenant]) -> Result<()> {
+    let rows: Vec<Vec<Arg>> = tenants.iter().map(|tenant| tenant_args(tenant)).collect();
+    let conflict = " ON CONFLICT (name) DO UPDATE SET tier = excluded.tier, deleted = excluded.deleted, \
          updated_at = excluded.updated_at, revision = excluded.revision";
-    let name: Arg = (&tenant.name).into();
-    let args =
-        [name.clone(), tenant.tier.as_deref().into(), tenant.updated_at.into(), tenant.revision.into()];
-    connection.execute(sql, &args).await?;
-    connection.execute("DELETE FROM overrides WHERE tenant = $1", std::slice::from_ref(&name)).await?;
-    let sql = format!(
-        "INSERT INTO overrides ({OVERRIDE}, position) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
-    );
-    for (position, each) in (0_i64..).zip(&tenant.overrides) {
-        connection.execute(sql.clone(), &override_args(&name, position, each)).await?;
-    }
-    Ok(())
+    batch::insert(connection, &format!("tenants ({TENANT})"), &rows, conflict).await?;
+    let names: Vec<Arg> = tenants.iter().map(|tenant| (&tenant.name).into()).collect();
+    batch::delete(connection, "overrides", "tenant", &names).await?;
+    let rows: Vec<Vec<Arg>> = tenants.iter().flat_map(|tenant| all_override_args(tenant)).collect();
+    batch::insert(connection, &format!("overrides ({OVERRIDE}, position)"), &rows, "").await
 }
 
-fn override_args(tenant: &Arg, position: i64, each: &Override) -> [Arg; 14] {
+fn tenant_args(tenant: &Tenant) -> Vec<Arg> {
+    let tier = tenant.tier.as_deref().into();
+    vec![(&tenant.name).into(), tier, false.into(), tenant.updated_at.into(), tenant.revision.into()]
+}
+
+fn all_override_args(tenant: &Tenant) -> impl Iterator<Item = Vec<Arg>> {
+    (0_i64..).zip(&tenant.overrides).map(|(position, each)| override_args(&tenant.name, position, each))
+}
+
+fn override_args(tenant: &str, position: i64, each: &Override) -> Vec<Arg> {
     let numbers = match &each.allowance {
         Allowance::Unlimited => None,
         Allowance::Limited(numbers) => Some(numbers),
@@ -275,8 +275,8 @@ fn override_args(tenant: &Arg, position: i64, each: &Override) -> [Arg; 14] {
         Some(Window::Unit(unit)) => (Some(unit.name()), None),
         Some(Window::DurationUs(us)) => (None, Some(us)),
     };
-    [
-        tenant.clone(),
+    vec![
+        tenant.into(),
         each.domain.as_deref().into(),
         each.descriptor.to_string().as_str().into(),
         each.limit.as_deref().into(),
