@@ -11,9 +11,11 @@ use crate::sql::{Arg, Row, batch};
 use crate::{By, Precondition, name};
 
 /// The longest text, in characters.
-pub const MAX_RULES: usize = 4 << 20;
+pub const MAX_RULES: usize = 1 << 20;
 /// The longest comment, in characters.
 const MAX_COMMENT: usize = 4_096;
+/// Texts are long: a page holds fewer of them than of anything else.
+const MAX_VERSIONS: usize = 100;
 pub(crate) const RULES: &str = "domain, version, text, author, comment, restored_from, created_at, revision";
 
 /// A version of a domain's rules.
@@ -160,7 +162,7 @@ impl Catalog {
         .await
     }
 
-    /// All versions of a domain's rules, the newest first.
+    /// All versions of a domain's rules, the newest first, at most 100 on a page.
     ///
     /// # Errors
     ///
@@ -172,7 +174,7 @@ impl Catalog {
         limit: usize,
     ) -> Result<Page<Rules>> {
         name::check("domain", domain)?;
-        let size = page::size(limit);
+        let size = page::size(limit).min(MAX_VERSIONS);
         let before = match page::key(cursor)? {
             Some(key) => key.parse::<i64>().map_err(|_| page::bad())?,
             None => i64::MAX,
@@ -292,12 +294,11 @@ pub(crate) fn read_rules(row: &Row<'_>) -> Result<Rules> {
     })
 }
 
-/// As the trail tells it.
+/// Without the text, which stays for good under the number of its version.
 fn audited(rules: &Rules) -> serde_json::Value {
     serde_json::json!({
         "version": rules.version,
         "comment": rules.comment,
         "restored_from": rules.restored_from,
-        "text": rules.text,
     })
 }

@@ -89,7 +89,11 @@ impl Role {
 
 impl TokenHash {
     fn to_hex(self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        use fmt::Write as _;
+        self.0.iter().fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("a string takes all");
+            text
+        })
     }
 
     fn from_hex(text: &str) -> Option<Self> {

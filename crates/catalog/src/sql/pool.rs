@@ -13,12 +13,12 @@ use crate::error::{Error, Result};
 /// How many connections there are at most. Admin calls are rare and writers come one by one anyway.
 const MAX_CONNECTIONS: usize = 4;
 /// How long migrations may take, which have more to do than calls have.
-const MIGRATE_WITHIN: Duration = Duration::from_secs(60);
+const MIGRATE_WITHIN: Duration = Duration::from_mins(1);
 
 /// Where the database is.
 #[derive(Clone)]
 pub(crate) enum Place {
-    Sqlite(sqlite::Options),
+    Sqlite(Arc<sqlite::Options>),
     Postgres(Arc<postgres::Hosts>),
 }
 
@@ -88,8 +88,9 @@ impl Pool {
     }
 
     pub(crate) async fn get(&self) -> Result<Object<Manager>> {
-        self.migrate().await?;
-        Ok(self.inner.get().await?)
+        // In boxes: connecting is long to tell, and rare.
+        Box::pin(self.migrate()).await?;
+        Ok(Box::pin(self.inner.get()).await?)
     }
 
     pub(crate) async fn turn(&self) -> Option<OwnedMutexGuard<()>> {

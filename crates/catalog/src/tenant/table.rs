@@ -10,7 +10,7 @@ use crate::catalog::{Catalog, Write};
 use crate::error::{Error, Result};
 use crate::page::{self, Page};
 use crate::sql::connection::{Connection, strange};
-use crate::sql::{Arg, Row, batch};
+use crate::sql::{Arg, Listing, Row, batch};
 use crate::{By, Precondition, name};
 
 pub(crate) const TENANT: &str = "name, tier, deleted, updated_at, revision";
@@ -171,31 +171,26 @@ pub(crate) const NEXT_TURN: &str = "SELECT min(turn) FROM (\
 
 /// By a range of an index, whatever the filter: bounds instead of patterns.
 pub(crate) fn listing(filter: &TenantFilter, after: Option<&str>, size: usize) -> Result<(String, Vec<Arg>)> {
-    let mut sql = format!("SELECT {TENANT} FROM tenants WHERE deleted = 0");
-    let mut args: Vec<Arg> = Vec::new();
-    let mut bound = |condition: &str, arg: Arg| {
-        args.push(arg);
-        sql += &format!(" AND {condition} ${}", args.len());
-    };
+    let mut listing = Listing::new(format!("SELECT {TENANT} FROM tenants WHERE deleted = 0"));
     if let Some(tier) = filter.tier.as_deref() {
         name::check("tier", tier)?;
-        bound("tier =", tier.into());
+        listing.and("tier =", tier);
     }
     let prefix = filter.prefix.as_deref().filter(|prefix| !prefix.is_empty());
     if let Some(prefix) = prefix {
         name::check("prefix", prefix)?;
         if let Some(end) = after_all_with(prefix) {
-            bound("name <", end.as_str().into());
+            listing.and("name <", end.as_str());
         }
     }
     match (after, prefix) {
-        (Some(after), prefix) if prefix.is_none_or(|prefix| after >= prefix) => bound("name >", after.into()),
-        (_, Some(prefix)) => bound("name >=", prefix.into()),
+        (Some(after), prefix) if prefix.is_none_or(|prefix| after >= prefix) => listing.and("name >", after),
+        (_, Some(prefix)) => listing.and("name >=", prefix),
         _ => {}
     }
-    args.push(page::asked(size).into());
-    sql += &format!(" ORDER BY name LIMIT ${}", args.len());
-    Ok((sql, args))
+    listing.push("ORDER BY name LIMIT");
+    listing.arg(page::asked(size));
+    Ok(listing.done())
 }
 
 /// The first name behind all that begin so, if any can be.

@@ -123,9 +123,9 @@ async fn follows_the_model(world: World, steps: Vec<Step>) {
             let changes = catalog.changes_since(copy.version().await.unwrap()).await.unwrap();
             copy.apply(&changes).await.unwrap();
             copy.apply(&changes).await.unwrap();
-            let copied = copy.everything().await.unwrap();
-            assert_eq!(copied.version, changes.version);
-            assert_eq!(without_uses(Picture::of(&copied)), without_uses(model.clone()));
+            let held = copy.everything().await.unwrap();
+            assert_eq!(held.version, changes.version);
+            assert_eq!(without_uses(Picture::of(&held)), without_uses(model.clone()));
         }
     }
     let all = catalog.everything().await.unwrap();
