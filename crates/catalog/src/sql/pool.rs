@@ -1,4 +1,7 @@
 //! Connections that are kept for the next call.
+//!
+//! Not by sqlx's own pool: that knows one host, and waits for the answer to a call that was given up before
+//! it lets go of the connection, which of a server that hangs is never.
 
 use std::sync::Arc;
 use std::time::Duration;
