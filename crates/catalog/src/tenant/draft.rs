@@ -159,13 +159,13 @@ impl OverrideDraft {
                 let us = number(&field("duration_us"), us, 1, MAX_PERIOD_US)?;
                 Ok(Some(Window::DurationUs(us)))
             }
-            (Some(name), None) => match Unit::named(name) {
-                Some(unit) => Ok(Some(Window::Unit(unit))),
-                None => {
+            (Some(name), None) => {
+                let unit = Unit::named(name).ok_or_else(|| {
                     let known = Unit::ALL.map(Unit::name).join(", ");
-                    Err(Error::invalid(field("unit"), format!("must be one of {known}, got {name:?}")))
-                }
-            },
+                    Error::invalid(field("unit"), format!("must be one of {known}, got {name:?}"))
+                })?;
+                Ok(Some(Window::Unit(unit)))
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What stands for a PostgreSQL.
+//! What stands for a `PostgreSQL`.
 
 use tidegate_catalog::{Catalog, Error};
 

@@ -138,6 +138,7 @@ impl PostgresServer {
     /// # Panics
     ///
     /// If it does not start.
+    #[must_use]
     pub fn start_standby(&self) -> Self {
         let standby = Self::prepare(self.setup.clone());
         let mut copy = self.account.command(&program("pg_basebackup"));
@@ -208,6 +209,10 @@ impl PostgresServer {
     /// # Errors
     ///
     /// What the client says.
+    ///
+    /// # Panics
+    ///
+    /// If there is no client.
     pub fn try_query(&self, database: &str, sql: &str) -> Result<String, String> {
         let mut command = Command::new(program("psql"));
         command.args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1"]);

@@ -112,7 +112,8 @@ fn without_uses(mut picture: Picture) -> Picture {
 
 async fn follows_the_model(world: World, steps: Vec<Step>) {
     let catalog = &world.catalog;
-    let copy = World::sqlite().await.catalog;
+    let copies = World::sqlite().await;
+    let copy = &copies.catalog;
     let mut model = Picture::default();
     let mut history = vec![(0, Picture::default())];
     for (second, step) in (0..).zip(&steps) {
@@ -122,9 +123,9 @@ async fn follows_the_model(world: World, steps: Vec<Step>) {
             let changes = catalog.changes_since(copy.version().await.unwrap()).await.unwrap();
             copy.apply(&changes).await.unwrap();
             copy.apply(&changes).await.unwrap();
-            let copied = copy.everything().await.unwrap();
-            assert_eq!(copied.version, changes.version);
-            assert_eq!(without_uses(Picture::of(&copied)), without_uses(model.clone()));
+            let held = copy.everything().await.unwrap();
+            assert_eq!(held.version, changes.version);
+            assert_eq!(without_uses(Picture::of(&held)), without_uses(model.clone()));
         }
     }
     let all = catalog.everything().await.unwrap();
@@ -188,7 +189,8 @@ async fn a_version_that_never_was_gets_everything(world: World) {
 
 async fn changes_that_are_known_change_nothing(world: World) {
     let catalog = &world.catalog;
-    let copy = World::sqlite().await.catalog;
+    let copies = World::sqlite().await;
+    let copy = &copies.catalog;
     catalog.put_tenant("acme", &tier("old"), Precondition::Any, &ann()).await.unwrap();
     let old = catalog.changes_since(0).await.unwrap();
     catalog.put_tenant("acme", &tier("new"), Precondition::Any, &ann()).await.unwrap();
@@ -206,7 +208,8 @@ async fn changes_that_are_known_change_nothing(world: World) {
 }
 
 async fn changes_with_a_gap_are_refused(world: World) {
-    let copy = World::sqlite().await.catalog;
+    let copies = World::sqlite().await;
+    let copy = &copies.catalog;
     for name in ["a", "b"] {
         world.catalog.put_tenant(name, &tier("t"), Precondition::Any, &ann()).await.unwrap();
     }

@@ -1,7 +1,8 @@
 //! Tenants and their overrides.
 
 use tidegate_catalog::{
-    Allowance, Catalog, Error, Numbers, OverrideDraft, Precondition, TenantDraft, TenantFilter, Unit, Window,
+    Allowance, AuditFilter, Catalog, Error, Numbers, OverrideDraft, Precondition, TenantDraft, TenantFilter,
+    Unit, Window,
 };
 
 use crate::world::{World, ann, ann_at, at, requests, tier, with};
@@ -105,7 +106,7 @@ async fn the_same_again_leaves_no_trace(world: World) {
     let guarded = Precondition::Revision(first.revision);
     assert_eq!(world.catalog.put_tenant("acme", &draft, guarded, &ann_at(60)).await.unwrap(), first);
     assert_eq!(world.catalog.version().await.unwrap(), first.revision);
-    assert_eq!(world.catalog.audit(&Default::default(), None, 10).await.unwrap().items.len(), 1);
+    assert_eq!(world.catalog.audit(&AuditFilter::default(), None, 10).await.unwrap().items.len(), 1);
 }
 
 async fn a_put_replaces_the_whole_set(world: World) {

@@ -1,6 +1,6 @@
 //! Tokens.
 
-use tidegate_catalog::{Error, Role, TokenDraft, TokenHash};
+use tidegate_catalog::{AuditFilter, Error, Role, TokenDraft, TokenHash};
 
 use crate::world::{World, ann, ann_at, at};
 
@@ -61,7 +61,7 @@ async fn the_last_use_is_kept_and_is_no_change(world: World) {
     let tokens = world.catalog.tokens().await.unwrap();
     assert_eq!([tokens[0].last_used_at, tokens[1].last_used_at], [Some(at(9)), Some(at(7))]);
     assert_eq!(world.catalog.version().await.unwrap(), 2);
-    assert_eq!(world.catalog.audit(&Default::default(), None, 10).await.unwrap().items.len(), 2);
+    assert_eq!(world.catalog.audit(&AuditFilter::default(), None, 10).await.unwrap().items.len(), 2);
     // Nor does a change forget it.
     assert_eq!(world.catalog.revoke_token("a", &ann()).await.unwrap().last_used_at, Some(at(9)));
     assert_eq!(world.catalog.tokens().await.unwrap()[0].last_used_at, Some(at(9)));
@@ -70,7 +70,7 @@ async fn the_last_use_is_kept_and_is_no_change(world: World) {
 async fn neither_secrets_nor_hashes_are_shown(world: World) {
     let token = world.catalog.create_token(&draft("a", Role::Check), &ann()).await.unwrap();
     world.catalog.revoke_token("a", &ann()).await.unwrap();
-    let trail = world.catalog.audit(&Default::default(), None, 10).await.unwrap().items;
+    let trail = world.catalog.audit(&AuditFilter::default(), None, 10).await.unwrap().items;
     let shown = format!("{trail:?} {token:?}").to_lowercase();
     assert!(trail.len() == 2 && shown.contains("check"));
     assert!(!shown.contains("a7a7") && !shown.contains("167, 167") && !shown.contains("hash\""));

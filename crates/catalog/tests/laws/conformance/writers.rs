@@ -1,6 +1,6 @@
 //! Several who write at once.
 
-use tidegate_catalog::{Allowance, Catalog, Error, Precondition, SwitchMode};
+use tidegate_catalog::{Allowance, AuditFilter, Catalog, Error, Precondition, SwitchMode};
 
 use crate::world::{World, ann, requests, tier, with};
 
@@ -127,6 +127,6 @@ async fn whoever_gives_up_leaves_nothing_behind(world: World) {
             Err(other) => panic!("{other}"),
         }
     }
-    let trail = catalog.audit(&Default::default(), None, 1_000).await.unwrap().items;
+    let trail = catalog.audit(&AuditFilter::default(), None, 1_000).await.unwrap().items;
     assert_eq!(trail.len() as u64, catalog.version().await.unwrap());
 }
