@@ -1,7 +1,7 @@
 //! From a request to a decision.
 
 use smallvec::SmallVec;
-use tidegate_core::{Key, Limit, Verdict};
+use tidegate_core::{Key, Limit, Outcome, Verdict};
 use tidegate_stores::{Charge, Force, MemoryStore, Usual, Verdicts, blocked};
 
 use crate::decision::{Decision, Item, Items};
@@ -81,40 +81,44 @@ struct Spot {
 /// for a key.
 #[inline(never)]
 fn check_personal(rules: Rules, store: &MemoryStore, request: &Request<'_>, spot: Spot) -> Decision {
-    let set: &RuleSet = &rules;
-    let domain = &set.domains[spot.domain as usize];
-    let rule = &domain.rules[spot.rule as usize];
+    let Spot { domain, key: value, cost, .. } = spot;
+    let tree = &rules.domains[domain as usize];
+    let rule = &tree.rules[spot.rule as usize];
     let Some((tenant, Way::Tenant)) = request.only_entry().map(|((_, tenant), _)| (tenant, rule.way)) else {
         return decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take);
     };
-    let (tier, own) = set.personal((spot.domain, domain), rule, tenant, spot.key);
-    let key = rule.key_of(spot.key);
-    let Spot { cost, .. } = spot;
+    let (tier, own) = rules.personal((domain, tree), rule, tenant, value);
+    let key = rule.key_of(value);
     let hit = Hit { rule, descriptor: 0, tier, key, cost, enforced: true, own, entries: &[] };
-    let (mut items, mut limits) = (Items::new(), SmallVec::<[(u64, &Limit); 4]>::new());
-    hit.each_limit(set.seed, |limit: Applied<'_>| {
-        items.push(Item::personal(rule, tier, &limit));
-        limits.push((limit.salt, limit.limit));
-    });
-    let allowed = match limits.as_slice() {
-        [(salt, limit)] => {
-            let verdict = store.settle_usual(key.of_limit(*salt), limit, cost, set.count_denied);
+    let settled = match hit.only_limit() {
+        Some(limit) => {
+            let verdict = store.settle_usual(key.of_limit(limit.salt), limit.limit, cost, rules.count_denied);
             verdict.map(|verdict| {
-                items[0].verdict = verdict;
-                verdict.allowed() || rule.force == Force::Shadow
+                let mut items = Items::new();
+                items.push(Item::personal(rule, tier, &limit, verdict));
+                (verdict.allowed() || rule.force == Force::Shadow, items)
             })
         }
-        several => store.take_all_usual(key, several.iter().copied(), cost).map(|said| {
-            items.iter_mut().zip(said).for_each(|(item, said)| item.verdict = said.into());
-            true
-        }),
+        None => take_personal(&rules, store, &hit).map(|items| (true, items)),
     };
-    // They borrow the rules, which the decision takes along.
-    drop(limits);
-    match allowed {
-        Some(allowed) => Decision::new(rules, spot.domain, allowed, items),
+    match settled {
+        Some((allowed, items)) => Decision::new(rules, domain, allowed, items),
         None => decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take),
     }
+}
+
+/// Takes the cost of each of a tenant's limits, of which there are none or several, if that is as usual.
+#[inline(never)]
+fn take_personal(rules: &RuleSet, store: &MemoryStore, hit: &Hit<'_>) -> Option<Items> {
+    let (mut items, mut limits) = (Items::new(), SmallVec::<[(u64, &Limit); 4]>::new());
+    hit.each_limit(rules.seed, |limit: Applied<'_>| {
+        let verdict = Verdict { outcome: Outcome::Allowed, remaining: 0, reset_after_us: 0 };
+        items.push(Item::personal(hit.rule, hit.tier, &limit, verdict));
+        limits.push((limit.salt, limit.limit));
+    });
+    let said = store.take_all_usual(hit.key, limits.iter().copied(), hit.cost)?;
+    items.iter_mut().zip(said).for_each(|(item, said)| item.verdict = said.into());
+    Some(items)
 }
 
 /// Takes `cost` of each limit of a plain rule that has none or several, if that is as usual.

@@ -139,8 +139,12 @@ impl Item {
 
     /// The same of a rule whose limits depend on the tenant.
     #[inline]
-    pub(crate) fn personal(rule: &RuleEntry, tier: Option<u16>, limit: &Applied<'_>) -> Self {
-        let verdict = Verdict { outcome: Outcome::Allowed, remaining: 0, reset_after_us: 0 };
+    pub(crate) fn personal(
+        rule: &RuleEntry,
+        tier: Option<u16>,
+        limit: &Applied<'_>,
+        verdict: Verdict,
+    ) -> Self {
         Self { tier, own: limit.own, ..Self::plain(rule, limit.index, verdict) }
     }
 

@@ -234,8 +234,13 @@ fn descriptor<'a>(
     let why = match (node, last_rule) {
         (Some(_), Some(rule)) => {
             let hit = rules.find_for((number, domain), entries, tenant.unwrap_or_default());
-            let limits = hit.map_or(0, |hit| hit.count_limits(rules.seed));
-            why_leaf(domain, rule, limits, tier, entries.len())
+            let lifted = hit.is_some_and(|hit| !hit.has_limits(rules.seed));
+            let by_override = hit.is_some_and(|hit| hit.own.is_some());
+            match tier {
+                _ if rule.limits.is_empty() || !lifted => why_leaf(domain, rule, entries.len()),
+                Some(tier) if !by_override => format!("rule {} has no limits for tier {tier}", rule.id),
+                _ => format!("rule {} has no limits for this tenant, by its overrides", rule.id),
+            }
         }
         (Some(_), None) => "the descriptor has no entries".to_owned(),
         (None, Some(_)) if domain.hierarchical => {
@@ -254,28 +259,18 @@ fn descriptor<'a>(
 }
 
 /// Why the limits of the last entry's rule apply, or why there are none.
-fn why_leaf(
-    domain: &DomainTree,
-    rule: &RuleEntry,
-    limits: usize,
-    tier: Option<&str>,
-    entries: usize,
-) -> String {
+fn why_leaf(domain: &DomainTree, rule: &RuleEntry, entries: usize) -> String {
     let id = &rule.id;
-    match tier {
-        _ if rule.unlimited => format!("rule {id} is unlimited"),
-        _ if rule.limits.is_empty() && rule.concurrency.is_some() => {
-            format!("rule {id} limits holders only, which acquire takes")
-        }
-        _ if rule.limits.is_empty() => format!("rule {id} has no limits of its own"),
-        Some(tier) if limits == 0 => format!("rule {id} has no limits for tier {tier}, or this tenant"),
-        None if limits == 0 => format!("rule {id} has no limits for this tenant"),
-        _ if domain.hierarchical && entries > 1 => {
-            format!(
-                "rule {id} is the last entry's, and the domain is hierarchical: rules on the way apply too"
-            )
-        }
-        _ => format!("rule {id} is the last entry's"),
+    if rule.unlimited {
+        format!("rule {id} is unlimited")
+    } else if rule.limits.is_empty() && rule.concurrency.is_some() {
+        format!("rule {id} limits holders only, which acquire takes")
+    } else if rule.limits.is_empty() {
+        format!("rule {id} has no limits of its own")
+    } else if domain.hierarchical && entries > 1 {
+        format!("rule {id} is the last entry's, and the domain is hierarchical: rules on the way apply too")
+    } else {
+        format!("rule {id} is the last entry's")
     }
 }
 

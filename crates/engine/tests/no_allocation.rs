@@ -143,7 +143,12 @@ fn tenants_with_limits_of_their_own() {
     let domain = Domain::new("d")
         .tenant_key("k")
         .hierarchical()
-        .rule(four_limits("k").rule(Rule::by("path").limit(per_day(2))))
+        .rule(
+            Rule::by("k")
+                .limit(per_minute(2))
+                .limit(per_day(1_000_000).burst(1_000_000))
+                .rule(Rule::by("path").limit(per_day(2))),
+        )
         .rule(Rule::by("ip").limit(per_day(2)));
     let ann = Tenant::new("ann")
         .tier("pro")

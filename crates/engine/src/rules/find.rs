@@ -53,11 +53,23 @@ impl<'r> Hit<'r> {
         self.own.as_ref()?.limit(number, |given| values_of(seed, given, self.entries))
     }
 
-    /// How many of the rule's limits apply.
-    pub(crate) fn count_limits(&self, seed: KeySeed) -> usize {
-        let mut count = 0;
-        self.each_limit(seed, |_| count += 1);
-        count
+    /// The limit of a rule that has one and no more, if it applies; where no entry but the tenant's leads
+    /// to it.
+    #[inline]
+    pub(crate) fn only_limit(&self) -> Option<Applied<'r>> {
+        let [base] = &*self.rule.limits else { return None };
+        let Some((own, found)) = self.own.as_ref().and_then(|own| own.limit(0, |_| 0)) else {
+            return self.rule.limits_for(self.tier).first().map(|entry| Applied::of_rule(0, entry));
+        };
+        let limit = found.limit.as_ref()?;
+        Some(Applied { entry: base, limit, salt: found.salt, index: 0, own })
+    }
+
+    /// Whether any of the rule's limits apply.
+    pub(crate) fn has_limits(&self, seed: KeySeed) -> bool {
+        let mut some = false;
+        self.each_limit(seed, |_| some = true);
+        some
     }
 
     /// Calls `limit` for each of the rule's limits that apply, in their order.

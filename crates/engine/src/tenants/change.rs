@@ -27,7 +27,7 @@ impl Inner {
         let _loading = self.source.lock();
         let rules = self.rules.load();
         let mut tenants = rules.tenants.clone();
-        let mut drafts = Vec::new();
+        let (mut drafts, mut names) = (Vec::new(), Vec::new());
         for change in changes {
             let (name, draft) = match change {
                 TenantChange::Gone(name) => (name, None),
@@ -39,6 +39,7 @@ impl Inner {
             let tenant = rules.seed.text(&name);
             if rules.tenants.find(tenant).map(|own| own.draft()) != draft {
                 drafts.push((tenant, draft));
+                names.push(name);
             }
         }
         if drafts.is_empty() {
@@ -48,7 +49,28 @@ impl Inner {
         self.rules.store(RuleSet { tenants, ..RuleSet::clone(&rules) });
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.shared {
-            shared.store.forget_denials();
+            shared.forget_denials_of(&rules, &self.rules.load(), &names);
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl crate::shared::Shared {
+    /// Forgets what was denied these tenants: of those whose counters are all known only that, so that a
+    /// flood of others goes on to cost nothing while tenants are changed one after the other.
+    fn forget_denials_of(&self, before: &RuleSet, now: &RuleSet, tenants: &[String]) {
+        for tenant in tenants {
+            let reached = now.reached(tenant, None);
+            let known = |rule: u32| reached.iter().any(|reached| reached.found.rule.place == rule);
+            let draft = |rules: &RuleSet| {
+                let own = rules.tenants.find(rules.seed.text(tenant));
+                own.map(|own| own.draft()).unwrap_or_default()
+            };
+            let (old, new) = (draft(before), draft(now));
+            if old.tier != new.tier || !old.own.iter().chain(&new.own).all(|own| known(own.rule)) {
+                return self.store.forget_denials();
+            }
+            self.store.forget_denials_of(&now.charges(&reached, tenant));
         }
     }
 }

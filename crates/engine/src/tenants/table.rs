@@ -314,8 +314,16 @@ impl Shard {
 impl<'t> Own<'t> {
     /// Those for a rule, in the order of its limits; of each limit the most special first.
     #[inline]
-    pub(crate) fn of_rule(mut self, rule: u32) -> Option<Self> {
-        // Most tenants have few, and most of those for the rule that is asked about.
+    pub(crate) fn of_rule(self, rule: u32) -> Option<Self> {
+        // Most tenants have one or none.
+        match self.limits {
+            [] => None,
+            [only] => (only.rule == rule).then_some(self),
+            _ => self.of_rule_among(rule),
+        }
+    }
+
+    fn of_rule_among(mut self, rule: u32) -> Option<Self> {
         let before = self.limits.partition_point(|own| own.rule < rule);
         self.limits = &self.limits[before..];
         self.first.index += before as u32;
@@ -334,11 +342,21 @@ impl<'t> Own<'t> {
     /// whose values `values` makes a fingerprint of.
     #[inline]
     pub(crate) fn limit(&self, number: u16, values: impl Fn(u32) -> u64) -> Option<(OwnPlace, &'t OwnLimit)> {
+        match self.limits {
+            [only] => {
+                let fits = only.number == number && (only.given == 0 || values(only.given) == only.values);
+                fits.then_some((self.first, only))
+            }
+            _ => self.limit_among(number, values),
+        }
+    }
+
+    fn limit_among(&self, number: u16, values: impl Fn(u32) -> u64) -> Option<(OwnPlace, &'t OwnLimit)> {
         let mut at = self.limits.partition_point(|own| own.number < number);
         while let Some(first) = self.limits.get(at).filter(|own| own.number == number) {
             let rest = &self.limits[at..];
             let alike = rest.partition_point(|own| own.number == number && own.given == first.given);
-            let wanted = if first.given == 0 { 0 } else { values(first.given) };
+            let wanted = if first.given == 0 { first.values } else { values(first.given) };
             if let Ok(found) = rest[..alike].binary_search_by_key(&wanted, |own| own.values) {
                 return Some((self.place(at + found), &rest[found]));
             }

@@ -111,6 +111,12 @@ impl Inner {
 }
 
 impl RuleSet {
+    /// Charges of nothing for every limit of these rules.
+    #[cfg(feature = "redis")]
+    pub(super) fn charges<'r>(&'r self, reached: &'r [Reached<'r>], tenant: &str) -> Vec<Charge<'r>> {
+        self.counters(reached, tenant).into_iter().map(|counter| counter.charge).collect()
+    }
+
     fn counters<'r>(&'r self, reached: &'r [Reached<'r>], tenant: &str) -> Vec<Counter<'r>> {
         let mut counters = Vec::new();
         for (number, one) in reached.iter().enumerate() {

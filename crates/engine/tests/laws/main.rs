@@ -1,6 +1,7 @@
 //! Laws of the library, each stated by the name of its test.
 
 mod acquire;
+mod catalog_rules;
 mod composed;
 mod counts;
 mod decision;
