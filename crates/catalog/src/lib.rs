@@ -69,7 +69,7 @@ pub use descriptor::{Descriptor, DescriptorError, Entry};
 pub use error::{Error, Result};
 pub use feed::{Changes, RulesChange, TenantChange};
 pub use listen::Listener;
-pub use name::MAX_NAME;
+pub use name::{MAX_NAME, check as check_name};
 pub use page::{MAX_PAGE, Page};
 pub use rules::{MAX_RULES, Rules};
 pub use switch::{Switch, SwitchMode};

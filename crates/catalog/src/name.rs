@@ -6,7 +6,10 @@ use crate::error::{Error, Result};
 pub const MAX_NAME: usize = 256;
 
 /// One to 256 characters, none of which is a control character.
-pub(crate) fn check(field: &str, name: &str) -> Result<()> {
+///
+/// # Errors
+/// What is wrong with it, as that field's.
+pub fn check(field: &str, name: &str) -> Result<()> {
     check_bounded(field, name, MAX_NAME)
 }
 

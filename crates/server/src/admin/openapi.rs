@@ -7,6 +7,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use tidegate_catalog::Role;
 use utoipa::OpenApi;
+use utoipa::openapi::{Content, Ref, Response, ResponseBuilder};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -77,6 +78,23 @@ pub(super) fn routes(book: &Book) -> (Router<Admin>, utoipa::openapi::OpenApi) {
     (router, document)
 }
 
+/// What any operation may answer.
+const ALWAYS: [(&str, &str); 8] = [
+    ("400", "The request is not one"),
+    ("401", "No token that counts"),
+    ("403", "The token may not"),
+    ("413", "The body is too long"),
+    ("415", "The body is of another type"),
+    ("422", "Something makes no sense"),
+    ("500", "The catalog failed"),
+    ("503", "The catalog is away; try again"),
+];
+
+fn problem(why: &str) -> Response {
+    let schema = Content::new(Some(Ref::from_schema_name("Problem")));
+    ResponseBuilder::new().description(why).content("application/problem+json", schema).build()
+}
+
 /// Guards the routes, and says so of each of them.
 fn for_role(role: Role, router: OpenApiRouter<Admin>, book: &Book) -> OpenApiRouter<Admin> {
     let mut router = router.route_layer(from_fn_with_state((book.clone(), role), guard));
@@ -87,6 +105,10 @@ fn for_role(role: Role, router: OpenApiRouter<Admin>, book: &Book) -> OpenApiRou
             let kind = operation.tags.iter().flatten().next().cloned().unwrap_or_default();
             operation.operation_id = operation.operation_id.take().map(|id| format!("{kind}_{id}"));
             operation.security = Some(vec![SecurityRequirement::new(SCHEME, [role.name()])]);
+            for (status, why) in ALWAYS {
+                let common = || problem(why).into();
+                operation.responses.responses.entry(status.to_owned()).or_insert_with(common);
+            }
             let needs = format!("Needs the role {}, or one that may do more.", role.name());
             let said = operation.description.take().filter(|said| !said.is_empty());
             operation.description = Some(said.map_or(needs.clone(), |said| format!("{said}\n\n{needs}")));

@@ -189,7 +189,7 @@ pub(super) async fn list(State(admin): State<Admin>) -> Answer<Json<DomainList>>
         ("If-Match" = Option<String>, Header, description = "The ETag that the rules must still have"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: only if there are none yet"),
     ),
-    request_body(content = String, content_type = "application/yaml", description = "The rules, as in a rule file"),
+    request_body(content = serde_json::Value, content_type = "application/yaml", description = "The rules, as in a rule file"),
     responses(
         (status = 200, description = "What changed", body = RulesChanged),
         (status = 409, description = "The domain belongs to a file", body = Problem, content_type = "application/problem+json"),
@@ -356,7 +356,7 @@ pub(super) async fn rollback(
 /// Says what is wrong with rules; changes nothing.
 #[utoipa::path(
     post, path = "/rules/validate", tag = TAG,
-    request_body(content = String, content_type = "application/yaml", description = "The rules, as in a rule file"),
+    request_body(content = serde_json::Value, content_type = "application/yaml", description = "The rules, as in a rule file"),
     responses((status = 200, description = "What is wrong, if anything", body = Validation))
 )]
 pub(super) async fn validate(State(admin): State<Admin>, RulesBody(text): RulesBody) -> Json<Validation> {

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use tidegate::Usage;
-use tidegate_catalog::Descriptor;
+use tidegate_catalog::{Descriptor, check_name};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Admin;
@@ -83,6 +83,7 @@ pub(super) async fn show(
     Path(tenant): Path<String>,
     Parameters(wanted): Parameters<Wanted>,
 ) -> Answer<Json<TenantUsage>> {
+    check_name("tenant", &tenant)?;
     let descriptor = wanted.entries()?;
     let usage = admin.limiter.usage(&tenant, descriptor.as_deref()).await;
     let usage = usage.into_iter().map(UsageShown::new).collect();
@@ -105,11 +106,12 @@ pub(super) async fn reset(
     Path(tenant): Path<String>,
     Parameters(wanted): Parameters<Wanted>,
 ) -> Answer<Json<Reset>> {
+    check_name("tenant", &tenant)?;
     let entries = wanted.entries()?;
     let before = admin.limiter.usage(&tenant, entries.as_deref()).await;
     let reset = admin.limiter.reset_usage(&tenant, entries.as_deref()).await;
     let used: Vec<UsageShown> = before.into_iter().map(UsageShown::new).collect();
-    let before = serde_json::to_value(used).ok();
+    let before = Some(serde_json::json!({ "usage": used }));
     admin.control.note(&caller.by(), "reset_usage", &tenant, before).await?;
     Ok(Json(Reset { reset }))
 }

@@ -69,7 +69,7 @@ fn the_defaults_are_those_of_the_code_they_set() {
     assert_eq!(format!("{:?}", settings.bounds), format!("{:?}", Bounds::default()));
     assert_eq!(settings.defaults, tidegate::Defaults::default());
     assert_eq!((&settings.store, settings.compat), (&Store::Memory, Compat::None));
-    assert_eq!(settings.rules, PathBuf::from("./rules"));
+    assert_eq!(settings.rules, Some(PathBuf::from("./rules")));
     assert_eq!(settings.workers, None);
     assert_eq!(settings.memory.max_keys, 10_000_000);
     assert_eq!(settings.header_bytes, 16 << 10);
@@ -174,12 +174,12 @@ fn relative_paths_of_the_file_begin_at_its_folder() {
     let (folder, mut sources) =
         file("rules: ./r\ndata: /var/d\nhttp: { tls: { cert: c.pem, key: k.pem } }\n");
     let settings = load(&sources).unwrap();
-    assert_eq!(settings.rules, folder.path().join("r"));
+    assert_eq!(settings.rules, Some(folder.path().join("r")));
     assert_eq!(settings.data, PathBuf::from("/var/d"));
     let tls = Tls { cert: folder.path().join("c.pem"), key: folder.path().join("k.pem"), client_ca: None };
     assert_eq!(settings.http.tls, Some(tls));
     sources.flags.push(("rules", "./elsewhere".into()));
-    assert_eq!(load(&sources).unwrap().rules, PathBuf::from("./elsewhere"));
+    assert_eq!(load(&sources).unwrap().rules, Some(PathBuf::from("./elsewhere")));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn mistakes_in_the_file() {
     let table = [
         (
             "[1]",
-            "tidegate.yaml:1:1: must be a mapping, got a list; its fields: rules, reload, data, store, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, redis, fallback, memory, drain, log, traces",
+            "tidegate.yaml:1:1: must be a mapping, got a list; its fields: rules, reload, data, store, catalog, node, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, redis, fallback, memory, audit, drain, log, traces",
         ),
         (
             "grpc: on",
@@ -217,7 +217,7 @@ fn mistakes_in_the_file() {
         ),
         (
             "max_keys: 5",
-            "tidegate.yaml:1:1: max_keys: unknown setting; allowed here: rules, reload, data, store, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, redis, fallback, memory, drain, log, traces; did you mean memory.max_keys?",
+            "tidegate.yaml:1:1: max_keys: unknown setting; allowed here: rules, reload, data, store, catalog, node, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, redis, fallback, memory, audit, drain, log, traces; did you mean memory.max_keys?",
         ),
         (
             "grpc.listen: x",
@@ -351,7 +351,7 @@ fn the_sample_file_reads_as_the_defaults() {
         settings.in_force().iter().filter(|held| held.origin.to_string() != "default").collect();
     let names: Vec<_> = set.iter().map(|held| held.row.name).collect();
     assert_eq!(names, ["rules", "data"]);
-    assert_eq!(settings.rules, folder.path().join("rules"));
+    assert_eq!(settings.rules, Some(folder.path().join("rules")));
     for row in SETTINGS {
         assert!(document::sample().contains(row.help), "{}", row.name);
     }

@@ -13,6 +13,8 @@ use super::flags::AdminFlags;
 use super::output::{Format, ListOutput, OneOutput, items, print_body, text};
 use super::table::{Table, plain};
 use super::{Outcome, finish, long_help, when};
+use super::failure::Failure;
+use crate::access::Secret;
 use crate::cli::out;
 
 const EXAMPLES: &str = "\
@@ -32,6 +34,7 @@ pub(in crate::cli) struct Token {
 #[derive(Subcommand)]
 enum Command {
     Create(Create),
+    Generate(Generate),
     List(List),
     Revoke(Revoke),
 }
@@ -53,6 +56,11 @@ struct Create {
     #[command(flatten)]
     admin: AdminFlags,
 }
+
+/// Print a token that no node knows yet, for a file that `admin.token_file` names. Asks nobody.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  (umask 077; tidegate token generate > /etc/tidegate/token)")]
+struct Generate {}
 
 /// List tokens, without their secrets.
 #[derive(Args)]
@@ -93,6 +101,7 @@ impl Token {
     pub(in crate::cli) fn run(self) -> ExitCode {
         finish(match self.command {
             Command::Create(command) => command.run(),
+            Command::Generate(command) => command.run(),
             Command::List(command) => command.run(),
             Command::Revoke(command) => command.run(),
         })
@@ -123,6 +132,15 @@ impl Create {
         let ends = if ends.is_empty() { "for good".to_owned() } else { format!("until {ends}") };
         let (name, id) = (plain(&self.name), plain(&text(&made, "id")));
         out::note(format_args!("{name}: {role}, {ends}, id {id}; keep the token, it is not shown again"));
+        Ok(())
+    }
+}
+
+impl Generate {
+    #[expect(clippy::unused_self, reason = "commands are run alike")]
+    fn run(self) -> Outcome {
+        let made = Secret::generate().map_err(|error| Failure::other(format!("no random bytes: {error}")))?;
+        out::print(&(made.reveal() + "\n"));
         Ok(())
     }
 }

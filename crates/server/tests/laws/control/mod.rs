@@ -2,6 +2,7 @@
 
 mod access;
 mod audit;
+mod contract;
 mod nodes;
 mod postgres;
 mod quotas;
