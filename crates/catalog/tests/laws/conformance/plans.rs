@@ -30,7 +30,7 @@ fn many() -> Changes {
     };
     let tenant = |number: u64| Tenant {
         name: format!("tenant-{number}"),
-        tier: Some(if number % 31 == 0 { "pro" } else { "free" }.to_owned()),
+        tier: Some(if number.is_multiple_of(31) { "pro" } else { "free" }.to_owned()),
         overrides: vec![each(number)],
         revision: number,
         updated_at: at(0),
