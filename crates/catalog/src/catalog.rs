@@ -41,6 +41,7 @@ impl Catalog {
     /// If it cannot be opened, or is of a newer version of this program.
     pub async fn sqlite(path: impl AsRef<Path>) -> Result<Self> {
         let options = sqlite::Options::new(path.as_ref());
+        options.make()?;
         let catalog = Self { pool: Pool::new(Place::Sqlite(Arc::new(options)))? };
         catalog.migrate().await?;
         Ok(catalog)

@@ -149,13 +149,15 @@ async fn versions(connection: &mut Connection) -> Result<(u64, u64)> {
     found.ok_or_else(|| Error::Other("its version is missing".to_owned()))
 }
 
-/// The statements of a feed: tenants, overrides, rules, switches, tokens.
+/// The statements of a feed: tenants, overrides, rules, switches, tokens. Where few rows of many are meant,
+/// `SQLite` is kept from walking through all of them for the sake of their order: by CROSS JOIN, which it
+/// takes from left to right, and by an order of ours.
 pub(crate) fn statements(whole: bool) -> [String; 5] {
     let columns: Vec<String> = OVERRIDE.split(", ").map(|column| format!("o.{}", column.trim())).collect();
     let columns = columns.join(", ");
     if whole {
         return [
-            format!("SELECT {TENANT} FROM tenants WHERE deleted = 0"),
+            format!("SELECT {TENANT} FROM tenants WHERE deleted = 0 ORDER BY name"),
             format!("SELECT {columns} FROM overrides o ORDER BY o.tenant, o.position"),
             rules::current_sql("d.deleted = 0"),
             format!("SELECT {SWITCH} FROM switches"),
@@ -165,8 +167,8 @@ pub(crate) fn statements(whole: bool) -> [String; 5] {
     [
         format!("SELECT {TENANT} FROM tenants WHERE revision > $1"),
         format!(
-            "SELECT {columns} FROM tenants t JOIN overrides o ON o.tenant = t.name \
-             WHERE t.revision > $1 ORDER BY o.tenant, o.position"
+            "SELECT {columns} FROM tenants t CROSS JOIN overrides o \
+             WHERE o.tenant = t.name AND t.revision > $1 ORDER BY o.tenant, o.position"
         ),
         rules::current_sql("d.revision > $1"),
         format!("SELECT {SWITCH} FROM switches WHERE revision > $1"),
@@ -185,6 +187,7 @@ async fn changes(connection: &mut Connection, since: Option<u64>, version: u64) 
             put.push(bare.tenant);
         }
     }
+    put.sort_unstable_by(|one: &Tenant, other| one.name.cmp(&other.name));
     let overrides = connection.rows(of_overrides, &args, tenants::read_override).await?;
     let put = tenants::join(put, overrides).into_iter().map(TenantChange::Put);
     let rules = connection.rows(of_rules, &args, rules::read_rules).await?.into_iter();

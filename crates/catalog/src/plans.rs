@@ -52,7 +52,8 @@ fn statements(since: u64, at: Timestamp) -> Result<Vec<(String, Vec<Arg>)>> {
         AuditFilter { object_kind: some("tenant"), object: some("tenant-77"), ..filter() },
         AuditFilter { from: Some(at), to: Some(at), ..filter() },
     ] {
-        for after in [None, Some("1000000 1000")] {
+        let key = format!("{} 1", at.as_microsecond());
+        for after in [None, Some(key.as_str())] {
             found.push(audit::listing(&filter, after, 50)?);
         }
     }

@@ -3,8 +3,9 @@
 use super::connection::{Arg, Connection};
 use crate::error::Result;
 
-/// How many rows a statement has. Databases allow some ten thousand arguments, and no row of ours has 20.
-const BATCH: usize = 250;
+/// How many rows a statement has. `SQLite` looks for the place of each argument among all of them, so that
+/// larger ones are slower again.
+const BATCH: usize = 25;
 
 /// Inserts rows `into` a table and its columns; what to do with those that are there already stands behind.
 pub(crate) async fn insert(

@@ -1,7 +1,5 @@
 //! How tenants are stored.
 
-use std::collections::HashMap;
-
 use jiff::Timestamp;
 
 use super::draft::{Checked, TenantDraft};
@@ -227,15 +225,15 @@ async fn with_overrides(connection: &mut Connection, bare: Vec<Bare>) -> Result<
     Ok(join(bare.into_iter().map(|bare| bare.tenant).collect(), overrides))
 }
 
-/// Gives each tenant its overrides, which come in the order of their position.
+/// Gives each tenant its overrides. Both come in the order of names.
 pub(crate) fn join(mut tenants: Vec<Tenant>, overrides: Vec<(String, Override)>) -> Vec<Tenant> {
-    let mut of: HashMap<String, Vec<Override>> = HashMap::new();
-    for (name, each) in overrides {
-        of.entry(name).or_default().push(each);
-    }
+    let mut rest = overrides.into_iter().peekable();
     for tenant in &mut tenants {
-        tenant.overrides = of.remove(&tenant.name).unwrap_or_default();
+        while let Some((_, each)) = rest.next_if(|(name, _)| *name == tenant.name) {
+            tenant.overrides.push(each);
+        }
     }
+    debug_assert!(rest.next().is_none(), "an override without its tenant");
     tenants
 }
 

@@ -9,12 +9,21 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::wait::until;
 
 /// Waits for the end of its input, which comes with the end of the test's process however that ends, then
-/// gives the process named second the signals named first, a second apart, and removes the files named after.
+/// gives the process named second the signals named first, with some seconds to obey the milder ones, and
+/// removes the files named after; once more if somebody was just writing there.
 const WATCH: &str = r#"
     read -r end
-    for signal in $1; do kill -s "$signal" "$2"; [ "$signal" = KILL ] || sleep 1; done
+    signals=$1 process=$2
     shift 2
-    exec rm -rf -- "$@""#;
+    for signal in $signals; do
+        kill -s "$signal" "$process" || break
+        looks=0
+        while [ "$signal" != KILL ] && [ $looks -lt 50 ] && kill -0 "$process"; do
+            looks=$((looks + 1))
+            sleep 0.1
+        done
+    done
+    rm -rf -- "$@" || { sleep 1; exec rm -rf -- "$@"; }"#;
 
 /// A running process, killed with its value.
 #[derive(Debug)]

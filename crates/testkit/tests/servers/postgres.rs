@@ -81,3 +81,11 @@ fn psql(server: &PostgresServer) -> Command {
     command.arg(server.url("postgres")).stdout(std::process::Stdio::null());
     command
 }
+
+#[test]
+#[should_panic(
+    expected = "postgres-of-nobody is missing: `make test-tools` installs it (Debian's package postgresql)"
+)]
+fn a_missing_program_is_told_with_its_package() {
+    tidegate_testkit::postgres::program("postgres-of-nobody");
+}

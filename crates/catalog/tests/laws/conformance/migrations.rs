@@ -66,3 +66,14 @@ async fn what_is_stored_survives_the_next_start(world: World) {
     let put = world.catalog.put_tenant("acme", &tier("t"), Precondition::Any, &ann()).await.unwrap();
     assert_eq!(world.another().await.tenant("acme").await.unwrap(), put);
 }
+
+#[tokio::test]
+async fn the_file_is_for_nobody_else_to_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::sqlite().await;
+    world.catalog.put_tenant("acme", &tier("t"), Precondition::Any, &ann()).await.unwrap();
+    let file = world.file().unwrap();
+    for file in [file.clone(), file.with_extension("db-wal")] {
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{}", file.display());
+    }
+}

@@ -2,11 +2,11 @@
 
 use jiff::ToSpan as _;
 use tidegate_catalog::{
-    Allowance, Changes, Descriptor, Numbers, Override, Rules, RulesChange, Switch, SwitchMode, Tenant,
-    TenantChange, Token, TokenHash,
+    Allowance, Catalog, Changes, Descriptor, Numbers, Override, Rules, RulesChange, Switch, SwitchMode,
+    Tenant, TenantChange, Token, TokenHash,
 };
 
-use crate::world::{SERVER, World, ann, at};
+use crate::world::{SERVER, World, at};
 
 laws! { no_question_is_answered_by_looking_at_every_row }
 
@@ -30,7 +30,7 @@ fn many() -> Changes {
     };
     let tenant = |number: u64| Tenant {
         name: format!("tenant-{number}"),
-        tier: Some(["free", "pro", "enterprise"][number as usize % 3].to_owned()),
+        tier: Some(if number.is_multiple_of(31) { "pro" } else { "free" }.to_owned()),
         overrides: vec![each(number)],
         revision: number,
         updated_at: at(0),
@@ -74,36 +74,68 @@ fn many() -> Changes {
 
 const TRAIL: &str = "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 10000) \
      INSERT INTO audit (id, at, actor, action, object_kind, object, request_id) \
-     SELECT n, 1790000000000000 + n, 'actor-' || (n % 97), CASE WHEN n % 89 = 0 THEN 'put_rules' ELSE 'put_tenant' END, \
+     SELECT n, 1000000 * (1790000000 + CAST(n AS BIGINT)), 'actor-' || (n % 97), CASE WHEN n % 89 = 0 THEN 'put_rules' ELSE 'put_tenant' END, \
      'tenant', 'tenant-' || (n % 5000), 'r' FROM numbers";
+
+/// Where something is asked for by this, there is an index for it.
+const INDEXES: [(&str, &str); 6] = [
+    ("tier =", "tenants_tier"),
+    ("revision >", "_revision"),
+    ("actor =", "audit_actor"),
+    ("action =", "audit_action"),
+    ("object =", "audit_object"),
+    ("effective_at >", "overrides_effective"),
+];
 
 async fn no_question_is_answered_by_looking_at_every_row(world: World) {
     let catalog = &world.catalog;
     catalog.apply(&many()).await.unwrap();
-    for statement in [TRAIL, "ANALYZE"] {
-        match (world.database(), world.file()) {
-            (Some(database), _) => drop(SERVER.query(database, statement)),
-            (_, Some(file)) => {
-                let mut connection = sqlite(&file).await;
-                sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
-            }
-            _ => unreachable!(),
-        }
+    run(&world, TRAIL).await;
+    if world.file().is_some() {
+        // Nobody tells SQLite how much there is.
+        check_plans(catalog).await;
     }
-    // It still answers, and writes go on.
-    catalog.record("a", "b", "c", None, None, &ann()).await.unwrap();
+    run(&world, "ANALYZE").await;
+    check_plans(catalog).await;
+}
+
+async fn run(world: &World, statement: &'static str) {
+    if let Some(database) = world.database() {
+        SERVER.query(database, statement);
+    }
+    if let Some(file) = world.file() {
+        sqlx::raw_sql(statement).execute(&mut sqlite(&file).await).await.unwrap();
+    }
+}
+
+async fn check_plans(catalog: &Catalog) {
     let plans = catalog.plans(ROWS - 10, at(0) + 5_000.seconds()).await.unwrap();
     assert!(plans.len() > 20);
     for (sql, plan) in plans {
-        for line in &plan {
-            // SQLite says SCAN for a whole table; an index in order, up to a limit, is fine. So are rows
-            // that were found already.
-            let sqlite = line.starts_with("SCAN") && !line.contains("INDEX") && !line.contains("turns");
-            let sorted = line.contains("TEMP B-TREE FOR ORDER BY") && sql.contains("LIMIT");
-            let postgres = line.contains("Seq Scan on");
-            assert!(!sqlite && !sorted && !postgres, "{sql}\n{}", plan.join("\n"));
+        let whole = plan.join("\n");
+        for (line, next) in plan.iter().zip(plan.iter().skip(1).map(Some).chain([None])) {
+            assert!(!looks_at_all(&sql, line, next), "{sql}\n{line} in\n{whole}");
+        }
+        for (condition, index) in INDEXES {
+            assert!(!sql.contains(condition) || whole.contains(index), "{sql} without {index}:\n{whole}");
         }
     }
+}
+
+/// Whether a step of a plan goes through all of a table or of an index. In the order that is asked for, and
+/// only up to a limit, that is fine.
+fn looks_at_all(sql: &str, line: &str, next: Option<&String>) -> bool {
+    let limited = sql.contains("LIMIT");
+    let sorts = line.contains("TEMP B-TREE FOR ORDER BY");
+    let step = line.trim_start().trim_start_matches("->").trim_start();
+    // SQLite says SCAN of what it does not search; what is in brackets or named `turns` was found before.
+    let sqlite = step.starts_with("SCAN") && !step.contains("turns") && !step.contains('(');
+    let by_index = step.starts_with("Index") && step.contains(" Scan ");
+    let postgres = by_index && !next.is_some_and(|next| next.contains("Index Cond"));
+    step.contains("Seq Scan on")
+        || limited && sorts
+        || sqlite && !(limited && step.contains("INDEX"))
+        || postgres && !limited
 }
 
 async fn sqlite(file: &std::path::Path) -> sqlx::SqliteConnection {
