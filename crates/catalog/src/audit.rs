@@ -54,27 +54,6 @@ pub struct AuditFilter {
 }
 
 impl Catalog {
-    /// Writes down what was done to something that the catalog does not hold.
-    ///
-    /// # Errors
-    ///
-    /// If the names make no sense, or the database fails.
-    pub async fn note(
-        &self,
-        action: &str,
-        object_kind: &str,
-        object: &str,
-        before: Option<Value>,
-        by: &By,
-    ) -> Result<()> {
-        name::check("object", object)?;
-        self.within(async {
-            let write = self.begin(by).await?;
-            write.commit(action, object_kind, object, before, None).await
-        })
-        .await
-    }
-
     /// Changes, the newest first.
     ///
     /// # Errors

@@ -113,7 +113,7 @@ impl Control {
         object: &str,
         before: Option<Value>,
     ) -> Result<(), Error> {
-        self.0.catalog.note(action, "usage", object, before, by).await?;
+        self.0.catalog.record(action, "usage", object, before, None, by).await?;
         self.changed(by).await;
         Ok(())
     }
