@@ -74,7 +74,7 @@ pub use page::{MAX_PAGE, Page};
 pub use rules::{MAX_RULES, Rules};
 pub use switch::{Switch, SwitchMode};
 pub use tenant::{
-    Allowance, MAX_OVERRIDES, Numbers, Override, OverrideDraft, Tenant, TenantDraft, TenantFilter, Unit,
-    Window,
+    Allowance, MAX_DESCRIPTOR, MAX_OVERRIDES, Numbers, Override, OverrideDraft, Tenant, TenantDraft,
+    TenantFilter, Unit, Window,
 };
 pub use token::{Role, Token, TokenDraft, TokenHash};

@@ -43,7 +43,11 @@ impl Inner {
         let entries = || {
             let descriptor = request.descriptors().nth(by.descriptor);
             let entries = descriptor.map(|(entries, _)| entries.iter());
-            entries.into_iter().flatten().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+            entries
+                .into_iter()
+                .flatten()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect()
         };
         self.trail.record(Denial {
             at,

@@ -176,7 +176,8 @@ impl Service {
         let limiter = build_limiter(settings, &data, &control).await?;
         control.start(&limiter).await;
         let audit = &settings.audit;
-        let denials = Denials::new(trail.clone(), audit.denials_per_second, audit.descriptors, node(settings));
+        let denials =
+            Denials::new(trail.clone(), audit.denials_per_second, audit.descriptors, node(settings));
         let (health, metrics) = (Health::new(limiter.clone()), Metrics::default());
         let health = health.with_catalog(control.health().clone());
         let (reporter, health_server) = tonic_health::server::health_reporter();
@@ -206,7 +207,8 @@ impl Service {
             rate_limit: rate_limit.clone(),
             tokens: settings.http.tokens.then(|| book.clone()),
         };
-        let admin_api = AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds, control.clone());
+        let admin_api =
+            AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds, control.clone());
         let grpc_api = GrpcApi::new(rate_limit, health_server, settings.traces.is_some())?;
         let fronts = [
             (Front::Admin(admin_api), &settings.admin.listen, "admin.listen", &settings.admin.tls),

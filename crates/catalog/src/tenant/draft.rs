@@ -12,7 +12,7 @@ use crate::{Descriptor, name, time};
 /// The most overrides of one tenant.
 pub const MAX_OVERRIDES: usize = 100;
 /// The longest written descriptor, in characters; its keys and values are names.
-const MAX_DESCRIPTOR: usize = 1_024;
+pub const MAX_DESCRIPTOR: usize = 1_024;
 /// By their names in rule files. `concurrency` is not among them: it has no requests per window.
 const ALGORITHMS: [&str; 7] =
     ["fixed_window", "sliding_window", "sub_windows", "sliding_log", "token_bucket", "gcra", "leaky_bucket"];

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::Descriptor;
 
-pub use draft::{MAX_OVERRIDES, OverrideDraft, TenantDraft};
+pub use draft::{MAX_DESCRIPTOR, MAX_OVERRIDES, OverrideDraft, TenantDraft};
 pub use table::TenantFilter;
 
 /// A customer, as stored.

@@ -42,7 +42,8 @@ pub fn generated(book: &Book, path: &Path) -> Result<(), OwnTokenError> {
     let unusable = |source| OwnTokenError::Unusable { path: path.to_owned(), source };
     if !path.try_exists().map_err(unusable)? {
         let token = Secret::generate().map_err(|error| unusable(io::Error::other(error.to_string())))?;
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(unusable)?;
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(unusable)?;
         writeln!(file, "{}", token.reveal()).and_then(|()| file.sync_all()).map_err(unusable)?;
     }
     read(book, "node", path, "remove it, and another is made at the next start")

@@ -76,7 +76,8 @@ mod tests {
         assert_ne!(Secret::generate().expect("random bytes"), token);
         let long = format!("{text}A");
         let shouted = text.to_uppercase();
-        for other in ["", "tg_", "tg_ü23456789abcdef_x", &text[1..], &text[..text.len() - 1], &long, &shouted] {
+        for other in ["", "tg_", "tg_ü23456789abcdef_x", &text[1..], &text[..text.len() - 1], &long, &shouted]
+        {
             assert_eq!(Secret::parse(other), None, "{other}");
         }
         assert!(!format!("{token:?}").contains(text.rsplit('_').next().expect("a part")));

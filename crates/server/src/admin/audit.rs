@@ -76,7 +76,10 @@ struct Change {
         (status = 422, description = "A parameter makes no sense", body = Problem, content_type = "application/problem+json"),
     )
 )]
-pub(super) async fn list(State(admin): State<Admin>, Parameters(wanted): Parameters<Wanted>) -> Answer<Json<ChangeList>> {
+pub(super) async fn list(
+    State(admin): State<Admin>,
+    Parameters(wanted): Parameters<Wanted>,
+) -> Answer<Json<ChangeList>> {
     let page = PageQuery::new(wanted.cursor, wanted.limit)?;
     let filter = AuditFilter {
         actor: wanted.actor,

@@ -50,8 +50,12 @@ pub(super) async fn guard(
     let mut response = match book.who(request.headers(), Timestamp::now()) {
         Err(unknown) => Problem::unauthorized(unknown).into_response(),
         Ok(who) if !who.role.may(needed) => {
-            let detail =
-                format!("this needs the role {}; the token {:?} has {}", needed.name(), who.name, who.role.name());
+            let detail = format!(
+                "this needs the role {}; the token {:?} has {}",
+                needed.name(),
+                who.name,
+                who.role.name()
+            );
             Problem::new(StatusCode::FORBIDDEN, detail).into_response()
         }
         Ok(who) => {

@@ -4,7 +4,7 @@
 //! does not.
 //!
 //! - [`guard`][]: who may ask; [`problem`][]: how requests are refused
-//! - [`body`][], [`query`][], [`page`][], [`precondition`][]: what requests are made of
+//! - [`name`][], [`body`][], [`query`][], [`page`][], [`precondition`][]: what requests are made of
 //! - [`quotas`][], [`usage`][], [`rules`][], [`switches`][], [`tokens`][], [`audit`][], [`explain`][]: the routes
 //! - [`openapi`][]: what they are, for tools and on a page
 //! - [`stats`][]: `/rlconfig` and `/stats` as envoyproxy/ratelimit writes them
@@ -15,6 +15,7 @@ mod body;
 mod explain;
 mod guard;
 mod limits;
+mod name;
 mod openapi;
 mod page;
 mod precondition;

@@ -28,7 +28,8 @@ pub(super) fn precondition(headers: &HeaderMap) -> Answer<Precondition> {
             let revision = number.and_then(|number| number.parse().ok());
             // What is no tag of ours is of something else, and does not match.
             revision.map(Precondition::Revision).ok_or_else(|| {
-                let detail = format!("if-match has {tag}, which is no ETag that this API gave; read it again");
+                let detail =
+                    format!("if-match has {tag}, which is no ETag that this API gave; read it again");
                 Problem::new(StatusCode::PRECONDITION_FAILED, detail)
             })
         }

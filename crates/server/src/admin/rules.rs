@@ -1,7 +1,7 @@
 //! `/admin/v1/rules`: rule sets of the catalog, with versions, and the rules in force.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::IntoResponse;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
@@ -15,6 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::Admin;
 use super::body::{JsonBody, RulesBody};
 use super::guard::Caller;
+use super::name::DomainName;
 use super::page::PageQuery;
 use super::precondition::{etag, precondition};
 use super::problem::{Answer, FieldError, Problem, field_errors};
@@ -174,7 +175,11 @@ pub(super) async fn list(State(admin): State<Admin>) -> Answer<Json<DomainList>>
             Some(Owner::Catalog) => ("catalog", None),
             Some(Owner::Code) | None => ("code", None),
         };
-        let version = if owner == "catalog" { admin.control.rules_version_in_force(&listing.domain).await } else { None };
+        let version = if owner == "catalog" {
+            admin.control.rules_version_in_force(&listing.domain).await
+        } else {
+            None
+        };
         let (domain, tenant, rules) = (listing.domain, listing.tenant, listing.rules);
         items.push(DomainShown { domain, owner, file, version, tenant, rules });
     }
@@ -200,7 +205,7 @@ pub(super) async fn list(State(admin): State<Admin>) -> Answer<Json<DomainList>>
 pub(super) async fn put(
     State(admin): State<Admin>,
     caller: Caller,
-    Path(domain): Path<String>,
+    DomainName(domain): DomainName,
     Parameters(query): Parameters<PutQuery>,
     headers: HeaderMap,
     RulesBody(text): RulesBody,
@@ -239,7 +244,7 @@ pub(super) async fn put(
 )]
 pub(super) async fn show(
     State(admin): State<Admin>,
-    Path(domain): Path<String>,
+    DomainName(domain): DomainName,
     Parameters(query): Parameters<VersionQuery>,
 ) -> Answer {
     let found = found_version(&admin, &domain, query.version).await?;
@@ -263,7 +268,7 @@ pub(super) async fn show(
 pub(super) async fn remove(
     State(admin): State<Admin>,
     caller: Caller,
-    Path(domain): Path<String>,
+    DomainName(domain): DomainName,
     headers: HeaderMap,
 ) -> Answer<StatusCode> {
     admin.control.delete_rules(&caller.by(), &domain, precondition(&headers)?).await?;
@@ -281,7 +286,7 @@ pub(super) async fn remove(
 )]
 pub(super) async fn versions(
     State(admin): State<Admin>,
-    Path(domain): Path<String>,
+    DomainName(domain): DomainName,
     Parameters(query): Parameters<VersionsQuery>,
 ) -> Answer<Json<VersionList>> {
     let found = admin.control.rule_versions(&domain, &PageQuery::new(query.cursor, query.limit)?).await?;
@@ -300,7 +305,7 @@ pub(super) async fn versions(
 )]
 pub(super) async fn compare(
     State(admin): State<Admin>,
-    Path(domain): Path<String>,
+    DomainName(domain): DomainName,
     Parameters(query): Parameters<DiffQuery>,
 ) -> Answer {
     let to = found_version(&admin, &domain, query.to).await?;
@@ -327,7 +332,7 @@ pub(super) async fn compare(
 pub(super) async fn rollback(
     State(admin): State<Admin>,
     caller: Caller,
-    Path(domain): Path<String>,
+    DomainName(domain): DomainName,
     JsonBody(wanted): JsonBody<Rollback>,
 ) -> Answer {
     is_ours(&admin, &domain)?;

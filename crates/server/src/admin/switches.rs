@@ -77,7 +77,8 @@ pub(super) async fn list(State(admin): State<Admin>) -> Json<SwitchList> {
 pub(super) async fn show(State(admin): State<Admin>, Path(rule): Path<String>) -> Answer<Json<SwitchShown>> {
     known(&admin, &rule)?;
     let switches = admin.limiter.switches();
-    let mode = if rule == ALL { switches.all } else { switches.rules.get(&rule).copied().unwrap_or_default() };
+    let mode =
+        if rule == ALL { switches.all } else { switches.rules.get(&rule).copied().unwrap_or_default() };
     Ok(Json(SwitchShown { rule, mode: mode.into() }))
 }
 
@@ -103,7 +104,9 @@ pub(super) async fn put(
 }
 
 fn known(admin: &Admin, rule: &str) -> Answer<()> {
-    let has = |id: &str| admin.limiter.listing().iter().flat_map(|domain| &domain.rules).any(|rule| rule.rule == id);
+    let has = |id: &str| {
+        admin.limiter.listing().iter().flat_map(|domain| &domain.rules).any(|rule| rule.rule == id)
+    };
     if rule == ALL || has(rule) {
         return Ok(());
     }

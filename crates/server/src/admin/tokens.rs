@@ -93,10 +93,12 @@ pub(super) async fn create(
     if wanted.expires_at.is_some_and(|end| end <= Timestamp::now()) {
         return Err(Problem::field("expires_at", "must be in the future"));
     }
-    let secret = Secret::generate()
-        .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no random bytes: {error}")))?;
+    let secret = Secret::generate().map_err(|error| {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no random bytes: {error}"))
+    })?;
     let role = Role::from(wanted.role);
-    let made = admin.control.create_token(&caller.by(), &secret, &wanted.name, role, wanted.expires_at).await?;
+    let made =
+        admin.control.create_token(&caller.by(), &secret, &wanted.name, role, wanted.expires_at).await?;
     let made = TokenMade { token: secret.reveal(), made: TokenShown::new(made) };
     Ok((StatusCode::CREATED, Json(made)).into_response())
 }

@@ -1,15 +1,16 @@
 //! `/admin/v1/usage`: what a tenant has used, and giving it back.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidegate::Usage;
-use tidegate_catalog::{Descriptor, check_name};
+use tidegate_catalog::{Descriptor, MAX_DESCRIPTOR};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Admin;
 use super::guard::Caller;
 use super::limits::descriptor;
+use super::name::TenantName;
 use super::problem::{Answer, Problem};
 use super::query::Parameters;
 use super::time::shown;
@@ -80,10 +81,9 @@ pub(super) struct Reset {
 )]
 pub(super) async fn show(
     State(admin): State<Admin>,
-    Path(tenant): Path<String>,
+    TenantName(tenant): TenantName,
     Parameters(wanted): Parameters<Wanted>,
 ) -> Answer<Json<TenantUsage>> {
-    check_name("tenant", &tenant)?;
     let descriptor = wanted.entries()?;
     let usage = admin.limiter.usage(&tenant, descriptor.as_deref()).await;
     let usage = usage.into_iter().map(UsageShown::new).collect();
@@ -103,10 +103,9 @@ pub(super) async fn show(
 pub(super) async fn reset(
     State(admin): State<Admin>,
     caller: Caller,
-    Path(tenant): Path<String>,
+    TenantName(tenant): TenantName,
     Parameters(wanted): Parameters<Wanted>,
 ) -> Answer<Json<Reset>> {
-    check_name("tenant", &tenant)?;
     let entries = wanted.entries()?;
     let before = admin.limiter.usage(&tenant, entries.as_deref()).await;
     let reset = admin.limiter.reset_usage(&tenant, entries.as_deref()).await;
@@ -118,7 +117,15 @@ pub(super) async fn reset(
 
 impl Wanted {
     fn entries(&self) -> Answer<Option<Vec<(String, Option<String>)>>> {
-        let Some(text) = self.descriptor.as_deref().filter(|text| *text != "default") else { return Ok(None) };
+        let Some(text) = self.descriptor.as_deref().filter(|text| *text != "default") else {
+            return Ok(None);
+        };
+        if text.chars().count() > MAX_DESCRIPTOR {
+            return Err(Problem::field(
+                "descriptor",
+                format!("must have at most {MAX_DESCRIPTOR} characters"),
+            ));
+        }
         let parsed: Descriptor =
             text.parse().map_err(|error| Problem::field("descriptor", format!("{error}")))?;
         Ok(Some(parsed.entries().iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect()))

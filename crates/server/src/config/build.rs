@@ -9,8 +9,8 @@ use super::address::Listen;
 use super::kind::Value;
 use super::origin::{Held, InForce};
 use super::settings::{
-    Admin, Audit, CatalogPlace, Compat, Connections, Drain, Grpc, Headers, Http, Log, LogFormat, Memory, Redis, Settings, Store,
-    Tls, Traces,
+    Admin, Audit, CatalogPlace, Compat, Connections, Drain, Grpc, Headers, Http, Log, LogFormat, Memory,
+    Redis, Settings, Store, Tls, Traces,
 };
 use crate::bounds::{Bounds, OddValues};
 

@@ -255,7 +255,9 @@ impl Value {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Path(path) | Self::OptionalPath(Some(path)) | Self::Rules(Some(path)) => write!(f, "{}", path.display()),
+            Self::Path(path) | Self::OptionalPath(Some(path)) | Self::Rules(Some(path)) => {
+                write!(f, "{}", path.display())
+            }
             Self::OptionalPath(None) | Self::Url(None) => Ok(()),
             Self::Rules(None) => f.write_str(CATALOG),
             Self::Listen(listen) => listen.fmt(f),

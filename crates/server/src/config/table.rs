@@ -141,12 +141,7 @@ pub static SETTINGS: &[Setting] = &[
         "catalog",
         "URL",
     ),
-    row(
-        "node",
-        "",
-        Kind::Text,
-        "What this node is called in audit records; the machine's name where empty.",
-    ),
+    row("node", "", Kind::Text, "What this node is called in audit records; the machine's name where empty."),
     row(
         "enforcement",
         "enforce",
@@ -386,7 +381,12 @@ pub static SETTINGS: &[Setting] = &[
         Kind::Flag,
         "Whether the record of a denial has the values of the request's entries.",
     ),
-    row("audit.segment_bytes", "64MiB", size(64 << 10, 1 << 40), "A file that would grow longer is followed by another."),
+    row(
+        "audit.segment_bytes",
+        "64MiB",
+        size(64 << 10, 1 << 40),
+        "A file that would grow longer is followed by another.",
+    ),
     row("audit.total_bytes", "1GiB", size(1 << 20, 1 << 50), "The oldest files go while all are larger."),
     row("audit.keep", "9600h", up_to(24 * 36_500), "Files in which everything is older go."),
     row(

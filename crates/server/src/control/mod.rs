@@ -28,9 +28,9 @@ use tidegate_audit::Trail;
 use tidegate_catalog::{Catalog, Error};
 use tokio::sync::{Mutex, Notify};
 
+use self::follow::Followed;
 pub use self::health::CatalogHealth;
 pub use self::tenants::{CatalogTenants, engine_override};
-use self::follow::Followed;
 use crate::access::Book;
 use crate::config::settings::CatalogPlace;
 

@@ -20,7 +20,11 @@ impl Control {
         self.read(|catalog| catalog.tenant(name)).await
     }
 
-    pub(crate) async fn tenants_page(&self, filter: &TenantFilter, page: &PageQuery) -> Result<Page<Tenant>, Error> {
+    pub(crate) async fn tenants_page(
+        &self,
+        filter: &TenantFilter,
+        page: &PageQuery,
+    ) -> Result<Page<Tenant>, Error> {
         self.read(|catalog| catalog.tenants(filter, page.cursor.as_deref(), page.limit)).await
     }
 
@@ -46,7 +50,11 @@ impl Control {
         self.read(Catalog::tokens).await
     }
 
-    pub(crate) async fn audit(&self, filter: &AuditFilter, page: &PageQuery) -> Result<Page<AuditEntry>, Error> {
+    pub(crate) async fn audit(
+        &self,
+        filter: &AuditFilter,
+        page: &PageQuery,
+    ) -> Result<Page<AuditEntry>, Error> {
         self.0.catalog.audit(filter, page.cursor.as_deref(), page.limit).await
     }
 }

@@ -31,7 +31,12 @@ impl Control {
         Ok(stored)
     }
 
-    pub(crate) async fn delete_tenant(&self, by: &By, name: &str, precondition: Precondition) -> Result<(), Error> {
+    pub(crate) async fn delete_tenant(
+        &self,
+        by: &By,
+        name: &str,
+        precondition: Precondition,
+    ) -> Result<(), Error> {
         self.0.catalog.delete_tenant(name, precondition, by).await?;
         self.changed(by).await;
         Ok(())
@@ -62,7 +67,12 @@ impl Control {
         Ok(stored)
     }
 
-    pub(crate) async fn delete_rules(&self, by: &By, domain: &str, precondition: Precondition) -> Result<(), Error> {
+    pub(crate) async fn delete_rules(
+        &self,
+        by: &By,
+        domain: &str,
+        precondition: Precondition,
+    ) -> Result<(), Error> {
         self.0.catalog.delete_rules(domain, "", precondition, by).await?;
         self.changed(by).await;
         Ok(())

@@ -50,6 +50,12 @@ impl Passes {
         Self { count, warm_up: Duration::from_millis(100), length: Duration::from_millis(250) }
     }
 
+    /// For changes that go on for a minute in all.
+    pub(crate) fn with_changes(quick: bool) -> Self {
+        let (count, length_ms) = if quick { (9, 500) } else { (41, 1_500) };
+        Self { count, warm_up: Duration::from_millis(100), length: Duration::from_millis(length_ms) }
+    }
+
     /// A closed loop over zipf keys.
     pub(crate) fn plan(&self, server: &Server, shape: Shape) -> Plan {
         Plan {

@@ -61,6 +61,17 @@ impl Tidegate {
         Server { child: self.child, addr: self.http, payload }
     }
 
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// The token it made for itself.
+    pub(crate) fn token(&self) -> Result<String, Error> {
+        let path = self.child.folder.path().join("data/admin-token");
+        let text = fs::read_to_string(&path).map_err(Error::io(&path))?;
+        Ok(text.trim().to_owned())
+    }
+
     pub(crate) fn grpc(&self) -> SocketAddr {
         self.grpc
     }

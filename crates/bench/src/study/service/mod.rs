@@ -1,6 +1,6 @@
 //! The service beside others: CPU per decision, latency, memory, and ten thousand rules.
 //!
-//! - `cpu`, `latency`, `memory`, `rules`: what is measured
+//! - `cpu`, `latency`, `memory`, `rules`, `writes`: what is measured
 //! - `programs`, `servers`: what it is measured beside
 
 mod cpu;
@@ -9,6 +9,7 @@ mod memory;
 mod programs;
 mod rules;
 mod servers;
+mod writes;
 
 use clap::ValueEnum;
 
@@ -29,6 +30,8 @@ pub(crate) enum Part {
     Memory,
     /// Start and reload with 10,000 rules.
     Rules,
+    /// Latency while quotas change.
+    Writes,
 }
 
 /// One part, or all of them; each finding is told as it comes.
@@ -51,6 +54,7 @@ pub(crate) fn run(
             Part::Latency => latency::run(options, &programs, most_per_second)?,
             Part::Memory => memory::run(options, &programs)?,
             Part::Rules => rules::run(options, &programs)?,
+            Part::Writes => writes::run(options, &programs)?,
         };
         tell(&finding)?;
         findings.push(finding);

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::study::bed::{Child, Server, free_addr, new_folder};
 
 /// Requests per second and at once that no run comes near to, for all servers.
-const PLENTY: i32 = 1_000_000;
+pub(super) const PLENTY: i32 = 1_000_000;
 
 /// One token bucket for each user, which never runs dry.
 pub(super) fn generous_rules() -> String {

@@ -5,7 +5,7 @@
 mod shape;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
@@ -18,6 +18,7 @@ use super::Admin;
 use super::body::JsonBody;
 use super::guard::Caller;
 use super::limits;
+use super::name::TenantName;
 use super::page::PageQuery;
 use super::precondition::{etag, precondition};
 use super::problem::{Answer, FieldError, Problem};
@@ -70,7 +71,7 @@ pub(super) struct QuotaList {
 pub(super) async fn put(
     State(admin): State<Admin>,
     caller: Caller,
-    Path(tenant): Path<String>,
+    TenantName(tenant): TenantName,
     headers: HeaderMap,
     JsonBody(put): JsonBody<QuotaPut>,
 ) -> Answer {
@@ -78,7 +79,8 @@ pub(super) async fn put(
     let draft = put.draft()?;
     draft.check().map_err(renamed)?;
     check_against_rules(&admin, &tenant, &draft)?;
-    let stored = admin.control.put_tenant(&caller.by(), &tenant, &draft, precondition).await.map_err(renamed)?;
+    let stored =
+        admin.control.put_tenant(&caller.by(), &tenant, &draft, precondition).await.map_err(renamed)?;
     Ok(shown(&admin, &stored))
 }
 
@@ -91,7 +93,7 @@ pub(super) async fn put(
         (status = 404, description = "No such tenant", body = Problem, content_type = "application/problem+json"),
     )
 )]
-pub(super) async fn show(State(admin): State<Admin>, Path(tenant): Path<String>) -> Answer {
+pub(super) async fn show(State(admin): State<Admin>, TenantName(tenant): TenantName) -> Answer {
     Ok(shown(&admin, &admin.control.tenant(&tenant).await?))
 }
 
@@ -111,7 +113,7 @@ pub(super) async fn show(State(admin): State<Admin>, Path(tenant): Path<String>)
 pub(super) async fn remove(
     State(admin): State<Admin>,
     caller: Caller,
-    Path(tenant): Path<String>,
+    TenantName(tenant): TenantName,
     headers: HeaderMap,
 ) -> Answer<StatusCode> {
     admin.control.delete_tenant(&caller.by(), &tenant, precondition(&headers)?).await?;
@@ -126,7 +128,10 @@ pub(super) async fn remove(
         (status = 422, description = "A parameter makes no sense", body = Problem, content_type = "application/problem+json"),
     )
 )]
-pub(super) async fn list(State(admin): State<Admin>, Parameters(wanted): Parameters<Wanted>) -> Answer<Json<QuotaList>> {
+pub(super) async fn list(
+    State(admin): State<Admin>,
+    Parameters(wanted): Parameters<Wanted>,
+) -> Answer<Json<QuotaList>> {
     let filter = TenantFilter { tier: wanted.tier, prefix: wanted.q.filter(|text| !text.is_empty()) };
     let page = PageQuery::new(wanted.cursor, wanted.limit)?;
     let found = admin.control.tenants_page(&filter, &page).await?;

@@ -9,11 +9,11 @@ use serde_json::{Value as Json, json};
 
 use super::client::Call;
 use super::confirm::Confirm;
+use super::failure::Failure;
 use super::flags::AdminFlags;
 use super::output::{Format, ListOutput, OneOutput, items, print_body, text};
 use super::table::{Table, plain};
 use super::{Outcome, finish, long_help, when};
-use super::failure::Failure;
 use crate::access::Secret;
 use crate::cli::out;
 

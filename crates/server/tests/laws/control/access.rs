@@ -58,7 +58,10 @@ fn every_operation_needs_a_token_that_counts_and_may() {
         for token in [None, Some(revoked.as_str()), Some(of_another), Some("nonsense"), Some("")] {
             let answer = asked(&service, token, operation);
             assert_eq!(answer.status, 401, "{name} with {token:?}: {}", answer.body);
-            assert!(answer.header("www-authenticate").is_some_and(|text| text.starts_with("Bearer")), "{name}");
+            assert!(
+                answer.header("www-authenticate").is_some_and(|text| text.starts_with("Bearer")),
+                "{name}"
+            );
         }
         let needed = ROLES.iter().position(|role| *role == operation.role).expect("a role");
         for (rank, (role, token)) in tokens.iter().enumerate() {
@@ -108,7 +111,8 @@ fn the_token_a_node_makes_is_for_its_user_alone_and_stays() {
 #[test]
 fn metrics_and_probes_need_no_token() {
     let service = start();
-    for path in ["/metrics", "/healthcheck", "/readyz", "/rlconfig", "/stats", "/openapi.json", "/docs/", "/"] {
+    for path in ["/metrics", "/healthcheck", "/readyz", "/rlconfig", "/stats", "/openapi.json", "/docs/", "/"]
+    {
         assert_eq!(get(service.admin, path).status, 200, "{path}");
     }
 }
@@ -121,7 +125,8 @@ fn without_a_token_the_admin_listener_stays_on_loopback() {
     assert!(ended.errors.contains("admin.token_file"), "{}", ended.errors);
     let setup = exposed();
     let file = setup.path().join("token");
-    std::fs::write(&file, "tg_0123456789abcdef_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n").expect("a file");
+    std::fs::write(&file, "tg_0123456789abcdef_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n")
+        .expect("a file");
     let service = setup.with("admin.token_file", &file.display().to_string()).start();
     let given = "tg_0123456789abcdef_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], service.admin.port()));
@@ -130,7 +135,11 @@ fn without_a_token_the_admin_listener_stays_on_loopback() {
     std::fs::write(bad.path().join("token"), "hunter2").expect("a file");
     let name = bad.path().join("token").display().to_string();
     let ended = bad.with("admin.token_file", &name).fail();
-    assert!(ended.errors.contains("has no token in it") && !ended.errors.contains("hunter2"), "{}", ended.errors);
+    assert!(
+        ended.errors.contains("has no token in it") && !ended.errors.contains("hunter2"),
+        "{}",
+        ended.errors
+    );
 }
 
 #[test]

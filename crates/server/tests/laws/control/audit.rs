@@ -11,7 +11,8 @@ fn trail(ended: &Ended) -> (tidegate_audit::Summary, Vec<Value>) {
     let folder = ended.folder.path().join("data/audit");
     let summary = tidegate_audit::verify(&folder).expect("the chain is whole");
     let mut lines = Vec::new();
-    let mut files: Vec<_> = fs::read_dir(&folder).expect("a folder").flatten().map(|file| file.path()).collect();
+    let mut files: Vec<_> =
+        fs::read_dir(&folder).expect("a folder").flatten().map(|file| file.path()).collect();
     files.sort();
     for file in files.iter().filter(|file| file.extension().is_some_and(|kind| kind == "jsonl")) {
         let text = fs::read_to_string(file).expect("it is text");
@@ -31,10 +32,19 @@ fn every_change_is_written_down_with_who_before_and_after() {
     let audit = service.ask("GET", "/admin/v1/audit", &Value::Null).json();
     let items = audit["items"].as_array().expect("a list").clone();
     let actions: Vec<_> = items.iter().map(|item| item["action"].as_str().expect("a text")).collect();
-    assert_eq!(actions, ["set_switch", "put_tenant", "put_tenant"], "newest first; what changed nothing is not there");
+    assert_eq!(
+        actions,
+        ["set_switch", "put_tenant", "put_tenant"],
+        "newest first; what changed nothing is not there"
+    );
     assert_eq!(items[1]["before"]["overrides"][0]["limited"]["requests"], 1);
     assert_eq!(items[1]["after"]["overrides"][0]["limited"]["requests"], 2);
-    assert!(items.iter().all(|item| item["actor"] == "node" && item["request_id"].as_str().is_some_and(|id| !id.is_empty())));
+    assert!(
+        items
+            .iter()
+            .all(|item| item["actor"] == "node"
+                && item["request_id"].as_str().is_some_and(|id| !id.is_empty()))
+    );
     let filtered = service.ask("GET", "/admin/v1/audit?object=ann&limit=1", &Value::Null).json();
     assert_eq!(filtered["items"].as_array().map(Vec::len), Some(1));
     let ended = service.stop();
@@ -76,9 +86,19 @@ fn a_killed_service_leaves_a_trail_that_verifies_and_goes_on() {
 fn a_request_id_of_the_callers_own_is_kept_and_answered() {
     let service = start();
     let headers = [("x-request-id", "from-the-caller-1"), ("content-type", "application/json")];
-    let answer = super::ask_at(service.admin, Some(&service.token()), "PUT", "/admin/v1/quotas/ann", &headers, "{}");
-    assert_eq!((answer.status, answer.header("x-request-id")), (200, Some("from-the-caller-1")), "{}", answer.body);
+    let answer =
+        super::ask_at(service.admin, Some(&service.token()), "PUT", "/admin/v1/quotas/ann", &headers, "{}");
+    assert_eq!(
+        (answer.status, answer.header("x-request-id")),
+        (200, Some("from-the-caller-1")),
+        "{}",
+        answer.body
+    );
     let audit = service.ask("GET", "/admin/v1/audit", &Value::Null).json();
     assert_eq!(audit["items"][0]["request_id"], "from-the-caller-1");
-    until("it is counted", || crate::support::service::get(service.admin, "/metrics").body.contains("ratelimit_audit_dropped_total 0"));
+    until("it is counted", || {
+        crate::support::service::get(service.admin, "/metrics")
+            .body
+            .contains("ratelimit_audit_dropped_total 0")
+    });
 }

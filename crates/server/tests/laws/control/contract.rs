@@ -38,7 +38,10 @@ fn the_admin_api_keeps_to_its_document() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     fs::write(&report, &said).expect("a file");
     assert!(output.status.success(), "{said}");
-    let tested = said.lines().find_map(|line| line.trim().strip_prefix("Tested: ")).and_then(|count| count.parse::<usize>().ok());
+    let tested = said
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Tested: "))
+        .and_then(|count| count.parse::<usize>().ok());
     let document = get(service.admin, "/openapi.json").json();
     let methods = |item: &serde_json::Value| item.as_object().map_or(0, serde_json::Map::len);
     let operations: usize = document["paths"].as_object().expect("paths").values().map(methods).sum();

@@ -49,7 +49,8 @@ fn what_is_changed_on_one_node_acts_on_the_other() {
     assert_eq!((&usage["scope"], &usage["usage"][0]["used"]), (&json!("fleet"), &json!(9)));
     other.ask("POST", "/admin/v1/usage/ann/reset", &Value::Null);
     soon("given back on one, it is there on the other", || one.passing(&ann, 1) == 1);
-    let text = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n";
+    let text =
+        "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n";
     let put = ask_at(one.admin, Some(&one.token()), "PUT", "/admin/v1/rules/shop", &[], text);
     assert_eq!(put.status, 200, "{}", put.body);
     soon("the rules are in force on the other node", || {
@@ -76,7 +77,8 @@ fn two_who_change_the_same_at_once_do_not_overwrite_each_other() {
         let tag = shown.header("etag").expect("a tag").to_owned();
         let put = |node: &Service, count: i64| {
             let (token, body) = (node.token(), requests(count).to_string());
-            ask_at(node.admin, Some(&token), "PUT", "/admin/v1/quotas/ann", &[("if-match", &tag)], &body).status
+            ask_at(node.admin, Some(&token), "PUT", "/admin/v1/quotas/ann", &[("if-match", &tag)], &body)
+                .status
         };
         let statuses = std::thread::scope(|scope| {
             let first = scope.spawn(|| put(one, 2 * round));

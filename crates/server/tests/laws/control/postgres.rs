@@ -25,7 +25,8 @@ fn refused(service: &Service) {
 
 /// The limit that holds for a tenant, by looking.
 fn limit(service: &Service, tenant: &str) -> Option<u64> {
-    service.ask("GET", &format!("/admin/v1/usage/{tenant}"), &Value::Null).json()["usage"][0]["limit"].as_u64()
+    service.ask("GET", &format!("/admin/v1/usage/{tenant}"), &Value::Null).json()["usage"][0]["limit"]
+        .as_u64()
 }
 
 #[test]
@@ -38,14 +39,20 @@ fn decisions_go_on_while_it_is_stopped_and_a_node_starts_from_its_copy() {
     let ann = json!({ "api_key": "ann" });
     assert_eq!(service.passing(&ann, 2), 2);
     refused(&service);
-    assert_eq!(service.ask("GET", "/admin/v1/quotas/ann", &Value::Null).json()["tenant"], "ann", "from the copy");
+    assert_eq!(
+        service.ask("GET", "/admin/v1/quotas/ann", &Value::Null).json()["tenant"],
+        "ann",
+        "from the copy"
+    );
     until("it is told", || get(service.admin, "/metrics").body.contains("ratelimit_catalog_up 0"));
     let service = Setup::after(service.stop()).with("catalog", &url).start();
     assert_eq!(limit(&service, "ann"), Some(3), "from the copy");
     assert_eq!(service.passing(&ann, 10), 1);
     assert_eq!(service.ask("GET", "/admin/v1/tokens", &Value::Null).status, 200);
     postgres.restart();
-    until("it takes changes again", || service.ask("PUT", "/admin/v1/quotas/bob", &requests(7)).status == 200);
+    until("it takes changes again", || {
+        service.ask("PUT", "/admin/v1/quotas/bob", &requests(7)).status == 200
+    });
     assert_eq!(limit(&service, "bob"), Some(7));
 }
 
@@ -54,7 +61,10 @@ fn overrides_end_on_time_while_it_is_away() {
     let postgres = PostgresServer::start();
     let service = on(&postgres.url(&postgres.create_database())).start();
     let end = (jiff::Timestamp::now() + jiff::SignedDuration::from_secs(4)).to_string();
-    service.put_quota("ann", &json!({ "overrides": [{ "requests_per_unit": 0, "unit": "hour", "expires_at": end }] }));
+    service.put_quota(
+        "ann",
+        &json!({ "overrides": [{ "requests_per_unit": 0, "unit": "hour", "expires_at": end }] }),
+    );
     assert_eq!(limit(&service, "ann"), Some(0));
     postgres.kill();
     until("the override ends", || limit(&service, "ann") == Some(5));
@@ -78,7 +88,9 @@ fn one_that_hangs_holds_nobody_up() {
     assert!(slowest < Duration::from_secs(2), "a decision took {slowest:?}");
     refused(&service);
     postgres.resume();
-    until("it takes changes again", || service.ask("PUT", "/admin/v1/quotas/bob", &requests(7)).status == 200);
+    until("it takes changes again", || {
+        service.ask("PUT", "/admin/v1/quotas/bob", &requests(7)).status == 200
+    });
 }
 
 #[test]
@@ -91,7 +103,9 @@ fn after_a_failover_changes_go_to_the_new_primary() {
     primary.wait_for_standby(&standby);
     primary.kill();
     standby.promote();
-    until("it takes changes again", || service.ask("PUT", "/admin/v1/quotas/bob", &requests(7)).status == 200);
+    until("it takes changes again", || {
+        service.ask("PUT", "/admin/v1/quotas/bob", &requests(7)).status == 200
+    });
     assert_eq!((limit(&service, "ann"), limit(&service, "bob")), (Some(3), Some(7)));
     let listed = service.ask("GET", "/admin/v1/quotas", &Value::Null).json();
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(2));

@@ -12,7 +12,10 @@ fn an_override_comes_before_the_tier_and_the_tier_before_the_rule() {
     assert_eq!(service.passing(&ann, 100), 5);
     // Raised limits go on from what was counted.
     let put = service.put_quota("ann", &json!({ "tier": "pro" }));
-    assert_eq!((&put["quotas"]["default"]["requests_per_unit"], &put["quotas"]["default"]["from"]), (&json!(50), &json!("tier")));
+    assert_eq!(
+        (&put["quotas"]["default"]["requests_per_unit"], &put["quotas"]["default"]["from"]),
+        (&json!(50), &json!("tier"))
+    );
     assert_eq!(service.passing(&ann, 100), 45);
     let put = service.put_quota("ann", &json!({ "tier": "pro", "overrides": requests(60)["overrides"] }));
     assert_eq!(put["quotas"]["default"]["from"], "override");
@@ -67,7 +70,10 @@ fn what_makes_no_sense_is_refused_by_the_name_of_its_field() {
     let one = |over: Value| json!({ "overrides": [over] });
     let cases = [
         (one(json!({ "requests_per_unit": -1, "unit": "hour" })), "overrides[0].requests_per_unit"),
-        (one(json!({ "requests_per_unit": 9_007_199_254_740_993_i64, "unit": "hour" })), "overrides[0].requests_per_unit"),
+        (
+            one(json!({ "requests_per_unit": 9_007_199_254_740_993_i64, "unit": "hour" })),
+            "overrides[0].requests_per_unit",
+        ),
         (one(json!({ "requests_per_unit": 1.5, "unit": "hour" })), "overrides[0].requests_per_unit"),
         (one(json!({ "requests_per_unit": 1, "unit": "fortnight" })), "overrides[0].unit"),
         (one(json!({ "requests_per_unit": 1 })), "overrides[0].unit"),
@@ -75,13 +81,30 @@ fn what_makes_no_sense_is_refused_by_the_name_of_its_field() {
         (one(json!({ "requests_per_unit": 1, "duration": "90s", "unit": "hour" })), "overrides[0].duration"),
         (one(json!({ "requests_per_unit": 1, "unit": "hour", "burst": 0 })), "overrides[0].burst"),
         (one(json!({ "requests_per_unit": 1, "unit": "hour", "burst": 5 })), "overrides[0].burst"),
-        (one(json!({ "requests_per_unit": 1, "unit": "hour", "algorithm": "magic" })), "overrides[0].algorithm"),
-        (one(json!({ "requests_per_unit": 1, "unit": "hour", "descriptor": "endpoint:GET /" })), "overrides[0].descriptor"),
+        (
+            one(json!({ "requests_per_unit": 1, "unit": "hour", "algorithm": "magic" })),
+            "overrides[0].algorithm",
+        ),
+        (
+            one(json!({ "requests_per_unit": 1, "unit": "hour", "descriptor": "endpoint:GET /" })),
+            "overrides[0].descriptor",
+        ),
         (one(json!({ "requests_per_unit": 1, "unit": "hour", "domain": "nowhere" })), "overrides[0].domain"),
         (one(json!({ "requests_per_unit": 1, "unit": "hour", "limit": "nothing" })), "overrides[0].limit"),
-        (one(json!({ "requests_per_unit": 1, "unit": "hour", "effective_at": "tomorrow" })), "overrides[0].effective_at"),
-        (one(json!({ "requests_per_unit": 1, "unit": "hour", "effective_at": "2030-01-02T00:00:00Z", "expires_at": "2030-01-01T00:00:00Z" })), "overrides[0].expires_at"),
-        (json!({ "overrides": [{ "requests_per_unit": 1, "unit": "hour" }, { "requests_per_unit": 2, "unit": "hour" }] }), "overrides[1].effective_at"),
+        (
+            one(json!({ "requests_per_unit": 1, "unit": "hour", "effective_at": "tomorrow" })),
+            "overrides[0].effective_at",
+        ),
+        (
+            one(
+                json!({ "requests_per_unit": 1, "unit": "hour", "effective_at": "2030-01-02T00:00:00Z", "expires_at": "2030-01-01T00:00:00Z" }),
+            ),
+            "overrides[0].expires_at",
+        ),
+        (
+            json!({ "overrides": [{ "requests_per_unit": 1, "unit": "hour" }, { "requests_per_unit": 2, "unit": "hour" }] }),
+            "overrides[1].effective_at",
+        ),
         (json!({ "tier": "gold" }), "tier"),
         (json!({ "tiers": "pro" }), "tiers"),
         (json!({ "tier": "" }), "tier"),
@@ -144,7 +167,14 @@ fn nobody_overwrites_what_they_have_not_seen() {
     // The same again is the same.
     let newer = second.header("etag").expect("a tag");
     assert_eq!(put(&[], 2).header("etag"), Some(newer));
-    let gone = ask_at(service.admin, Some(&service.token()), "DELETE", "/admin/v1/quotas/ann", &[("if-match", &tag)], "");
+    let gone = ask_at(
+        service.admin,
+        Some(&service.token()),
+        "DELETE",
+        "/admin/v1/quotas/ann",
+        &[("if-match", &tag)],
+        "",
+    );
     assert_eq!(gone.status, 412);
 }
 
@@ -153,12 +183,16 @@ fn lists_are_searched_and_turned_page_by_page() {
     let service = start();
     for number in 0..12 {
         let tier = if number % 2 == 0 { "pro" } else { "free" };
-        service.put_quota(&format!("{}-{number:02}", if number < 6 { "acme" } else { "zeta" }), &json!({ "tier": tier }));
+        service.put_quota(
+            &format!("{}-{number:02}", if number < 6 { "acme" } else { "zeta" }),
+            &json!({ "tier": tier }),
+        );
     }
     let names = |query: &str| -> Vec<String> {
         let (mut names, mut cursor) = (Vec::new(), String::new());
         loop {
-            let page = service.ask("GET", &format!("/admin/v1/quotas?{query}&limit=5{cursor}"), &Value::Null).json();
+            let page =
+                service.ask("GET", &format!("/admin/v1/quotas?{query}&limit=5{cursor}"), &Value::Null).json();
             let items = page["items"].as_array().expect("items");
             names.extend(items.iter().map(|item| item["tenant"].as_str().expect("a name").to_owned()));
             match page["next_cursor"].as_str() {
@@ -172,9 +206,16 @@ fn lists_are_searched_and_turned_page_by_page() {
     assert_eq!(names("tier=pro").len(), 6);
     assert_eq!(names("tier=free&q=zeta-"), ["zeta-07", "zeta-09", "zeta-11"]);
     assert_eq!(names("q=nobody").len(), 0);
-    for (query, field) in [("limit=0", "limit"), ("limit=x", "limit"), ("cursor=x", "cursor"), ("colour=red", "colour")] {
+    for (query, field) in
+        [("limit=0", "limit"), ("limit=x", "limit"), ("cursor=x", "cursor"), ("colour=red", "colour")]
+    {
         let answer = service.ask("GET", &format!("/admin/v1/quotas?{query}"), &Value::Null);
-        assert_eq!((answer.status, fields(&answer)), (422, vec![field.to_owned()]), "{query}: {}", answer.body);
+        assert_eq!(
+            (answer.status, fields(&answer)),
+            (422, vec![field.to_owned()]),
+            "{query}: {}",
+            answer.body
+        );
     }
 }
 

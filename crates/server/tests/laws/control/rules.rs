@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::{RULES, ask_at, fields, start};
 use crate::support::service::{Answer, Service, Setup, until};
 
-const SHOP: &str = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 2}\n";
+const SHOP: &str =
+    "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 2}\n";
 
 fn put(service: &Service, path: &str, text: &str) -> Answer {
     let yaml = [("content-type", "application/yaml")];
@@ -37,7 +38,11 @@ fn rules_are_put_compared_listed_and_rolled_back() {
     let more = SHOP.replace("requests_per_unit: 2", "requests_per_unit: 4");
     let dry = put(&service, "shop?dry_run=true", &more).json();
     assert_eq!((&dry["dry_run"], &dry["changed"]), (&json!(true), &json!(["user"])));
-    assert!(dry["diff"].as_str().is_some_and(|diff| diff.contains("-    rate_limit: {unit: hour, requests_per_unit: 2}")));
+    assert!(
+        dry["diff"]
+            .as_str()
+            .is_some_and(|diff| diff.contains("-    rate_limit: {unit: hour, requests_per_unit: 2}"))
+    );
     assert_eq!(passing(&service), 2, "a dry run changes nothing");
     let second = put(&service, "shop?comment=more", &more).json();
     assert_eq!(second["version"], 2);
@@ -45,7 +50,8 @@ fn rules_are_put_compared_listed_and_rolled_back() {
     let again = put(&service, "shop", &more).json();
     assert_eq!((&again["version"], &again["diff"]), (&json!(2), &json!("")), "the same again is the same");
     let versions = look(&service, "/shop/versions").json();
-    let comments: Vec<_> = versions["items"].as_array().expect("items").iter().map(|item| item["comment"].clone()).collect();
+    let comments: Vec<_> =
+        versions["items"].as_array().expect("items").iter().map(|item| item["comment"].clone()).collect();
     assert_eq!(comments, [json!("more"), json!("first")]);
     assert_eq!(versions["items"][0]["author"], "node");
     let diff = look(&service, "/shop/diff?from=1&to=2");
@@ -74,9 +80,11 @@ fn rules_with_mistakes_are_refused_at_their_places_and_change_nothing() {
     assert_eq!(other.status, 422, "{}", other.body);
     assert_eq!(passing(&service), 2);
     assert_eq!(put(&service, "shop", "").status, 400);
-    let checked = ask_at(service.admin, Some(&service.token()), "POST", "/admin/v1/rules/validate", &[], wrong).json();
+    let checked =
+        ask_at(service.admin, Some(&service.token()), "POST", "/admin/v1/rules/validate", &[], wrong).json();
     assert_eq!(checked["valid"], false);
-    let fine = ask_at(service.admin, Some(&service.token()), "POST", "/admin/v1/rules/validate", &[], SHOP).json();
+    let fine =
+        ask_at(service.admin, Some(&service.token()), "POST", "/admin/v1/rules/validate", &[], SHOP).json();
     assert_eq!(fine["valid"], true);
     let none = service.ask("POST", "/admin/v1/rules/shop/rollback", &json!({ "version": 99 }));
     assert_eq!(none.status, 404);
@@ -87,7 +95,11 @@ fn a_domain_has_one_owner() {
     let service = start();
     let answer = put(&service, "api", RULES);
     assert_eq!(answer.status, 409);
-    assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("rules.yaml")), "{}", answer.body);
+    assert!(
+        answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("rules.yaml")),
+        "{}",
+        answer.body
+    );
     put(&service, "shop", SHOP);
     let generation = service.generation();
     std::fs::write(service.file("rules/shop.yaml"), SHOP).expect("a file");
@@ -111,13 +123,18 @@ fn a_service_may_have_all_its_rules_in_the_catalog() {
     let service = Setup::after(service.stop()).with("rules", "catalog").start();
     assert_eq!(passing(&service), 2);
     let listed = look(&service, "").json();
-    assert_eq!((&listed["items"][0]["domain"], &listed["items"][0]["owner"]), (&json!("shop"), &json!("catalog")));
+    assert_eq!(
+        (&listed["items"][0]["domain"], &listed["items"][0]["owner"]),
+        (&json!("shop"), &json!("catalog"))
+    );
 }
 
 #[test]
 fn switches_outlive_a_restart() {
     let service = start();
-    let put = |rule: &str, mode: &str| service.ask("PUT", &format!("/admin/v1/switches/{rule}"), &json!({ "mode": mode }));
+    let put = |rule: &str, mode: &str| {
+        service.ask("PUT", &format!("/admin/v1/switches/{rule}"), &json!({ "mode": mode }))
+    };
     assert_eq!(put("api_key", "shadow").status, 200);
     assert_eq!(put("nobody", "off").status, 404);
     assert_eq!(fields(&put("api_key", "loud")), ["mode"]);
@@ -127,7 +144,10 @@ fn switches_outlive_a_restart() {
     let shown = service.ask("GET", "/admin/v1/switches/api_key", &Value::Null).json();
     assert_eq!(shown["mode"], "shadow");
     let path = "api_key%2Fendpoint%3DPOST%20%2Forders";
-    assert_eq!(service.ask("PUT", &format!("/admin/v1/switches/{path}"), &json!({ "mode": "off" })).status, 200);
+    assert_eq!(
+        service.ask("PUT", &format!("/admin/v1/switches/{path}"), &json!({ "mode": "off" })).status,
+        200
+    );
     assert_eq!(service.passing(&json!({ "api_key": "ann", "endpoint": "POST /orders" }), 20), 20);
     assert_eq!(service.ask("PUT", "/admin/v1/switches/*", &json!({ "mode": "off" })).status, 200);
     assert_eq!(service.ask("GET", "/admin/v1/switches", &Value::Null).json()["all"], "off");

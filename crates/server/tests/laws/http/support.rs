@@ -88,10 +88,23 @@ pub(crate) fn limiter(rules: &str) -> (Limiter, VirtualClock) {
 pub(crate) fn api(limiter: &Limiter, bounds: Bounds) -> (HttpApi, Health) {
     let (health, metrics) = (Health::new(limiter.clone()), Metrics::default());
     health.serving();
-    let rate_limit = RateLimit { limiter: limiter.clone(), bounds, headers: None, metrics: metrics.clone(), denials: Denials::default() };
+    let rate_limit = RateLimit {
+        limiter: limiter.clone(),
+        bounds,
+        headers: None,
+        metrics: metrics.clone(),
+        denials: Denials::default(),
+    };
     let renderer = Renderer::new(Headers::default());
-    let api =
-        HttpApi { limiter: limiter.clone(), renderer, bounds, metrics, health: health.clone(), rate_limit, tokens: None };
+    let api = HttpApi {
+        limiter: limiter.clone(),
+        renderer,
+        bounds,
+        metrics,
+        health: health.clone(),
+        rate_limit,
+        tokens: None,
+    };
     (api, health)
 }
 

@@ -1,0 +1,36 @@
+//! Names in paths, refused where nothing can be called so.
+
+use axum::extract::{FromRequestParts, Path};
+use http::request::Parts;
+use tidegate_catalog::check_name;
+
+use super::problem::Problem;
+
+/// The tenant of a path.
+pub(super) struct TenantName(pub(super) String);
+
+/// The domain of a path.
+pub(super) struct DomainName(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for TenantName {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        named("tenant", parts, state).await.map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for DomainName {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        named("domain", parts, state).await.map(Self)
+    }
+}
+
+async fn named<S: Send + Sync>(field: &str, parts: &mut Parts, state: &S) -> Result<String, Problem> {
+    let path = Path::<String>::from_request_parts(parts, state).await;
+    let Path(name) = path.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
+    check_name(field, &name)?;
+    Ok(name)
+}
