@@ -91,6 +91,8 @@ test-tools: components
 	@$(call envoy)
 	@command -v redis-server >/dev/null || { echo "installing redis-server (tests start servers of their own)"; $(call apt,redis-server); }
 	@$(call valkey)
+	@compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null || \
+	  { echo "installing postgresql (tests start servers of their own)"; $(call apt,postgresql); }
 	@compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || \
 	  { echo "installing faketime (tests move a server's clock)"; $(call apt,faketime); }
 

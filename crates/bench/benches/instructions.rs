@@ -15,6 +15,7 @@ use gungraun::prelude::*;
 use tidegate::{Acquired, Domain, LimitSpec, Limiter, Request, Rule, per};
 use tidegate_bench::stream::{COUNTED, name};
 use tidegate_bench::subject::{self, DAY, Governor, ask, ask_governor};
+use tidegate_bench::tenants::{self, TENANTS};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -109,6 +110,39 @@ fn tenant_and_user() -> Ready<Limiter> {
     two_levels((limiter(Domain::new("api").hierarchical().rule(tenant)), shuffled(name)))
 }
 
+/// Users that are tenants, `count` of whom have limits of their own, asking by `text`.
+fn tenants_of(
+    limits: impl IntoIterator<Item = LimitSpec>,
+    tiers: bool,
+    count: usize,
+    text: impl Fn(usize) -> String,
+) -> Ready<Limiter> {
+    let limiter = tenants::of_users(limits, tiers, count).expect("valid limits");
+    let names = shuffled(text);
+    for name in &names {
+        ask(&limiter, name);
+    }
+    (limiter, names)
+}
+
+fn one_limit(count: usize) -> Ready<Limiter> {
+    tenants_of([subject::generous()], false, count, name)
+}
+
+/// Nobody who asks has limits of their own.
+fn others() -> Ready<Limiter> {
+    tenants_of([subject::generous()], false, TENANTS, |number| name(TENANTS + number))
+}
+
+fn two_limits(count: usize) -> Ready<Limiter> {
+    tenants_of([per(10_000, HOUR).token_bucket(), subject::generous()], true, count, name)
+}
+
+fn below_tenants(count: usize) -> Ready<Limiter> {
+    let limiter = tenants::of_paths(subject::generous(), count).expect("valid limits");
+    by_tenant_and_user((limiter, shuffled(name)))
+}
+
 fn slots() -> Ready<Limiter> {
     let rule = Rule::by("user").concurrency(10, HOUR);
     taking_slots((limiter(Domain::new("api").rule(rule)), shuffled(name)))
@@ -136,6 +170,11 @@ fn beside(ready: Ready<Governor>) -> Ready<Governor> {
 #[bench::limits_1(users([subject::generous()]))]
 #[bench::limits_4(users(four_buckets()))]
 #[bench::limits_4_of_4_algorithms(users(four_algorithms()))]
+#[bench::no_tenants(one_limit(0))]
+#[bench::other_tenants(others())]
+#[bench::own_limit(one_limit(TENANTS))]
+#[bench::no_tenants_two_limits(two_limits(0))]
+#[bench::own_limit_of_two(two_limits(TENANTS))]
 fn user(ready: Ready<Limiter>) -> Ready<Limiter> {
     for name in &ready.1 {
         black_box(ask(&ready.0, name));
@@ -190,6 +229,21 @@ fn two_levels(ready: Ready<Limiter>) -> Ready<Limiter> {
 }
 
 #[library_benchmark]
+#[bench::no_tenants_two_entries(below_tenants(0))]
+#[bench::own_value(below_tenants(TENANTS))]
+fn below(ready: Ready<Limiter>) -> Ready<Limiter> {
+    by_tenant_and_user(ready)
+}
+
+fn by_tenant_and_user(ready: Ready<Limiter>) -> Ready<Limiter> {
+    for name in &ready.1 {
+        let request = Request::new("api", [("tenant", name.as_str()), ("user", "ann")]);
+        black_box(ready.0.check_now(&request).allowed());
+    }
+    ready
+}
+
+#[library_benchmark]
 #[bench::slot_taken_and_returned(slots())]
 fn concurrency(ready: Ready<Limiter>) -> Ready<Limiter> {
     taking_slots(ready)
@@ -205,6 +259,6 @@ fn taking_slots(ready: Ready<Limiter>) -> Ready<Limiter> {
 
 library_benchmark_group!(
     name = decisions,
-    benchmarks = [beside, user, path, several_descriptors, hierarchy, concurrency]
+    benchmarks = [beside, user, path, several_descriptors, hierarchy, below, concurrency]
 );
 main!(library_benchmark_groups = decisions);

@@ -44,6 +44,8 @@ enum Command {
     },
     /// Bytes of heap per key.
     Bytes,
+    /// Heap and time of tenants with limits of their own.
+    Tenants,
     /// The longest pauses while keys come, expire and are written to disk.
     Pauses,
     /// Wrong decisions of the approximate algorithms against the exact log.
@@ -106,6 +108,7 @@ fn measure(options: &Options) -> Result<Vec<Finding>, Error> {
         Command::Compare => study::compare::run(options)?,
         Command::Instructions { save } => study::instructions::run(save)?,
         Command::Bytes => study::bytes::run(options)?,
+        Command::Tenants => study::tenants::run(options)?,
         Command::Pauses => study::pauses::run(options)?,
         Command::Accuracy => study::accuracy::run(options)?,
         Command::Seam => study::seam::run(options)?,

@@ -12,7 +12,7 @@
 //! - [`cli`]: the command line; `study/`: one file per study
 //! - `study/service/`: the service beside others; [`constant`]: servers that decide nothing
 //! - `study/redis/`: the service on Redis; `study/bed/`: what servers are measured on
-//! - [`subject`], [`stream`]: what is measured, and the requests it is asked
+//! - [`subject`], [`tenants`], [`stream`]: what is measured, and the requests it is asked
 //! - [`heap`]: an allocator that counts
 //! - `finding`: what a study found, as text, Markdown and JSON; `report`: all of it as one page
 //! - `plot/`: SVG charts; `progress`, `spread`, `machine`: the small things
@@ -37,3 +37,4 @@ mod spread;
 pub mod stream;
 mod study;
 pub mod subject;
+pub mod tenants;

@@ -23,6 +23,7 @@ pub(crate) fn run(
         |_: &Options| study::instructions::run(false),
         study::compare::run,
         study::bytes::run,
+        study::tenants::run,
         study::pauses::run,
         study::accuracy::run,
         study::seam::run,

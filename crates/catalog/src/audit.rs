@@ -8,7 +8,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::page::{self, Page};
 use crate::sql::connection::Connection;
-use crate::sql::{Arg, Row};
+use crate::sql::{Arg, Listing, Row};
 use crate::{By, name};
 
 const ENTRY: &str = "id, at, actor, action, object_kind, object, before, after, request_id";
@@ -54,6 +54,27 @@ pub struct AuditFilter {
 }
 
 impl Catalog {
+    /// Writes down what was done to something that the catalog does not hold.
+    ///
+    /// # Errors
+    ///
+    /// If the names make no sense, or the database fails.
+    pub async fn note(
+        &self,
+        action: &str,
+        object_kind: &str,
+        object: &str,
+        before: Option<Value>,
+        by: &By,
+    ) -> Result<()> {
+        name::check("object", object)?;
+        self.within(async {
+            let write = self.begin(by).await?;
+            write.commit(action, object_kind, object, before, None).await
+        })
+        .await
+    }
+
     /// Changes, the newest first.
     ///
     /// # Errors
@@ -102,12 +123,7 @@ impl Catalog {
 }
 
 pub(crate) fn listing(filter: &AuditFilter, after: Option<&str>, size: usize) -> Result<(String, Vec<Arg>)> {
-    let mut sql = format!("SELECT {ENTRY} FROM audit WHERE id > 0");
-    let mut args: Vec<Arg> = Vec::new();
-    let mut bound = |condition: &str, arg: Arg| {
-        args.push(arg);
-        sql += &format!(" AND {condition} ${}", args.len());
-    };
+    let mut listing = Listing::new(format!("SELECT {ENTRY} FROM audit WHERE id > 0"));
     let equals = [
         ("actor", &filter.actor),
         ("action", &filter.action),
@@ -117,25 +133,27 @@ pub(crate) fn listing(filter: &AuditFilter, after: Option<&str>, size: usize) ->
     for (column, wanted) in equals {
         if let Some(wanted) = wanted {
             name::check_text(column, wanted, page::MAX_PAGE)?;
-            bound(&format!("{column} ="), wanted.into());
+            listing.and(&format!("{column} ="), wanted);
         }
     }
     if let Some(from) = filter.from {
-        bound("at >=", from.into());
+        listing.and("at >=", from);
     }
     if let Some(to) = filter.to {
-        bound("at <", to.into());
+        listing.and("at <", to);
     }
     if let Some(after) = after {
         let (at, id) = after.split_once(' ').ok_or_else(page::bad)?;
         let at: i64 = at.parse().map_err(|_| page::bad())?;
         let id: i64 = id.parse().map_err(|_| page::bad())?;
-        args.extend([at.into(), id.into()]);
-        sql += &format!(" AND (at, id) < (${}, ${})", args.len() - 1, args.len());
+        listing.and("(at, id) < (", at);
+        listing.push(",");
+        listing.arg(id);
+        listing.push(")");
     }
-    args.push(page::asked(size).into());
-    sql += &format!(" ORDER BY at DESC, id DESC LIMIT ${}", args.len());
-    Ok((sql, args))
+    listing.push("ORDER BY at DESC, id DESC LIMIT");
+    listing.arg(page::asked(size));
+    Ok(listing.done())
 }
 
 pub(crate) async fn store(connection: &mut Connection, entry: &AuditEntry) -> Result<()> {

@@ -40,7 +40,8 @@ impl Catalog {
     ///
     /// If it cannot be opened, or is of a newer version of this program.
     pub async fn sqlite(path: impl AsRef<Path>) -> Result<Self> {
-        let catalog = Self { pool: Pool::new(Place::Sqlite(sqlite::Options::new(path.as_ref())))? };
+        let options = sqlite::Options::new(path.as_ref());
+        let catalog = Self { pool: Pool::new(Place::Sqlite(Arc::new(options)))? };
         catalog.migrate().await?;
         Ok(catalog)
     }

@@ -61,7 +61,7 @@ impl From<sqlx::Error> for Error {
         use sqlx::Error as Sql;
         let gone = match &error {
             Sql::Database(answer) => answer.code().is_some_and(|code| is_gone(&code)),
-            Sql::Io(_) | Sql::Tls(_) | Sql::Protocol(_) | Sql::WorkerCrashed => true,
+            Sql::Io(_) | Sql::Tls(_) | Sql::Protocol(_) | Sql::WorkerCrashed | Sql::PoolTimedOut => true,
             _ => false,
         };
         if gone { Self::Unavailable(error.to_string()) } else { Self::Other(error.to_string()) }
@@ -75,7 +75,8 @@ fn is_gone(code: &str) -> bool {
         // Busy, locked, read-only, I/O error, full, cannot open.
         return matches!(number & 0xff, 5 | 6 | 8 | 10 | 13 | 14);
     }
-    // Connection trouble, resources, shutting down, rolled back by the server, read-only (a standby), and
-    // disk or memory trouble.
-    ["08", "53", "57", "40", "58"].iter().any(|class| code.starts_with(class)) || code == "25006"
+    // Connection trouble, resources, shutting down, rolled back by the server, disk or memory trouble;
+    // read-only, as a standby is; and a transaction that was silent for too long.
+    ["08", "53", "57", "40", "58"].iter().any(|class| code.starts_with(class))
+        || ["25006", "25P03"].contains(&code)
 }

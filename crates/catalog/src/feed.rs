@@ -4,7 +4,7 @@ use crate::catalog::{Catalog, LONG_DEADLINE, within};
 use crate::error::{Error, Result};
 use crate::rules::{self, Rules};
 use crate::sql::connection::Connection;
-use crate::sql::{Arg, Session};
+use crate::sql::{Arg, Session, batch};
 use crate::switch::{self, SWITCH, Switch};
 use crate::tenant::Tenant;
 use crate::tenant::table::{self as tenants, OVERRIDE, TENANT};
@@ -78,10 +78,10 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// If the database fails. This call may take longer than the others: up to 30 s.
+    /// If the database fails. As long as its answer goes on, this call may take longer than others: 30 s.
     pub async fn everything(&self) -> Result<Changes> {
         within(LONG_DEADLINE, async {
-            let mut read = self.read().await?;
+            let mut read = self.within(self.read()).await?;
             let (version, _) = versions(&mut read).await?;
             let all = changes(&mut read, None, version).await?;
             read.commit().await?;
@@ -95,10 +95,10 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// If the database fails. This call may take longer than the others: up to 30 s.
+    /// If the database fails. As long as its answer goes on, this call may take longer than others: 30 s.
     pub async fn changes_since(&self, since: u64) -> Result<Changes> {
         within(LONG_DEADLINE, async {
-            let mut read = self.read().await?;
+            let mut read = self.within(self.read()).await?;
             let (version, base) = versions(&mut read).await?;
             let known = (base..=version).contains(&since);
             let found = changes(&mut read, known.then_some(since), version).await?;
@@ -204,28 +204,22 @@ async fn changes(connection: &mut Connection, since: Option<u64>, version: u64) 
 }
 
 async fn write_all(connection: &mut Connection, changes: &Changes) -> Result<()> {
+    let (mut put, mut gone) = (Vec::new(), Vec::new());
     for change in &changes.tenants {
         match change {
-            TenantChange::Put(tenant) => tenants::store(connection, tenant).await?,
-            TenantChange::Gone(name) => {
-                connection.execute("DELETE FROM overrides WHERE tenant = $1", &[name.into()]).await?;
-                connection.execute("DELETE FROM tenants WHERE name = $1", &[name.into()]).await?;
-            }
+            TenantChange::Put(tenant) => put.push(tenant),
+            TenantChange::Gone(name) => gone.push(Arg::from(name)),
         }
     }
-    for change in &changes.rules {
-        // A copy has the current version only.
-        connection.execute("DELETE FROM domains WHERE domain = $1", &[(&change.domain).into()]).await?;
-        connection.execute("DELETE FROM rule_sets WHERE domain = $1", &[(&change.domain).into()]).await?;
-        if let Some(rules) = &change.rules {
-            rules::store(connection, rules).await?;
-        }
-    }
-    for switch in &changes.switches {
-        switch::store(connection, switch).await?;
-    }
-    for token in &changes.tokens {
-        token::store(connection, token).await?;
-    }
-    Ok(())
+    batch::delete(connection, "overrides", "tenant", &gone).await?;
+    batch::delete(connection, "tenants", "name", &gone).await?;
+    tenants::store(connection, &put).await?;
+    // A copy has the current version only.
+    let domains: Vec<Arg> = changes.rules.iter().map(|change| (&change.domain).into()).collect();
+    batch::delete(connection, "domains", "domain", &domains).await?;
+    batch::delete(connection, "rule_sets", "domain", &domains).await?;
+    let current: Vec<&Rules> = changes.rules.iter().filter_map(|change| change.rules.as_ref()).collect();
+    rules::store(connection, &current).await?;
+    switch::store(connection, &changes.switches.iter().collect::<Vec<_>>()).await?;
+    token::store(connection, &changes.tokens.iter().collect::<Vec<_>>()).await
 }

@@ -54,6 +54,7 @@ mod feed;
 mod listen;
 mod name;
 mod page;
+mod plans;
 mod rules;
 mod sql;
 mod switch;

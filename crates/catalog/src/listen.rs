@@ -53,7 +53,9 @@ impl Listener {
                     }
                 }
                 None => {
-                    return Err(Error::Unavailable("the connection that tells of changes is gone".to_owned()));
+                    return Err(Error::Unavailable(
+                        "the connection that tells of changes is gone".to_owned(),
+                    ));
                 }
             }
         }

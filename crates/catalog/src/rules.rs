@@ -7,13 +7,15 @@ use crate::catalog::{Catalog, Write};
 use crate::error::{Error, Result};
 use crate::page::{self, Page};
 use crate::sql::connection::Connection;
-use crate::sql::{Arg, Row};
+use crate::sql::{Arg, Row, batch};
 use crate::{By, Precondition, name};
 
 /// The longest text, in characters.
-pub const MAX_RULES: usize = 4 << 20;
+pub const MAX_RULES: usize = 1 << 20;
 /// The longest comment, in characters.
 const MAX_COMMENT: usize = 4_096;
+/// Texts are long: a page holds fewer of them than of anything else.
+const MAX_VERSIONS: usize = 100;
 pub(crate) const RULES: &str = "domain, version, text, author, comment, restored_from, created_at, revision";
 
 /// A version of a domain's rules.
@@ -160,7 +162,7 @@ impl Catalog {
         .await
     }
 
-    /// All versions of a domain's rules, the newest first.
+    /// All versions of a domain's rules, the newest first, at most 100 on a page.
     ///
     /// # Errors
     ///
@@ -172,7 +174,7 @@ impl Catalog {
         limit: usize,
     ) -> Result<Page<Rules>> {
         name::check("domain", domain)?;
-        let size = page::size(limit);
+        let size = page::size(limit).min(MAX_VERSIONS);
         let before = match page::key(cursor)? {
             Some(key) => key.parse::<i64>().map_err(|_| page::bad())?,
             None => i64::MAX,
@@ -245,16 +247,24 @@ async fn put(
         created_at: write.by.at,
         revision: write.revision,
     };
-    store(&mut write, &after).await?;
+    store(&mut write, &[&after]).await?;
     let told = Some(&after).filter(|rules| rules.text.is_some()).map(audited);
     write.commit(action, "rules", domain, before.map(audited), told).await?;
     Ok(after)
 }
 
-/// Adds a version and makes it the current one.
-pub(crate) async fn store(connection: &mut Connection, rules: &Rules) -> Result<()> {
-    let sql = format!("INSERT INTO rule_sets ({RULES}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
-    let args: [Arg; 8] = [
+/// Adds versions, each of another domain, and makes them the current ones.
+pub(crate) async fn store(connection: &mut Connection, rules: &[&Rules]) -> Result<()> {
+    let rows: Vec<Vec<Arg>> = rules.iter().map(|rules| rules_args(rules)).collect();
+    batch::insert(connection, &format!("rule_sets ({RULES})"), &rows, "").await?;
+    let rows: Vec<Vec<Arg>> = rules.iter().map(|rules| domain_args(rules)).collect();
+    let conflict = " ON CONFLICT (domain) DO UPDATE SET version = excluded.version, \
+         deleted = excluded.deleted, revision = excluded.revision";
+    batch::insert(connection, "domains (domain, version, deleted, revision)", &rows, conflict).await
+}
+
+fn rules_args(rules: &Rules) -> Vec<Arg> {
+    vec![
         (&rules.domain).into(),
         rules.version.into(),
         rules.text.as_deref().into(),
@@ -263,14 +273,12 @@ pub(crate) async fn store(connection: &mut Connection, rules: &Rules) -> Result<
         rules.restored_from.into(),
         rules.created_at.into(),
         rules.revision.into(),
-    ];
-    connection.execute(sql, &args).await?;
-    let sql = "INSERT INTO domains (domain, version, deleted, revision) VALUES ($1, $2, $3, $4) \
-         ON CONFLICT (domain) DO UPDATE SET version = excluded.version, deleted = excluded.deleted, \
-         revision = excluded.revision";
+    ]
+}
+
+fn domain_args(rules: &Rules) -> Vec<Arg> {
     let deleted = rules.text.is_none();
-    let args = [(&rules.domain).into(), rules.version.into(), deleted.into(), rules.revision.into()];
-    connection.execute(sql, &args).await.map(drop)
+    vec![(&rules.domain).into(), rules.version.into(), deleted.into(), rules.revision.into()]
 }
 
 pub(crate) fn read_rules(row: &Row<'_>) -> Result<Rules> {
@@ -286,12 +294,11 @@ pub(crate) fn read_rules(row: &Row<'_>) -> Result<Rules> {
     })
 }
 
-/// As the trail tells it.
+/// Without the text, which stays for good under the number of its version.
 fn audited(rules: &Rules) -> serde_json::Value {
     serde_json::json!({
         "version": rules.version,
         "comment": rules.comment,
         "restored_from": rules.restored_from,
-        "text": rules.text,
     })
 }

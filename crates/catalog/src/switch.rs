@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::sql::Row;
 use crate::sql::connection::{Connection, strange};
+use crate::sql::{Arg, Row, batch};
 use crate::{By, Precondition, name};
 
 pub(crate) const SWITCH: &str = "rule, mode, updated_at, revision";
@@ -78,7 +78,7 @@ impl Catalog {
             }
             let (updated_at, revision) = (write.by.at, write.revision);
             let after = Switch { rule: rule.to_owned(), mode, updated_at, revision };
-            store(&mut write, &after).await?;
+            store(&mut write, &[&after]).await?;
             let told = |switch: &Switch| serde_json::json!({ "mode": switch.mode });
             write.commit("set_switch", "switch", rule, before.as_ref().map(told), Some(told(&after))).await?;
             Ok(after)
@@ -128,14 +128,15 @@ async fn find(connection: &mut Connection, rule: &str) -> Result<Option<Switch>>
     connection.row(sql, &[rule.into()], read_switch).await
 }
 
-pub(crate) async fn store(connection: &mut Connection, switch: &Switch) -> Result<()> {
-    let sql = format!(
-        "INSERT INTO switches ({SWITCH}) VALUES ($1, $2, $3, $4) ON CONFLICT (rule) DO UPDATE SET \
-         mode = excluded.mode, updated_at = excluded.updated_at, revision = excluded.revision"
-    );
-    let args =
-        [(&switch.rule).into(), switch.mode.name().into(), switch.updated_at.into(), switch.revision.into()];
-    connection.execute(sql, &args).await.map(drop)
+pub(crate) async fn store(connection: &mut Connection, switches: &[&Switch]) -> Result<()> {
+    let args = |switch: &&Switch| {
+        let mode = switch.mode.name().into();
+        vec![(&switch.rule).into(), mode, switch.updated_at.into(), switch.revision.into()]
+    };
+    let rows: Vec<Vec<Arg>> = switches.iter().map(args).collect();
+    let conflict = " ON CONFLICT (rule) DO UPDATE SET mode = excluded.mode, \
+         updated_at = excluded.updated_at, revision = excluded.revision";
+    batch::insert(connection, &format!("switches ({SWITCH})"), &rows, conflict).await
 }
 
 pub(crate) fn read_switch(row: &Row<'_>) -> Result<Switch> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::sql::connection::{Connection, strange};
-use crate::sql::{Row, Session};
+use crate::sql::{Arg, Row, Session, batch};
 use crate::{By, name, time};
 
 pub(crate) const TOKEN: &str =
@@ -81,6 +81,20 @@ impl Role {
         }
     }
 
+    /// Whether it may do what another may.
+    pub const fn may(self, other: Self) -> bool {
+        self.rank() >= other.rank()
+    }
+
+    const fn rank(self) -> u8 {
+        match self {
+            Self::Check => 0,
+            Self::Viewer => 1,
+            Self::Operator => 2,
+            Self::Admin => 3,
+        }
+    }
+
     /// The role of that name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Viewer, Self::Operator, Self::Admin, Self::Check].into_iter().find(|role| role.name() == name)
@@ -89,7 +103,11 @@ impl Role {
 
 impl TokenHash {
     fn to_hex(self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        use fmt::Write as _;
+        self.0.iter().fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("a string takes all");
+            text
+        })
     }
 
     fn from_hex(text: &str) -> Option<Self> {
@@ -147,7 +165,7 @@ impl Catalog {
                 last_used_at: None,
                 revision: write.revision,
             };
-            store(&mut write, &token).await?;
+            store(&mut write, &[&token]).await?;
             write.commit("create_token", "token", &token.id, None, Some(audited(&token))).await?;
             Ok(token)
         })
@@ -171,7 +189,7 @@ impl Catalog {
             }
             let (revoked_at, revision) = (Some(write.by.at), write.revision);
             let after = Token { revoked_at, revision, ..before.clone() };
-            store(&mut write, &after).await?;
+            store(&mut write, &[&after]).await?;
             write.commit("revoke_token", "token", id, Some(audited(&before)), Some(audited(&after))).await?;
             Ok(after)
         })
@@ -220,14 +238,16 @@ async fn find(connection: &mut Connection, id: &str) -> Result<Option<Token>> {
 }
 
 /// The last use of a token that is there already stays as it is.
-pub(crate) async fn store(connection: &mut Connection, token: &Token) -> Result<()> {
-    let sql = format!(
-        "INSERT INTO tokens ({TOKEN}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE \
-         SET name = excluded.name, role = excluded.role, hash = excluded.hash, \
-         created_at = excluded.created_at, expires_at = excluded.expires_at, \
-         revoked_at = excluded.revoked_at, revision = excluded.revision"
-    );
-    let args = [
+pub(crate) async fn store(connection: &mut Connection, tokens: &[&Token]) -> Result<()> {
+    let rows: Vec<Vec<Arg>> = tokens.iter().map(|token| token_args(token)).collect();
+    let conflict = " ON CONFLICT (id) DO UPDATE SET name = excluded.name, role = excluded.role, \
+         hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at, \
+         revoked_at = excluded.revoked_at, revision = excluded.revision";
+    batch::insert(connection, &format!("tokens ({TOKEN})"), &rows, conflict).await
+}
+
+fn token_args(token: &Token) -> Vec<Arg> {
+    vec![
         (&token.id).into(),
         (&token.name).into(),
         token.role.name().into(),
@@ -237,8 +257,7 @@ pub(crate) async fn store(connection: &mut Connection, token: &Token) -> Result<
         token.revoked_at.into(),
         token.last_used_at.into(),
         token.revision.into(),
-    ];
-    connection.execute(sql, &args).await.map(drop)
+    ]
 }
 
 pub(crate) fn read_token(row: &Row<'_>) -> Result<Token> {

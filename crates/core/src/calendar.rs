@@ -1,6 +1,7 @@
 //! Calendar windows: a day, week, month or year as people in a time zone count them.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::civil::{Date, Weekday};
@@ -24,8 +25,11 @@ pub enum CalendarUnit {
 }
 
 /// A calendar unit in a time zone. The time zone database is compiled in, so that every node
-/// answers alike and nothing is read from disk.
-pub struct Calendar {
+/// answers alike and nothing is read from disk. Clones are one word, and share what was worked out.
+#[derive(Clone)]
+pub struct Calendar(Arc<Zoned>);
+
+struct Zoned {
     unit: CalendarUnit,
     zone: TimeZone,
     zone_name: String,
@@ -42,22 +46,23 @@ impl Calendar {
     /// no such zone.
     pub fn new(unit: CalendarUnit, zone_name: &str) -> Option<Self> {
         let zone = TimeZone::get(zone_name).ok()?;
-        Some(Self { unit, zone, zone_name: zone_name.to_owned(), memo: AtomicU64::new(0) })
+        let (zone_name, memo) = (zone_name.to_owned(), AtomicU64::new(0));
+        Some(Self(Arc::new(Zoned { unit, zone, zone_name, memo })))
     }
 
     /// The unit.
     pub fn unit(&self) -> CalendarUnit {
-        self.unit
+        self.0.unit
     }
 
     /// The IANA name of the time zone.
     pub fn zone_name(&self) -> &str {
-        &self.zone_name
+        &self.0.zone_name
     }
 
     /// The window that contains `now`.
     pub fn span(&self, now: Micros) -> Span {
-        let memo = self.memo.load(Ordering::Relaxed);
+        let memo = self.0.memo.load(Ordering::Relaxed);
         let start = Micros((memo >> 32) * US_PER_SECOND);
         let span = Span { start, end: start.plus((memo & 0xffff_ffff) * US_PER_SECOND) };
         if span.contains(now) {
@@ -67,7 +72,7 @@ impl Calendar {
         let start_s = span.start.0 / US_PER_SECOND;
         let length_s = span.length_us() / US_PER_SECOND;
         if let (Ok(start_s), Ok(length_s)) = (u32::try_from(start_s), u32::try_from(length_s)) {
-            self.memo.store(u64::from(start_s) << 32 | u64::from(length_s), Ordering::Relaxed);
+            self.0.memo.store(u64::from(start_s) << 32 | u64::from(length_s), Ordering::Relaxed);
         }
         span
     }
@@ -82,7 +87,7 @@ impl Calendar {
     }
 
     fn bounds(&self, at: Timestamp) -> Result<(Timestamp, Timestamp), jiff::Error> {
-        let first = self.first_date(at.to_zoned(self.zone.clone()).date())?;
+        let first = self.first_date(at.to_zoned(self.0.zone.clone()).date())?;
         let next = self.next_date(first)?;
         let (start, end) = (self.start_of(first)?, self.start_of(next)?);
         if at < end {
@@ -94,7 +99,7 @@ impl Calendar {
 
     /// The first date of the unit that `date` is in.
     fn first_date(&self, date: Date) -> Result<Date, jiff::Error> {
-        Ok(match self.unit {
+        Ok(match self.0.unit {
             CalendarUnit::Day => date,
             CalendarUnit::Week => {
                 let since_monday = date.weekday().since(Weekday::Monday);
@@ -107,7 +112,7 @@ impl Calendar {
 
     /// The first date of the unit after the one that begins with `first`.
     fn next_date(&self, first: Date) -> Result<Date, jiff::Error> {
-        match self.unit {
+        match self.0.unit {
             CalendarUnit::Day => first.tomorrow(),
             CalendarUnit::Week => first.checked_add(1.week()),
             CalendarUnit::Month => first.last_of_month().tomorrow(),
@@ -117,7 +122,7 @@ impl Calendar {
 
     /// Where midnight does not exist, the day begins at the first moment that does.
     fn start_of(&self, date: Date) -> Result<Timestamp, jiff::Error> {
-        Ok(date.to_zoned(self.zone.clone())?.start_of_day()?.timestamp())
+        Ok(date.to_zoned(self.0.zone.clone())?.start_of_day()?.timestamp())
     }
 }
 
@@ -126,20 +131,9 @@ fn micros_of(at: Timestamp) -> Micros {
     Micros(u64::try_from(at.as_microsecond()).unwrap_or(0))
 }
 
-impl Clone for Calendar {
-    fn clone(&self) -> Self {
-        Self {
-            unit: self.unit,
-            zone: self.zone.clone(),
-            zone_name: self.zone_name.clone(),
-            memo: AtomicU64::new(self.memo.load(Ordering::Relaxed)),
-        }
-    }
-}
-
 impl PartialEq for Calendar {
     fn eq(&self, other: &Self) -> bool {
-        self.unit == other.unit && self.zone_name == other.zone_name
+        self.unit() == other.unit() && self.zone_name() == other.zone_name()
     }
 }
 
@@ -147,7 +141,7 @@ impl Eq for Calendar {}
 
 impl fmt::Debug for Calendar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Calendar({:?}, {})", self.unit, self.zone_name)
+        write!(f, "Calendar({:?}, {})", self.unit(), self.zone_name())
     }
 }
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::algorithm::token_bucket::Quick;
-use crate::algorithm::{Algorithm, LeakyMode, arrival};
+use crate::algorithm::token_bucket::{Prepared, Quick};
+use crate::algorithm::{Algorithm, LeakyMode};
 use crate::wide::{div_ceil, mul};
 use crate::window::Window;
 
@@ -21,19 +21,45 @@ pub const MAX_BUCKETS: u32 = 10_000;
 /// `sliding_log` keeps a stamp per request and `concurrency` a lease per holder.
 pub const MAX_LOGGED: u64 = 1_000_000;
 
-/// Numbers and algorithm: how many requests, per what time, with what burst.
+/// Numbers and algorithm: how many requests, per what time, with what burst. There may be one for each of
+/// many tenants, so no number is in it twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    algorithm: Algorithm,
+    kind: Kind,
     requests: u64,
     window: Window,
     period_us: u64,
     burst: u64,
-    burst_trace: u16,
     /// For charging a bucket in the usual case.
-    quick: Option<Quick>,
+    prepared: Prepared,
     /// What fills a sixteenth, per unit: `15 x 2^60 / burst`, rounded up.
     sixteenth: u64,
+}
+
+/// The algorithm, but for the burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    FixedWindow,
+    SlidingWindow,
+    SubWindows { buckets: u32 },
+    SlidingLog,
+    TokenBucket,
+    LeakyBucket { mode: LeakyMode },
+    Concurrency,
+}
+
+impl Kind {
+    fn of(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::FixedWindow => Self::FixedWindow,
+            Algorithm::SlidingWindow => Self::SlidingWindow,
+            Algorithm::SubWindows { buckets } => Self::SubWindows { buckets },
+            Algorithm::SlidingLog => Self::SlidingLog,
+            Algorithm::TokenBucket { .. } => Self::TokenBucket,
+            Algorithm::LeakyBucket { mode, .. } => Self::LeakyBucket { mode },
+            Algorithm::Concurrency => Self::Concurrency,
+        }
+    }
 }
 
 /// Why numbers do not make a limit. Each message says what is allowed.
@@ -130,15 +156,11 @@ impl Limit {
                 check_burst(burst, requests, period_us)?
             }
         };
-        let burst_trace = arrival::trace(burst);
         let sixteenth = (15_u64 << 60).div_ceil(burst.max(1));
-        let quick = match algorithm {
-            Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { mode: LeakyMode::Meter, .. } => {
-                Quick::new(requests, period_us, burst)
-            }
-            _ => None,
-        };
-        Ok(Self { algorithm, requests, window, period_us, burst, burst_trace, quick, sixteenth })
+        let kind = Kind::of(algorithm);
+        let may = matches!(kind, Kind::TokenBucket | Kind::LeakyBucket { mode: LeakyMode::Meter });
+        let prepared = Prepared::new(requests, period_us, burst, may);
+        Ok(Self { kind, requests, window, period_us, burst, prepared, sixteenth })
     }
 
     /// A token bucket whose burst is its `requests`.
@@ -160,7 +182,16 @@ impl Limit {
     /// The algorithm and its own fields.
     #[inline]
     pub fn algorithm(&self) -> Algorithm {
-        self.algorithm
+        let burst = self.burst;
+        match self.kind {
+            Kind::FixedWindow => Algorithm::FixedWindow,
+            Kind::SlidingWindow => Algorithm::SlidingWindow,
+            Kind::SubWindows { buckets } => Algorithm::SubWindows { buckets },
+            Kind::SlidingLog => Algorithm::SlidingLog,
+            Kind::TokenBucket => Algorithm::TokenBucket { burst },
+            Kind::LeakyBucket { mode } => Algorithm::LeakyBucket { burst, mode },
+            Kind::Concurrency => Algorithm::Concurrency,
+        }
     }
 
     /// Requests per window; for concurrency, holders at once.
@@ -190,14 +221,14 @@ impl Limit {
     /// Ten bits of the burst, by which a bucket's state tells that the burst has changed.
     #[inline]
     pub fn burst_trace(&self) -> u16 {
-        self.burst_trace
+        self.prepared.burst_trace
     }
 
     /// How to charge this bucket in the usual case, if it is one, neither bans nor queues, and its
     /// numbers are small, as they nearly always are.
     #[inline]
-    pub fn quick(&self) -> Option<&Quick> {
-        self.quick.as_ref()
+    pub fn quick(&self) -> Option<Quick<'_>> {
+        self.prepared.is_quick().then_some(Quick { limit: self, prepared: &self.prepared })
     }
 
     /// What it would forgive to forget a counter of which this much is left, as one byte to compare:
@@ -220,13 +251,13 @@ impl Limit {
     /// Whether a request may be held in a queue.
     #[inline]
     pub fn queues(&self) -> bool {
-        matches!(self.algorithm, Algorithm::LeakyBucket { mode: LeakyMode::Queue, .. })
+        self.kind == Kind::LeakyBucket { mode: LeakyMode::Queue }
     }
 
     /// What a counter of this limit must share with an earlier one to be carried on: the kind of
     /// state and the window. Requests, burst and mode may change under a running counter.
     pub fn family(&self) -> String {
-        let kind = match self.algorithm {
+        let kind = match self.algorithm() {
             Algorithm::SubWindows { buckets } => format!("sub_windows:{buckets}"),
             other => other.name().to_owned(),
         };
@@ -240,11 +271,11 @@ impl Limit {
 /// `token_bucket, 100 per minute, burst 20`.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.algorithm == Algorithm::Concurrency {
+        if self.kind == Kind::Concurrency {
             return write!(f, "concurrency, {} at once, time-out {}", self.requests, self.window);
         }
-        write!(f, "{}, {} per {}", self.algorithm.name(), self.requests, self.window)?;
-        match self.algorithm {
+        write!(f, "{}, {} per {}", self.algorithm().name(), self.requests, self.window)?;
+        match self.algorithm() {
             Algorithm::LeakyBucket { burst, mode: LeakyMode::Queue } => write!(f, ", queue of {burst}"),
             Algorithm::TokenBucket { burst } | Algorithm::LeakyBucket { burst, .. } => {
                 write!(f, ", burst {burst}")

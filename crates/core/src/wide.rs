@@ -3,8 +3,6 @@
 //! Products of a count and a period may need 98 bits, but nearly always fit 64, where the processor
 //! divides in one instruction and the 128-bit routine takes a hundred.
 
-use std::num::NonZeroU64;
-
 /// Divides by a number that is known long before the dividend: one multiplication and a shift.
 ///
 /// With `s` such that `divisor <= 2^s`, and `factor = 2^(62 + s) / divisor` rounded up, the rounding adds
@@ -12,9 +10,9 @@ use std::num::NonZeroU64;
 /// true quotient by less than `2^-s <= 1 / divisor`, which never reaches the next whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Divisor {
-    number: NonZeroU64,
-    factor: u64,
-    shift: u32,
+    pub(crate) number: u64,
+    pub(crate) factor: u64,
+    pub(crate) shift: u8,
 }
 
 impl Divisor {
@@ -22,15 +20,17 @@ impl Divisor {
     pub(crate) const END: u64 = 1 << 62;
 
     pub(crate) fn new(divisor: u64) -> Option<Self> {
-        let divisor = NonZeroU64::new(divisor).filter(|divisor| divisor.get() < Self::END)?;
-        let shift = u64::BITS - (divisor.get() - 1).leading_zeros();
-        let factor = (1_u128 << (62 + shift)).div_ceil(u128::from(divisor.get())) as u64;
-        Some(Self { number: divisor, factor, shift })
+        if divisor == 0 || divisor >= Self::END {
+            return None;
+        }
+        let shift = u64::BITS - (divisor - 1).leading_zeros();
+        let factor = (1_u128 << (62 + shift)).div_ceil(u128::from(divisor)) as u64;
+        Some(Self { number: divisor, factor, shift: shift as u8 })
     }
 
     #[inline]
     pub(crate) fn get(&self) -> u64 {
-        self.number.get()
+        self.number
     }
 
     #[inline]

@@ -29,6 +29,7 @@ use crate::rules::tree::RuleSet;
 #[cfg(feature = "redis")]
 use crate::shared::{Fallback, FallbackCounts, Shared};
 use crate::switches::Switches;
+use crate::tenants::TenantSource;
 
 /// Sets up a [`Limiter`].
 ///
@@ -56,6 +57,7 @@ pub struct Builder {
     shared: Option<Shared>,
     key_secret: Option<String>,
     switches: Switches,
+    tenants: Option<Arc<dyn TenantSource>>,
 }
 
 /// Why a limiter could not be built.
@@ -87,6 +89,7 @@ impl Builder {
             shared: None,
             key_secret: None,
             switches: Switches::default(),
+            tenants: None,
         }
     }
 
@@ -110,6 +113,13 @@ impl Builder {
     /// How kill switches stand at the beginning.
     pub fn switches(mut self, switches: Switches) -> Self {
         self.switches = switches;
+        self
+    }
+
+    /// Where tenants come from that have a tier or limits of their own. It is read whenever rules are
+    /// loaded; what changes in between is told by [`Limiter::change_tenants`].
+    pub fn tenants(mut self, tenants: Arc<dyn TenantSource>) -> Self {
+        self.tenants = Some(tenants);
         self
     }
 
@@ -188,6 +198,7 @@ impl Builder {
         };
         let mut source = Source::new(self.domains, self.paths, self.defaults);
         source.switches = self.switches;
+        source.tenants = self.tenants;
         let wait = self.may_wait && source.is_empty();
         let rules = if wait { RuleSet::empty(store.seed()) } else { source.load(store.seed(), 1)? };
         let every = self.snapshot.as_ref().map(|(_, every)| *every);

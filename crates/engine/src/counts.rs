@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::RwLock;
 use serde::Serialize;
+use tidegate_core::Limit;
 
 use crate::decision::{Decision, Item};
 use crate::inline::INLINE;
@@ -105,7 +106,7 @@ impl Decision {
             let rule = self.rule(&items[0]);
             let descriptor = request.descriptors().nth(usize::from(items[0].descriptor));
             let Some((entries, cost @ 1..)) = descriptor else { continue };
-            let said = Self::said(rule, items, cost);
+            let said = self.said(items, cost);
             rule.counts.all.add(said);
             if rule.detailed_metric || rule.value_to_metric {
                 rule.counts.value(rule, entries, &self.rules().values_counted).counts.add(said);
@@ -113,14 +114,14 @@ impl Decision {
         }
     }
 
-    fn said(rule: &RuleEntry, items: &[Item], cost: u64) -> Said {
+    fn said(&self, items: &[Item], cost: u64) -> Said {
         let mut said = Said { denied: false, shadow_denied: false, cost, near: 0 };
         for item in items {
             match (item.verdict.allowed(), item.is_shadow()) {
                 (false, false) => said.denied = true,
                 (false, true) => said.shadow_denied = true,
                 (true, _) => {
-                    let of = item.entry(rule).map_or(0, |entry| entry.limit.burst());
+                    let of = self.numbers(item).map_or(0, Limit::burst);
                     let used = of.saturating_sub(item.verdict.remaining);
                     said.near = said.near.max(used.saturating_sub(of / 10 * 8 + of % 10 * 8 / 10).min(cost));
                 }
@@ -235,7 +236,7 @@ impl Limiter {
     pub fn counts(&self) -> Vec<RuleCount> {
         let rules = self.inner.rules.load();
         let mut counts = Vec::new();
-        for domain in &rules.domains {
+        for domain in rules.domains.iter() {
             for rule in &domain.rules {
                 let one = |value: Option<String>, path: &str, counters: &Atomics| RuleCount {
                     domain: domain.name.to_string(),
@@ -267,7 +268,7 @@ impl Limiter {
             return decision.count(request);
         }
         let rules = self.inner.rules.load();
-        let Some((_, domain)) = rules.domain(request.domain()) else { return };
+        let Some(domain) = rules.domain(request.domain()) else { return };
         rules.find(domain, request, |hit| {
             if hit.rule.concurrency.is_some() {
                 let said = Said { denied: false, shadow_denied: false, cost: hit.cost, near: 0 };
@@ -280,7 +281,7 @@ impl Limiter {
 impl RuleSet {
     /// Goes on counting where the rules before these left off.
     pub(crate) fn go_on_counting(&mut self, before: &Self) {
-        for domain in &mut self.domains {
+        for domain in self.domains_mut() {
             let Some((_, old)) = before.domain(&domain.name) else { continue };
             let known: HashMap<(&str, &str), _> =
                 old.rules.iter().map(|rule| ((&*rule.id, &*rule.path), &rule.counts)).collect();

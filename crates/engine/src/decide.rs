@@ -1,14 +1,14 @@
 //! From a request to a decision.
 
 use smallvec::SmallVec;
-use tidegate_core::{Key, Verdict};
+use tidegate_core::{Key, Limit, Outcome, Verdict};
 use tidegate_stores::{Charge, Force, MemoryStore, Usual, Verdicts, blocked};
 
 use crate::decision::{Decision, Item, Items};
 use crate::request::Request;
 use crate::rules::current::{CurrentRules, Rules};
-use crate::rules::find::Hit;
-use crate::rules::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
+use crate::rules::find::{Applied, Hit};
+use crate::rules::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet, Way};
 
 pub(crate) use tidegate_stores::Intent;
 
@@ -39,9 +39,14 @@ pub(crate) fn check(current: &CurrentRules, store: &MemoryStore, request: &Reque
     let Some((entry, cost)) = only_entry else {
         return decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take);
     };
-    let Some((domain, rule, key)) = rules.find_plain(domain, entry) else {
+    let Some((domain, rule, value)) = rules.find_only(domain, entry) else {
         return decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take);
     };
+    if rule.way != Way::Plain {
+        let spot = Spot { domain, rule: rule.number, key: value, cost };
+        return check_personal(rules, store, request, spot);
+    }
+    let key = rule.key_of(value);
     let (allowed, items) = if let [entry] = &*rule.limits {
         let key_of_limit = key.of_limit(entry.salt);
         let Some(verdict) = store.settle_usual(key_of_limit, &entry.limit, cost, rules.count_denied) else {
@@ -62,13 +67,58 @@ pub(crate) fn check(current: &CurrentRules, store: &MemoryStore, request: &Reque
     Decision::new(rules, domain, allowed, items)
 }
 
-/// Where the only entry of a request leads: a plain rule.
+/// Where the only entry of a request leads.
 #[derive(Clone, Copy)]
 struct Spot {
     domain: u32,
     rule: u32,
     key: Key,
     cost: u64,
+}
+
+/// Decides a request whose only entry leads to a rule that is not plain: where it names the tenant, by the
+/// tenant's tier and own limits, and still the short way. `spot` has the fingerprint of the entry's value
+/// for a key.
+#[inline(never)]
+fn check_personal(rules: Rules, store: &MemoryStore, request: &Request<'_>, spot: Spot) -> Decision {
+    let Spot { domain, key: value, cost, .. } = spot;
+    let tree = &rules.domains[domain as usize];
+    let rule = &tree.rules[spot.rule as usize];
+    let Some((tenant, Way::Tenant)) = request.only_entry().map(|((_, tenant), _)| (tenant, rule.way)) else {
+        return decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take);
+    };
+    let (tier, own) = rules.personal((domain, tree), rule, tenant, value);
+    let key = rule.key_of(value);
+    let hit = Hit { rule, descriptor: 0, tier, key, cost, enforced: true, own, entries: &[] };
+    let settled = match hit.only_limit() {
+        Some(limit) => {
+            let verdict = store.settle_usual(key.of_limit(limit.salt), limit.limit, cost, rules.count_denied);
+            verdict.map(|verdict| {
+                let mut items = Items::new();
+                items.push(Item::personal(rule, tier, &limit, verdict));
+                (verdict.allowed() || rule.force == Force::Shadow, items)
+            })
+        }
+        None => take_personal(&rules, store, &hit).map(|items| (true, items)),
+    };
+    match settled {
+        Some((allowed, items)) => Decision::new(rules, domain, allowed, items),
+        None => decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take),
+    }
+}
+
+/// Takes the cost of each of a tenant's limits, of which there are none or several, if that is as usual.
+#[inline(never)]
+fn take_personal(rules: &RuleSet, store: &MemoryStore, hit: &Hit<'_>) -> Option<Items> {
+    let (mut items, mut limits) = (Items::new(), SmallVec::<[(u64, &Limit); 4]>::new());
+    hit.each_limit(rules.seed, |limit: Applied<'_>| {
+        let verdict = Verdict { outcome: Outcome::Allowed, remaining: 0, reset_after_us: 0 };
+        items.push(Item::personal(hit.rule, hit.tier, &limit, verdict));
+        limits.push((limit.salt, limit.limit));
+    });
+    let said = store.take_all_usual(hit.key, limits.iter().copied(), hit.cost)?;
+    items.iter_mut().zip(said).for_each(|(item, said)| item.verdict = said.into());
+    Some(items)
 }
 
 /// Takes `cost` of each limit of a plain rule that has none or several, if that is as usual.
@@ -101,9 +151,9 @@ fn settle_one(rules: Rules, store: &MemoryStore, spot: Spot) -> Decision {
 fn settle_spot(rules: Rules, store: &MemoryStore, spot: Spot) -> Decision {
     let Spot { domain, rule, key, cost } = spot;
     let rule = &rules.domains[domain as usize].rules[rule as usize];
-    let hit = Hit { rule, descriptor: 0, tier: None, key, cost, enforced: true };
+    let hit = Hit { rule, descriptor: 0, tier: None, key, cost, enforced: true, own: None, entries: &[] };
     let (mut charges, mut items, mut verdicts) = (Charges::new(), Items::new(), Verdicts::new());
-    add(rules.count_denied, &hit, Scope::Rates { hold: false }, &mut charges, &mut items);
+    add(&rules, &hit, Scope::Rates { hold: false }, &mut charges, &mut items);
     store.settle_any(&charges, Intent::Take, &mut verdicts);
     let allowed = conclude(&charges, &verdicts, &mut items);
     // They borrow the rules, which the decision takes along.
@@ -141,30 +191,34 @@ pub(crate) fn plan<'r>(
     charges: &mut Charges<'r>,
     items: &mut Items,
 ) -> u32 {
-    let Some((number, domain)) = rules.domain(request.domain()) else { return 0 };
-    rules.find(domain, request, |hit| add(rules.count_denied, &hit, scope, charges, items));
-    if domain.has_replaces {
+    let Some(domain) = rules.domain(request.domain()) else { return 0 };
+    rules.find(domain, request, |hit| add(rules, &hit, scope, charges, items));
+    if domain.1.has_replaces {
         replace(rules, domain, request, charges, items);
     }
-    number
+    domain.0
 }
 
 /// Adds the charges of one rule's limits.
 #[inline]
-fn add<'r>(count_denied: bool, hit: &Hit<'r>, scope: Scope, charges: &mut Charges<'r>, items: &mut Items) {
+pub(crate) fn add<'r>(
+    rules: &'r RuleSet,
+    hit: &Hit<'r>,
+    scope: Scope,
+    charges: &mut Charges<'r>,
+    items: &mut Items,
+) {
     match scope {
-        Scope::Rates { hold } => {
-            for (index, entry) in hit.limits().iter().enumerate() {
-                let charge = Charge { hold, count_denied, ..charge(hit, entry) };
-                items.push(Item::new(hit, index as u16, charge.force));
-                charges.push(charge);
-            }
-        }
+        Scope::Rates { hold } => hit.each_limit(rules.seed, |limit| {
+            let charge = charge(hit, limit.salt, limit.limit);
+            items.push(Item::new(hit, &limit, charge.force));
+            charges.push(Charge { hold, count_denied: rules.count_denied, ..charge });
+        }),
         Scope::Holders { lease } => {
             if let Some(entry) = &hit.rule.concurrency {
-                items.push(Item::new(hit, Item::CONCURRENCY, Force::Enforced));
+                items.push(Item::holders(hit, Force::Enforced));
                 let lease = lease.wrapping_add(charges.len() as u64);
-                charges.push(Charge { lease, ..charge(hit, entry) });
+                charges.push(Charge { lease, ..charge(hit, entry.salt, &entry.limit) });
             }
         }
     }
@@ -197,7 +251,7 @@ pub(crate) fn conclude(charges: &[Charge<'_>], verdicts: &[Verdict], items: &mut
 #[cold]
 fn replace(
     rules: &RuleSet,
-    domain: &DomainTree,
+    domain: (u32, &DomainTree),
     request: &Request<'_>,
     charges: &mut Charges<'_>,
     items: &mut Items,
@@ -205,7 +259,7 @@ fn replace(
     let replacements = replacements(rules, domain, request);
     for index in (0..items.len()).rev() {
         // A limit that a request brings along has its own place, whatever its name.
-        let rule = domain.rules.get(items[index].rule as usize);
+        let rule = domain.1.rules.get(items[index].rule as usize);
         let entry = rule.and_then(|rule| items[index].entry(rule));
         if entry.is_some_and(|entry| entry.replaced_by(&replacements).is_some()) {
             items.remove(index);
@@ -218,7 +272,7 @@ fn replace(
 /// rule can, too, so this looks at the rules and not at the limits.
 pub(crate) fn replacements<'r>(
     rules: &'r RuleSet,
-    domain: &'r DomainTree,
+    domain: (u32, &'r DomainTree),
     request: &'r Request<'_>,
 ) -> Vec<(&'r str, &'r str)> {
     let mut found = Vec::new();
@@ -243,6 +297,6 @@ fn force(hit: &Hit<'_>) -> Force {
 }
 
 #[inline]
-fn charge<'r>(hit: &Hit<'r>, entry: &'r LimitEntry) -> Charge<'r> {
-    Charge { force: force(hit), ..Charge::new(hit.key.of_limit(entry.salt), &entry.limit, hit.cost) }
+fn charge<'r>(hit: &Hit<'_>, salt: u64, limit: &'r Limit) -> Charge<'r> {
+    Charge { force: force(hit), ..Charge::new(hit.key.of_limit(salt), limit, hit.cost) }
 }

@@ -12,8 +12,9 @@ use tidegate_stores::Force;
 use crate::inline::Brought;
 use crate::request::Request;
 use crate::rules::current::Rules;
-use crate::rules::find::Hit;
+use crate::rules::find::{Applied, Hit};
 use crate::rules::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
+use crate::tenants::table::OwnPlace;
 
 /// Whether a request may pass, and what each of its limits said.
 ///
@@ -94,10 +95,12 @@ pub(crate) type Items = SmallVec<[Item; 4]>;
 pub(crate) struct Item {
     pub(crate) rule: u32,
     pub(crate) descriptor: u16,
-    /// Index of the limit in the rule's set for the tier.
+    /// Index of the limit in the rule's set for the tier; in its own where the numbers are the tenant's.
     limit: u16,
     tier: Option<u16>,
     force: Force,
+    /// Where the tenant's numbers are, if they are not in the rules.
+    own: OwnPlace,
     pub(crate) verdict: Verdict,
 }
 
@@ -109,15 +112,40 @@ impl Item {
     pub(crate) const BROUGHT: u32 = u32::MAX;
 
     #[inline]
-    pub(crate) fn new(hit: &Hit<'_>, limit: u16, force: Force) -> Self {
-        let verdict = Verdict { outcome: Outcome::Allowed, remaining: 0, reset_after_us: 0 };
-        Self { rule: hit.rule.number, descriptor: hit.descriptor, limit, tier: hit.tier, force, verdict }
+    pub(crate) fn new(hit: &Hit<'_>, limit: &Applied<'_>, force: Force) -> Self {
+        Self { limit: limit.index, own: limit.own, ..Self::holders(hit, force) }
+    }
+
+    /// Of the rule's limit on holders.
+    #[inline]
+    pub(crate) fn holders(hit: &Hit<'_>, force: Force) -> Self {
+        Self {
+            rule: hit.rule.number,
+            descriptor: hit.descriptor,
+            limit: Self::CONCURRENCY,
+            tier: hit.tier,
+            force,
+            own: OwnPlace::NONE,
+            verdict: Verdict { outcome: Outcome::Allowed, remaining: 0, reset_after_us: 0 },
+        }
     }
 
     /// Of a plain rule, by a request's only entry.
     #[inline]
     pub(crate) fn plain(rule: &RuleEntry, limit: u16, verdict: Verdict) -> Self {
-        Self { rule: rule.number, descriptor: 0, limit, tier: None, force: rule.force, verdict }
+        let own = OwnPlace::NONE;
+        Self { rule: rule.number, descriptor: 0, limit, tier: None, force: rule.force, own, verdict }
+    }
+
+    /// The same of a rule whose limits depend on the tenant.
+    #[inline]
+    pub(crate) fn personal(
+        rule: &RuleEntry,
+        tier: Option<u16>,
+        limit: &Applied<'_>,
+        verdict: Verdict,
+    ) -> Self {
+        Self { tier, own: limit.own, ..Self::plain(rule, limit.index, verdict) }
     }
 
     /// Whether it is evaluated and counted only.
@@ -125,10 +153,11 @@ impl Item {
         self.force == Force::Shadow
     }
 
-    /// The limit this is about, of the rule it belongs to.
+    /// The limit this is about, of the rule it belongs to; for its names, as its numbers may be others.
     pub(crate) fn entry<'r>(&self, rule: &'r RuleEntry) -> Option<&'r LimitEntry> {
         match self.limit {
             Self::CONCURRENCY => rule.concurrency.as_ref(),
+            index if !self.own.is_none() => rule.limits.get(usize::from(index)),
             index => rule.limits_for(self.tier).get(usize::from(index)),
         }
     }
@@ -268,6 +297,30 @@ impl Decision {
             && domain.rule_of(self.under.rules.seed, entries).is_some_and(|rule| rule.unlimited)
     }
 
+    /// The numbers a limit was held against.
+    pub(crate) fn numbers(&self, item: &Item) -> Option<&Limit> {
+        if item.own.is_none() {
+            return item.entry(self.rule(item)).map(|entry| &entry.limit);
+        }
+        self.under.rules.tenants.at(item.own)?.limit.as_ref()
+    }
+
+    /// Where the numbers come from: `rule`, `tier pro` or `override`.
+    pub(crate) fn origin(&self, item: &Item) -> String {
+        if !item.own.is_none() {
+            return "override".to_owned();
+        }
+        let rule = self.rule(item);
+        let tier = item.tier.filter(|_| item.limit != Item::CONCURRENCY);
+        let changed = item.entry(rule).is_some_and(|entry| {
+            rule.limits.get(usize::from(entry.number)).is_none_or(|base| base.limit != entry.limit)
+        });
+        match tier.filter(|_| changed) {
+            Some(tier) => format!("tier {}", self.tree().tiers[usize::from(tier)]),
+            None => "rule".to_owned(),
+        }
+    }
+
     fn status(&self, item: &Item) -> LimitStatus<'_> {
         let rule = self.rule(item);
         let entry = item.entry(rule).expect("an item's limit is in the rules the decision was made under");
@@ -276,7 +329,7 @@ impl Decision {
             rule: &rule.id,
             name: &entry.name,
             given_name: entry.given_name.as_deref(),
-            limit: &entry.limit,
+            limit: self.numbers(item).unwrap_or(&entry.limit),
             allowed: item.verdict.allowed(),
             shadow: item.force == Force::Shadow,
             remaining: item.verdict.remaining,

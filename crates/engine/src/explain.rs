@@ -66,6 +66,8 @@ pub struct ExplainedLimit {
     pub name: String,
     /// Its numbers, as text.
     pub limit: String,
+    /// Where the numbers come from: `rule`, `tier pro` or `override`.
+    pub from: String,
     /// What the request takes.
     pub cost: u64,
     /// Units left before.
@@ -158,7 +160,7 @@ fn told(
 
 /// The explanation up to the limits: what each entry matched.
 fn story(rules: &RuleSet, request: &Request<'_>) -> Explanation {
-    let domain = rules.domain(request.domain()).map(|(_, domain)| domain);
+    let domain = rules.domain(request.domain());
     let descriptors = request.descriptors().enumerate().map(|(index, (entries, _))| match domain {
         Some(_) if request.limits_of(index).is_some() => ExplainedDescriptor {
             entries: entries
@@ -188,7 +190,7 @@ fn story(rules: &RuleSet, request: &Request<'_>) -> Explanation {
         allowed: true,
         decided_by: None,
     };
-    if let Some(domain) = domain.filter(|domain| domain.has_replaces) {
+    if let Some(domain) = domain.filter(|(_, domain)| domain.has_replaces) {
         explanation.tell_replaced(rules, domain, request);
     }
     explanation
@@ -200,7 +202,7 @@ fn explained((key, value): Entry<'_>, matched: String) -> ExplainedEntry {
 
 fn descriptor<'a>(
     rules: &RuleSet,
-    domain: &DomainTree,
+    (number, domain): (u32, &DomainTree),
     entries: &[Entry<'a>],
     request: &Request<'a>,
 ) -> ExplainedDescriptor {
@@ -228,9 +230,18 @@ fn descriptor<'a>(
         told.push(explained((key, value), matched));
     }
     let tenant = domain.tenant(entries, request);
-    let tier = tenant.and_then(|tenant| domain.tier_of(tenant, rules.seed));
+    let tier = tenant.and_then(|tenant| rules.tier_name(domain, tenant));
     let why = match (node, last_rule) {
-        (Some(_), Some(rule)) => why_leaf(domain, rule, tier, entries.len()),
+        (Some(_), Some(rule)) => {
+            let hit = rules.find_for((number, domain), entries, tenant.unwrap_or_default());
+            let lifted = hit.is_some_and(|hit| !hit.has_limits(rules.seed));
+            let by_override = hit.is_some_and(|hit| hit.own.is_some());
+            match tier {
+                _ if rule.limits.is_empty() || !lifted => why_leaf(domain, rule, entries.len()),
+                Some(tier) if !by_override => format!("rule {} has no limits for tier {tier}", rule.id),
+                _ => format!("rule {} has no limits for this tenant, by its overrides", rule.id),
+            }
+        }
         (Some(_), None) => "the descriptor has no entries".to_owned(),
         (None, Some(_)) if domain.hierarchical => {
             "not all entries matched, but the domain is hierarchical: rules on the way apply".to_owned()
@@ -241,30 +252,25 @@ fn descriptor<'a>(
         entries: told,
         why,
         tenant: tenant.map(str::to_owned),
-        tier: tier.map(|tier| domain.tiers[usize::from(tier)].to_string()),
+        tier: tier.map(str::to_owned),
         limits: Vec::new(),
         replaced: Vec::new(),
     }
 }
 
 /// Why the limits of the last entry's rule apply, or why there are none.
-fn why_leaf(domain: &DomainTree, rule: &RuleEntry, tier: Option<u16>, entries: usize) -> String {
+fn why_leaf(domain: &DomainTree, rule: &RuleEntry, entries: usize) -> String {
     let id = &rule.id;
-    match tier {
-        _ if rule.unlimited => format!("rule {id} is unlimited"),
-        _ if rule.limits.is_empty() && rule.concurrency.is_some() => {
-            format!("rule {id} limits holders only, which acquire takes")
-        }
-        _ if rule.limits.is_empty() => format!("rule {id} has no limits of its own"),
-        Some(tier) if rule.limits_for(Some(tier)).is_empty() => {
-            format!("rule {id} has no limits for tier {}", domain.tiers[usize::from(tier)])
-        }
-        _ if domain.hierarchical && entries > 1 => {
-            format!(
-                "rule {id} is the last entry's, and the domain is hierarchical: rules on the way apply too"
-            )
-        }
-        _ => format!("rule {id} is the last entry's"),
+    if rule.unlimited {
+        format!("rule {id} is unlimited")
+    } else if rule.limits.is_empty() && rule.concurrency.is_some() {
+        format!("rule {id} limits holders only, which acquire takes")
+    } else if rule.limits.is_empty() {
+        format!("rule {id} has no limits of its own")
+    } else if domain.hierarchical && entries > 1 {
+        format!("rule {id} is the last entry's, and the domain is hierarchical: rules on the way apply too")
+    } else {
+        format!("rule {id} is the last entry's")
     }
 }
 
@@ -282,15 +288,15 @@ fn how(step: Step) -> &'static str {
 
 impl Explanation {
     /// Adds which limits do not apply because other rules stand in for them.
-    fn tell_replaced(&mut self, rules: &RuleSet, domain: &DomainTree, request: &Request<'_>) {
+    fn tell_replaced(&mut self, rules: &RuleSet, domain: (u32, &DomainTree), request: &Request<'_>) {
         let replacements = replacements(rules, domain, request);
         rules.find(domain, request, |hit| {
-            for entry in hit.limits() {
-                if let Some(by) = entry.replaced_by(&replacements) {
-                    let text = format!("{} ({}), by rule {by}", hit.rule.id, entry.name);
+            hit.each_limit(rules.seed, |limit| {
+                if let Some(by) = limit.entry.replaced_by(&replacements) {
+                    let text = format!("{} ({}), by rule {by}", hit.rule.id, limit.entry.name);
                     self.descriptors[usize::from(hit.descriptor)].replaced.push(text);
                 }
-            }
+            });
         });
     }
 
@@ -308,6 +314,7 @@ impl Explanation {
                 rule: status.rule.to_owned(),
                 name: status.name.to_owned(),
                 limit: status.limit.to_string(),
+                from: decision.origin(item),
                 cost: *cost,
                 remaining_before: before.remaining,
                 remaining_after: after.remaining,
@@ -351,7 +358,8 @@ impl fmt::Display for ExplainedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.decides { "*" } else { "-" };
         let word = if self.allowed { "allows" } else { "denies" };
-        write!(f, "{mark} {} ({}): {}; {word} cost {}", self.rule, self.name, self.limit, self.cost)?;
+        let from = if self.from == "rule" { String::new() } else { format!(" ({})", self.from) };
+        write!(f, "{mark} {} ({}): {}{from}; {word} cost {}", self.rule, self.name, self.limit, self.cost)?;
         write!(f, ", {} left before, {} after", self.remaining_before, self.remaining_after)?;
         match self.retry_after_us {
             Some(us) => write!(f, ", retry after {:.1?}", std::time::Duration::from_micros(us))?,

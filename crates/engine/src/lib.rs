@@ -28,6 +28,7 @@
 //! - [`inline`]: limits that requests bring along
 //! - [`explain`]: why a request is decided as it is; [`counts`]: how often rules said what
 //! - [`rules`]: which requests get which limits
+//! - [`tenants`]: what single tenants have instead
 //! - `decide`: from matched rules to a decision
 //! - `keeper`: the threads that look after a limiter
 
@@ -46,6 +47,7 @@ pub mod rules;
 #[cfg(feature = "redis")]
 pub mod shared;
 pub mod switches;
+pub mod tenants;
 
 pub use builder::{BuildError, Builder};
 pub use counts::{Counts, RuleCount};
@@ -55,6 +57,7 @@ pub use inline::{InlineError, InlineLimits};
 pub use limiter::Limiter;
 pub use permit::{Acquired, Lease, Permit};
 pub use request::Request;
+pub use rules::catalog::{CatalogRules, RulesChange};
 pub use rules::limit_spec::{
     AlgorithmName, Defaults, LimitChange, LimitSpec, per, per_day, per_hour, per_minute, per_second,
 };
@@ -62,9 +65,14 @@ pub use rules::lint::{Finding, FindingKind, Severity, lint};
 pub use rules::listing::{DomainListing, RateListing, RuleListing};
 pub use rules::model::{Concurrency, Domain, OnStoreError, Rule, StoreErrorStage, TierLimit};
 pub use rules::problem::{Place, Problem, Problems};
+pub use rules::source::Owner;
 #[cfg(feature = "redis")]
 pub use shared::{Fallback, StoreHealth};
 pub use switches::{Switch, SwitchError, Switches};
+pub use tenants::limits::{Origin, TenantLimit};
+pub use tenants::problem::OverrideProblem;
+pub use tenants::usage::Usage;
+pub use tenants::{Override, Tenant, TenantChange, TenantSource};
 pub use tidegate_core::{Calendar, CalendarUnit, Clock, Limit, MAX_COUNT, Micros, VirtualClock, Window};
 
 /// The programs in the documentation, run as tests.

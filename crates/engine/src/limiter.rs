@@ -262,6 +262,12 @@ impl Limiter {
         self.inner.throw(rule, switch)
     }
 
+    /// Throws all switches at once: these stand, and no others. Those of rules that there are not wait for
+    /// them.
+    pub fn set_switches(&self, switches: Switches) {
+        self.inner.set_switches(switches);
+    }
+
     /// How switches stand.
     pub fn switches(&self) -> Switches {
         self.inner.source.lock().switches.clone()
@@ -391,7 +397,7 @@ impl Inner {
         }
     }
 
-    fn put_in_force(&self, mut rules: RuleSet) {
+    pub(crate) fn put_in_force(&self, mut rules: RuleSet) {
         let generation = rules.generation;
         rules.go_on_counting(&self.rules.load());
         self.inline.keep_domains_of(&rules);
@@ -420,11 +426,28 @@ impl Inner {
             }
         }
         tracing::warn!(rule = rule.unwrap_or("(all)"), %switch, "a switch was thrown");
+        self.put_switched(&source);
+        Ok(())
+    }
+
+    fn set_switches(&self, switches: Switches) {
+        let mut source = self.source.lock();
+        if source.switches != switches {
+            tracing::warn!(?switches, "switches were thrown");
+            source.switches = switches;
+            self.put_switched(&source);
+        }
+    }
+
+    /// Puts the rules loaded last in force as they are switched now.
+    fn put_switched(&self, source: &Source) {
+        let before = self.rules.load();
         // They compiled before.
-        if let Ok(rules) = source.recompile(self.store.seed(), self.rules.load().generation + 1) {
+        if let Ok(mut rules) = source.recompile(self.store.seed(), before.generation + 1) {
+            // What tenants have goes by the places of the same rules.
+            rules.tenants = before.tenants.clone();
             self.put_in_force(rules);
         }
-        Ok(())
     }
 }
 

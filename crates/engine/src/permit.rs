@@ -17,7 +17,6 @@ use crate::request::Request;
 
 /// What became of an acquisition.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "either is made in its place, and boxing it would allocate")]
 pub enum Acquired {
     /// The slots, until the permit is dropped.
     Permit(Permit),

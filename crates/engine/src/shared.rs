@@ -304,11 +304,9 @@ pub(crate) fn keep_together(
     let domain = rules.domains.get(domain as usize);
     for (charge, item) in charges.iter_mut().zip(items) {
         let Some((entries, _)) = request.descriptors().nth(usize::from(item.descriptor)) else { continue };
-        let Some((key, value)) = entries.first() else { continue };
         let rule = domain.and_then(|domain| domain.rules.get(item.rule as usize));
-        // A counter that many values share must be in one place for all of them.
-        let told_apart = rule.is_none_or(|rule| rule.path_varies.first().copied().unwrap_or(false));
-        let value = if told_apart { value } else { "" };
-        charge.part = rules.seed.texts([request.domain(), key, value]).home;
+        if let Some(part) = rules.part_of(request.domain(), rule, entries) {
+            charge.part = part;
+        }
     }
 }

@@ -91,13 +91,14 @@ impl Switches {
 impl RuleSet {
     /// Switches rules while they are compiled, so that decisions need not look.
     pub(crate) fn switch(&mut self, switches: &Switches) {
-        for rule in self.domains.iter_mut().flat_map(|domain| &mut domain.rules) {
+        for rule in self.domains_mut().iter_mut().flat_map(|domain| &mut domain.rules) {
             match switches.of(&rule.id) {
                 Switch::Enforce => {}
                 Switch::Shadow => rule.force = Force::Shadow,
                 Switch::Off => {
                     rule.limits = Box::default();
                     rule.tiers.clear();
+                    rule.personal = false;
                     rule.concurrency = None;
                 }
             }

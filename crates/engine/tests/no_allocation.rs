@@ -4,7 +4,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use tidegate::rules::file;
-use tidegate::{Defaults, Domain, Limiter, Request, Rule, per_day, per_hour, per_minute, per_second};
+use tidegate::{
+    Defaults, Domain, LimitChange, Limiter, Override, Request, Rule, Tenant, TenantChange, per_day, per_hour,
+    per_minute, per_second,
+};
 
 /// Counts what its thread allocates; other threads, such as the limiter's own, do not disturb.
 struct Counting;
@@ -45,7 +48,10 @@ static ALLOCATOR: Counting = Counting;
 
 /// Decides the request often, after a few times to make its keys, and counts allocations.
 fn expect_none(what: &str, domain: Domain, make: impl Fn() -> Request<'static>) {
-    let limiter = Limiter::builder().domain(domain).build().expect("good rules");
+    expect_none_of(what, &Limiter::builder().domain(domain).build().expect("good rules"), make);
+}
+
+fn expect_none_of(what: &str, limiter: &Limiter, make: impl Fn() -> Request<'static>) {
     for _ in 0..10 {
         assert!(limiter.check_now(&make()).allowed(), "{what}");
     }
@@ -129,6 +135,30 @@ descriptors:
 ";
     let domain = file::load("r.yaml", text, &Defaults::default()).expect("good rules");
     expect_none("tiers and the rest", domain, two);
+}
+
+#[test]
+fn tenants_with_limits_of_their_own() {
+    let many = LimitChange { requests: Some(1_000_000), ..LimitChange::default() };
+    let domain = Domain::new("d")
+        .tenant_key("k")
+        .hierarchical()
+        .rule(
+            Rule::by("k")
+                .limit(per_minute(2))
+                .limit(per_day(1_000_000).burst(1_000_000))
+                .rule(Rule::by("path").limit(per_day(2))),
+        )
+        .rule(Rule::by("ip").limit(per_day(2)));
+    let ann = Tenant::new("ann")
+        .tier("pro")
+        .with(Override::of(many.clone()).limit("minute"))
+        .with(Override::of(many.clone()).entry("path", Some("/v1/orders")))
+        .with(Override::of(many).entry("ip", None));
+    let limiter = Limiter::builder().domain(domain).build().expect("good rules");
+    limiter.change_tenants([TenantChange::Put(ann)]);
+    expect_none_of("one entry", &limiter, one);
+    expect_none_of("two descriptors", &limiter, two);
 }
 
 #[test]

@@ -20,7 +20,7 @@ impl Banner {
     pub fn new(settings: &Settings, limiter: &Limiter) -> Self {
         let domains = limiter.domain_names();
         let mut text = format!("tidegate {}\n", env!("CARGO_PKG_VERSION"));
-        let rules = settings.rules.display();
+        let rules = settings.rules.as_ref().map_or_else(|| "the catalog".to_owned(), |path| path.display().to_string());
         // Writing to a text cannot fail.
         let _ = writeln!(text, "  rules   {rules} (domains: {})", listed(&domains));
         let _ = writeln!(text, "  data    {}", settings.data.display());

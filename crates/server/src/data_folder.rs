@@ -55,6 +55,21 @@ impl DataFolder {
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the token lies that this node makes for itself.
+    pub fn admin_token(&self) -> PathBuf {
+        self.path.join("admin-token")
+    }
+
+    /// Where the audit trail goes.
+    pub fn audit(&self) -> PathBuf {
+        self.path.join("audit")
+    }
+
     /// Where counters go.
     pub fn counters(&self) -> PathBuf {
         self.path.join("counters")

@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 use tidegate::Limiter;
 
+use crate::control::CatalogHealth;
+
 /// Whether the service is ready. Cheap to clone: all clones are the same.
 #[derive(Clone)]
 pub struct Health {
     limiter: Limiter,
+    catalog: Option<CatalogHealth>,
     state: Arc<State>,
 }
 
@@ -22,7 +25,18 @@ struct State {
 impl Health {
     /// The health of a service that is still starting.
     pub fn new(limiter: Limiter) -> Self {
-        Self { limiter, state: Arc::default() }
+        Self { limiter, catalog: None, state: Arc::default() }
+    }
+
+    /// The same, with what it knows of the catalog.
+    #[must_use]
+    pub fn with_catalog(self, catalog: CatalogHealth) -> Self {
+        Self { catalog: Some(catalog), ..self }
+    }
+
+    /// How the catalog does, if there is one.
+    pub fn catalog(&self) -> Option<&CatalogHealth> {
+        self.catalog.as_ref()
     }
 
     /// Whether requests should be sent here.
@@ -75,10 +89,19 @@ impl Health {
                 })
             },
         );
+        let catalog = self.catalog.as_ref().map(|catalog| {
+            json!({
+                "available": catalog.is_there(),
+                "version": catalog.version(),
+                "refused": catalog.refused(),
+                "tenants": self.limiter.tenants(),
+            })
+        });
         json!({
             "ready": self.is_ready(),
             "draining": self.is_draining(),
             "store": store,
+            "catalog": catalog,
             "keys": self.limiter.stats().keys,
             "rules": {
                 "generation": self.limiter.generation(),

@@ -7,17 +7,21 @@
 //! - [`listen`]: sockets, TLS, workers and connections
 //! - [`grpc`], [`http`], [`admin`]: who answers
 //! - [`body`], [`bounds`]: what a client may send; [`permit_token`]: what it holds
+//! - [`access`]: who may do what; [`denials`]: who was denied; [`control`]: what the catalog says, in force here
 //! - [`health`], [`metrics`]: what the service says about itself
 //! - [`data_folder`]: what outlives a restart
 //! - [`protocols`]: compiled from `proto/`
 
+pub mod access;
 pub mod admin;
 pub mod banner;
 pub mod body;
 pub mod bounds;
 pub mod cli;
 pub mod config;
+pub mod control;
 pub mod data_folder;
+pub mod denials;
 pub mod grpc;
 pub mod health;
 pub mod http;

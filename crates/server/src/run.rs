@@ -7,9 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use thiserror::Error;
 use tidegate::{BuildError, Limiter};
+use tidegate_audit::{FileSink, Trail};
 use tidegate_middleware::{Headers, Renderer};
+use tidegate_stores::SystemClock;
 use tidegate_stores::redis::url::StoreUrl;
 use tidegate_stores::redis::{Finding, RedisStore, RedisStoreConfig};
 use tokio::runtime;
@@ -18,11 +21,14 @@ use tokio::time::{sleep, timeout};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use crate::access::{Book, OwnTokenError, own};
 use crate::admin::AdminApi;
 use crate::banner;
 use crate::config::Settings;
-use crate::config::settings::{Redis, Store};
+use crate::config::settings::{CatalogPlace, Redis, Store};
+use crate::control::{Control, Parts};
 use crate::data_folder::{DataFolder, DataFolderError};
+use crate::denials::Denials;
 use crate::grpc::GrpcApi;
 use crate::grpc::rate_limit::RateLimit;
 use crate::health::Health;
@@ -43,6 +49,8 @@ const DRAIN_LOOK: Duration = Duration::from_millis(10);
 const HEALTH_LOOK: Duration = Duration::from_millis(500);
 /// Connections of the admin listener at once: enough for scrapers, probes and people.
 const ADMIN_CONNECTIONS: usize = 256;
+/// How long the end waits for the audit trail's disk.
+const TRAIL_GRACE: Duration = Duration::from_secs(5);
 /// The service's name in gRPC's health protocol, as envoyproxy/ratelimit has it.
 const HEALTH_NAME: &str = "ratelimit";
 
@@ -53,7 +61,10 @@ pub enum ServeError {
     #[error("{0}")]
     Build(#[from] BuildError),
     /// There are no rules where the settings say.
-    #[error("there are no rules at {path} (rules); write some with `tidegate init`, or name another path")]
+    #[error(
+        "there are no rules at {path} (rules); write some with `tidegate init`, name another path, or say \
+         `--rules catalog` and push them with `tidegate rules push`"
+    )]
     NoRules {
         /// The path.
         path: PathBuf,
@@ -64,6 +75,25 @@ pub enum ServeError {
     /// The data folder.
     #[error("{0}")]
     Data(#[from] DataFolderError),
+    /// The catalog.
+    #[error("the catalog cannot be used (catalog): {0}")]
+    Catalog(#[from] tidegate_catalog::Error),
+    /// The audit trail.
+    #[error("{0}")]
+    Audit(#[from] tidegate_audit::OpenError),
+    /// A token in a file.
+    #[error("{0}")]
+    OwnToken(#[from] OwnTokenError),
+    /// Others can reach the admin listener, and nobody has a token.
+    #[error(
+        "the admin listener at {place} can be reached from other machines (admin.listen), but there is no \
+         token: name a file with one (admin.token_file), or listen on 127.0.0.1 and make one with `tidegate \
+         token create`"
+    )]
+    NoToken {
+        /// Where it would listen.
+        place: String,
+    },
     /// A certificate.
     #[error("{0}")]
     Tls(#[from] TlsError),
@@ -124,14 +154,31 @@ struct Service {
     open: Vec<Arc<AtomicUsize>>,
     /// They serve for as long as somebody may hand them connections.
     _workers: [Arc<[Worker]>; 2],
+    trail: Trail,
     _data: DataFolder,
 }
 
 impl Service {
     async fn start(settings: &Settings) -> Result<Self, ServeError> {
         let data = DataFolder::open(&settings.data)?;
-        let limiter = build_limiter(settings, &data).await?;
+        let (trail, book) = (open_trail(settings, &data)?, Book::default());
+        own::generated(&book, &data.admin_token())?;
+        if let Some(file) = &settings.admin.token_file {
+            own::given(&book, file)?;
+        }
+        let parts = Parts {
+            book: book.clone(),
+            trail: Some(trail.clone()),
+            switches: settings.switches.clone(),
+            node: node(settings),
+        };
+        let control = Control::open(&settings.catalog, data.path(), parts).await?;
+        let limiter = build_limiter(settings, &data, &control).await?;
+        control.start(&limiter).await;
+        let audit = &settings.audit;
+        let denials = Denials::new(trail.clone(), audit.denials_per_second, audit.descriptors, node(settings));
         let (health, metrics) = (Health::new(limiter.clone()), Metrics::default());
+        let health = health.with_catalog(control.health().clone());
         let (reporter, health_server) = tonic_health::server::health_reporter();
         let (stop, stopping) = watch::channel(false);
         let (drain, draining) = watch::channel(false);
@@ -147,6 +194,7 @@ impl Service {
             bounds: settings.bounds,
             headers: settings.headers.rls.then_some(renderer),
             metrics: metrics.clone(),
+            denials,
         };
         let (bounds, grpc) = (settings.bounds, &settings.grpc);
         let http_api = HttpApi {
@@ -156,8 +204,9 @@ impl Service {
             metrics: metrics.clone(),
             health: health.clone(),
             rate_limit: rate_limit.clone(),
+            tokens: settings.http.tokens.then(|| book.clone()),
         };
-        let admin_api = AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds);
+        let admin_api = AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds, control.clone());
         let grpc_api = GrpcApi::new(rate_limit, health_server, settings.traces.is_some())?;
         let fronts = [
             (Front::Admin(admin_api), &settings.admin.listen, "admin.listen", &settings.admin.tls),
@@ -177,6 +226,10 @@ impl Service {
             }
             let socket = Socket::bind(listen, setting, settings.connections.socket_mode)?;
             let name = setting.split('.').next().unwrap_or(setting);
+            let has_token = || settings.admin.token_file.is_some() || book.has_shared(Timestamp::now());
+            if matches!(front, Front::Admin(_)) && socket.is_exposed() && !has_token() {
+                return Err(ServeError::NoToken { place: socket.place().to_string() });
+            }
             let protocols: &[&[u8]] = match &front {
                 Front::Grpc(..) => &[b"h2"],
                 Front::Http(_) | Front::Admin(_) => &[b"h2", b"http/1.1"],
@@ -206,7 +259,7 @@ impl Service {
         }
         let open = acceptors.iter().map(|(_, how)| Arc::clone(&how.open)).collect();
         for (socket, how) in acceptors {
-            announce(&socket, &how, settings);
+            announce(&socket, &how);
             let by = if matches!(how.front, Front::Admin(_)) { &admin_workers } else { &workers };
             tokio::spawn(accept(socket, Arc::clone(by), how, stopping.clone()));
         }
@@ -222,6 +275,7 @@ impl Service {
             drain,
             open,
             _workers: [workers, admin_workers],
+            trail,
             _data: data,
         })
     }
@@ -229,17 +283,20 @@ impl Service {
     /// Serves until a signal says to stop, then drains.
     async fn run(self, mut signals: Signals) -> Result<(), ServeError> {
         self.report(ServingStatus::Serving).await;
-        let mut reported = true;
+        let (mut reported, mut warned) = (true, false);
         let mut ticks = tokio::time::interval(HEALTH_LOOK);
         loop {
             tokio::select! {
                 _ = signals.terminate.recv() => break,
                 _ = signals.interrupt.recv() => break,
                 _ = signals.hang_up.recv() => self.reload(),
-                _ = ticks.tick() => if self.health.is_ready() != reported {
-                    reported = !reported;
-                    self.report(if reported { ServingStatus::Serving } else { ServingStatus::NotServing }).await;
-                },
+                _ = ticks.tick() => {
+                    if self.health.is_ready() != reported {
+                        reported = !reported;
+                        self.report(if reported { ServingStatus::Serving } else { ServingStatus::NotServing }).await;
+                    }
+                    warned = warned || self.warn_of_other_nodes();
+                }
             }
         }
         tokio::select! {
@@ -247,6 +304,20 @@ impl Service {
             () = signals.stop() => tracing::warn!("stopping at once, as told twice"),
         }
         self.finish()
+    }
+
+    /// Says so if other nodes share the store, but not the catalog.
+    fn warn_of_other_nodes(&self) -> bool {
+        let nodes = self.limiter.store_health().map_or(1, |health| health.nodes);
+        let alone = self.settings.catalog != CatalogPlace::Sqlite || nodes <= 1;
+        if !alone {
+            tracing::warn!(
+                nodes,
+                "other nodes share the store, but each has a catalog of its own: what is changed here acts here \
+                 only; give all of them one (catalog: postgres://…)"
+            );
+        }
+        !alone
     }
 
     /// Reads the rules anew, away from the threads that serve.
@@ -296,32 +367,58 @@ impl Service {
             Ok(None) => {}
             Err(error) => return Err(BuildError::from(error).into()),
         }
+        self.trail.close(TRAIL_GRACE);
         tracing::info!("stopped");
         Ok(())
     }
 }
 
-/// Tells where a listener is, and that of administrators if others can reach it.
-fn announce(socket: &Socket, how: &Serve, settings: &Settings) {
+/// Tells where a listener is.
+fn announce(socket: &Socket, how: &Serve) {
     let listener = match how.front {
         Front::Grpc(..) => "grpc",
         Front::Http(_) => "http",
         Front::Admin(_) => "admin",
     };
     tracing::info!(listener, at = socket.place(), tls = how.certificates.is_some(), "listening");
-    let asks_who = settings.admin.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-    if matches!(how.front, Front::Admin(_)) && socket.is_exposed() && !asks_who {
-        tracing::warn!("the admin listener is open to other machines (admin.listen)");
-    }
 }
 
-async fn build_limiter(settings: &Settings, data: &DataFolder) -> Result<Limiter, ServeError> {
-    if !settings.rules.exists() {
-        return Err(ServeError::NoRules { path: settings.rules.clone() });
+/// What this node is called.
+fn node(settings: &Settings) -> String {
+    if !settings.node.is_empty() {
+        return settings.node.clone();
+    }
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn open_trail(settings: &Settings, data: &DataFolder) -> Result<Trail, ServeError> {
+    let audit = &settings.audit;
+    let bounds = tidegate_audit::Settings {
+        segment_bytes: audit.segment_bytes,
+        total_bytes: audit.total_bytes,
+        total_age: audit.keep,
+        node: node(settings),
+        ..tidegate_audit::Settings::default()
+    };
+    let sink = FileSink::open(&data.audit(), &bounds)?;
+    Ok(Trail::start(sink, &bounds, Arc::new(SystemClock::new())))
+}
+
+async fn build_limiter(
+    settings: &Settings,
+    data: &DataFolder,
+    control: &Control,
+) -> Result<Limiter, ServeError> {
+    if let Some(path) = settings.rules.as_ref().filter(|path| !path.exists()) {
+        return Err(ServeError::NoRules { path: path.clone() });
     }
     let never = Duration::from_hours(24 * 365);
-    let builder = Limiter::builder()
-        .rules(&settings.rules)
+    let mut builder = Limiter::builder();
+    if let Some(path) = &settings.rules {
+        builder = builder.rules(path);
+    }
+    let builder = builder
+        .tenants(Arc::new(control.tenants()))
         .rules_may_come_later(true)
         .watch(settings.reload)
         .defaults(settings.defaults)
@@ -336,7 +433,9 @@ async fn build_limiter(settings: &Settings, data: &DataFolder) -> Result<Limiter
             builder.redis(store, settings.fallback, &settings.redis.secret)
         }
     };
-    Ok(builder.build()?)
+    // Tenants are read from the catalog, and that waits.
+    let built = tokio::task::spawn_blocking(|| builder.build()).await.map_err(io::Error::other)?;
+    Ok(built?)
 }
 
 /// A store on these servers, and in the log what is wrong with them. The service starts all the same:

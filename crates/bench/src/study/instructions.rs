@@ -18,10 +18,23 @@ use crate::stream::COUNTED;
 type Counts = BTreeMap<String, f64>;
 
 /// What is held against what, and how much more it may take.
-const TARGETS: [(&str, &str, &str, Bound); 3] = [
+const TARGETS: [(&str, &str, &str, Bound); 6] = [
     ("instructions beside governor, 10k keys", "token_bucket", "governor", Bound::AtMost(1.0)),
     ("instructions, 10,000 rules to 10", "rules_10000", "rules_10", Bound::Below(1.3)),
     ("instructions, 4 limits to 1", "limits_4", "limits_1", Bound::Below(2.5)),
+    ("instructions, 100k overrides to none", "own_limit", "no_tenants", Bound::AtMost(1.2)),
+    (
+        "instructions, 100k overrides to none, 2 limits and tiers",
+        "own_limit_of_two",
+        "no_tenants_two_limits",
+        Bound::AtMost(1.2),
+    ),
+    (
+        "instructions, 100k overrides of a value to none",
+        "own_value",
+        "no_tenants_two_entries",
+        Bound::AtMost(1.2),
+    ),
 ];
 
 enum Bound {
@@ -30,7 +43,7 @@ enum Bound {
 }
 
 /// What each benchmark of `benches/instructions.rs` counts, in the order it is told.
-const CASES: [(&str, &str); 22] = [
+const CASES: [(&str, &str); 29] = [
     ("governor", "governor, allowed"),
     ("governor_denied", "governor, denied"),
     ("token_bucket", "token_bucket"),
@@ -53,6 +66,13 @@ const CASES: [(&str, &str); 22] = [
     ("other_rules_10000", "10,000 rules for others, and a general one"),
     ("patterns_10", "10 rules with a `*`, one for the request"),
     ("patterns_100", "100 rules with a `*`, one for the request"),
+    ("no_tenants", "a rule for tenants, of whom there are none"),
+    ("other_tenants", "100k tenants with an override, asked by others"),
+    ("own_limit", "100k tenants with an override, asked by them"),
+    ("no_tenants_two_limits", "2 limits and tiers for tenants, of whom there are none"),
+    ("own_limit_of_two", "the same, 100k tenants with an override of one of the 2"),
+    ("no_tenants_two_entries", "a rule below the tenant's, no tenants"),
+    ("own_value", "the same, 100k tenants with an override for one value"),
 ];
 
 /// Where the counts are kept.

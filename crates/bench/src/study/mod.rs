@@ -9,3 +9,4 @@ pub(crate) mod pauses;
 pub(crate) mod redis;
 pub(crate) mod seam;
 pub(crate) mod service;
+pub(crate) mod tenants;

@@ -16,7 +16,7 @@ CREATE TABLE tenants (
     deleted INTEGER NOT NULL CHECK (deleted IN (0, 1)),
     updated_at INTEGER NOT NULL,
     revision INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX tenants_revision ON tenants (revision);
 CREATE INDEX tenants_live ON tenants (name) WHERE deleted = 0;
 CREATE INDEX tenants_tier ON tenants (tier, name) WHERE deleted = 0;

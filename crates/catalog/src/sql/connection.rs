@@ -11,6 +11,7 @@ use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, SqliteConnection};
 
+use crate::catalog::{DEADLINE, within};
 use crate::error::{Error, Result};
 use crate::time;
 
@@ -48,13 +49,18 @@ macro_rules! query {
     }};
 }
 
+/// However long an answer is, it does not stall.
+async fn soon<T>(step: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T> {
+    within(DEADLINE, async { Ok(step.await?) }).await
+}
+
 impl Connection {
     /// Executes a statement; gives how many rows it has changed.
     pub(crate) async fn execute(&mut self, sql: impl Into<Cow<'static, str>>, args: &[Arg]) -> Result<u64> {
         let sql = sql.into();
         Ok(match self {
-            Self::Sqlite(inner) => query!(sql, args, true).execute(inner).await?.rows_affected(),
-            Self::Postgres(inner) => query!(sql, args, false).execute(inner).await?.rows_affected(),
+            Self::Sqlite(inner) => soon(query!(sql, args, true).execute(inner)).await?.rows_affected(),
+            Self::Postgres(inner) => soon(query!(sql, args, false).execute(inner)).await?.rows_affected(),
         })
     }
 
@@ -70,13 +76,13 @@ impl Connection {
         match self {
             Self::Sqlite(inner) => {
                 let mut rows = query!(sql, args, true).fetch(inner);
-                while let Some(row) = rows.try_next().await? {
+                while let Some(row) = soon(rows.try_next()).await? {
                     found.push(read(&Row::Sqlite(&row))?);
                 }
             }
             Self::Postgres(inner) => {
                 let mut rows = query!(sql, args, false).fetch(inner);
-                while let Some(row) = rows.try_next().await? {
+                while let Some(row) = soon(rows.try_next()).await? {
                     found.push(read(&Row::Postgres(&row))?);
                 }
             }

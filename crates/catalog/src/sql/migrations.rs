@@ -1,4 +1,7 @@
 //! The tables, forward only. Each step runs once, in the order of its number, and never changes afterwards.
+//!
+//! Not by sqlx's own means: those do not lock `SQLite` against another process, and hold a lock of a session
+//! on `PostgreSQL`, which a pooler may hand to somebody else.
 
 use super::connection::{Arg, Connection};
 use crate::error::{Error, Result};

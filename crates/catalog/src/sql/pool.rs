@@ -1,4 +1,7 @@
 //! Connections that are kept for the next call.
+//!
+//! Not by sqlx's own pool: that knows one host, and waits for the answer to a call that was given up before
+//! it lets go of the connection, which of a server that hangs is never.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +16,12 @@ use crate::error::{Error, Result};
 /// How many connections there are at most. Admin calls are rare and writers come one by one anyway.
 const MAX_CONNECTIONS: usize = 4;
 /// How long migrations may take, which have more to do than calls have.
-const MIGRATE_WITHIN: Duration = Duration::from_secs(60);
+const MIGRATE_WITHIN: Duration = Duration::from_mins(1);
 
 /// Where the database is.
 #[derive(Clone)]
 pub(crate) enum Place {
-    Sqlite(sqlite::Options),
+    Sqlite(Arc<sqlite::Options>),
     Postgres(Arc<postgres::Hosts>),
 }
 
@@ -88,8 +91,9 @@ impl Pool {
     }
 
     pub(crate) async fn get(&self) -> Result<Object<Manager>> {
-        self.migrate().await?;
-        Ok(self.inner.get().await?)
+        // In boxes: connecting is long to tell, and rare.
+        Box::pin(self.migrate()).await?;
+        Ok(Box::pin(self.inner.get()).await?)
     }
 
     pub(crate) async fn turn(&self) -> Option<OwnedMutexGuard<()>> {

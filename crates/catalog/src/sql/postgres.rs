@@ -137,7 +137,8 @@ async fn writable(options: &PgConnectOptions) -> Result<PgConnection> {
     let unavailable = |error: sqlx::Error| Error::Unavailable(format!("{}: {error}", place()));
     let mut connection = options.connect().await.map_err(unavailable)?;
     let sql = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
-    let row = sqlx::query(sql).persistent(false).fetch_one(&mut connection).await.map_err(unavailable)?;
+    // In one message: a pooler may send the next one to another server.
+    let row = sqlx::raw_sql(sql).fetch_one(&mut connection).await.map_err(unavailable)?;
     if row.try_get::<bool, _>(0)? {
         return Err(Error::Unavailable(format!("{} cannot be written to: it is a standby", place())));
     }
@@ -151,19 +152,24 @@ async fn writable(options: &PgConnectOptions) -> Result<PgConnection> {
 /// itself has forked, its first connection therefore leaps ahead of all numbers that were given out, and
 /// everybody reads all anew.
 pub(crate) async fn adopt(connection: &mut Connection) -> Result<()> {
+    connection.script("BEGIN").await?;
     // The timeline rises with every promotion and every restore to an earlier moment.
     let sql = "SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)";
-    // Some hosted servers do not tell: there it stays as it is.
-    let Ok(Some(lineage)) = connection.row(sql, &[], |row| row.text(0)).await else { return Ok(()) };
-    let same = "SELECT lineage FROM catalog";
-    let known = connection.row(same, &[], |row| row.text(0)).await?;
-    if known.as_ref() == Some(&lineage) {
-        return Ok(());
+    let Ok(Some(lineage)) = connection.row(sql, &[], |row| row.text(0)).await else {
+        // Some hosted servers do not tell: there it stays as it is.
+        return connection.script("ROLLBACK").await;
+    };
+    let known = connection.row("SELECT lineage FROM catalog", &[], |row| row.text(0)).await?;
+    if known.as_ref() != Some(&lineage) {
+        connection.execute(ADOPT, &[lineage.as_str().into(), LEAP.into()]).await?;
     }
-    let leap = "UPDATE catalog SET lineage = $1, version = version + (CASE WHEN lineage = '' THEN 0 ELSE $2 END), \
-         base = CASE WHEN lineage = '' THEN base ELSE version + $2 END WHERE lineage <> $1";
-    connection.execute(leap, &[lineage.as_str().into(), LEAP.into()]).await.map(drop)
+    connection.script("COMMIT").await
 }
+
+/// The first of several who see the fork leaps; a new catalog has nothing to leap over.
+const ADOPT: &str = "UPDATE catalog SET lineage = $1, \
+     version = CASE WHEN lineage = '' THEN version ELSE version + $2 END, \
+     base = CASE WHEN lineage = '' THEN base ELSE version + $2 END WHERE lineage <> $1";
 
 /// Tells of a change, once it is committed.
 pub(crate) async fn notify(connection: &mut Connection, version: u64) -> Result<()> {

@@ -9,7 +9,6 @@ use crate::catalog::DEADLINE;
 use crate::error::{Error, Result};
 
 /// How to open the file.
-#[derive(Clone)]
 pub(crate) struct Options(SqliteConnectOptions);
 
 impl Options {

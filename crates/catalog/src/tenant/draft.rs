@@ -75,6 +75,15 @@ impl TenantDraft {
         self.checked().map(drop)
     }
 
+    /// Its overrides as they would be kept.
+    ///
+    /// # Errors
+    ///
+    /// If something is wrong with it, by the name of the field.
+    pub fn overrides(&self) -> Result<Vec<Override>> {
+        self.checked().map(|checked| checked.overrides)
+    }
+
     pub(crate) fn checked(&self) -> Result<Checked> {
         name::check_some("tier", self.tier.as_deref())?;
         let count = self.overrides.len();
@@ -150,13 +159,13 @@ impl OverrideDraft {
                 let us = number(&field("duration_us"), us, 1, MAX_PERIOD_US)?;
                 Ok(Some(Window::DurationUs(us)))
             }
-            (Some(name), None) => match Unit::named(name) {
-                Some(unit) => Ok(Some(Window::Unit(unit))),
-                None => {
+            (Some(name), None) => {
+                let unit = Unit::named(name).ok_or_else(|| {
                     let known = Unit::ALL.map(Unit::name).join(", ");
-                    Err(Error::invalid(field("unit"), format!("must be one of {known}, got {name:?}")))
-                }
-            },
+                    Error::invalid(field("unit"), format!("must be one of {known}, got {name:?}"))
+                })?;
+                Ok(Some(Window::Unit(unit)))
+            }
         }
     }
 }

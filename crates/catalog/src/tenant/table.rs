@@ -10,7 +10,7 @@ use crate::catalog::{Catalog, Write};
 use crate::error::{Error, Result};
 use crate::page::{self, Page};
 use crate::sql::connection::{Connection, strange};
-use crate::sql::{Arg, Row};
+use crate::sql::{Arg, Listing, Row, batch};
 use crate::{By, Precondition, name};
 
 pub(crate) const TENANT: &str = "name, tier, deleted, updated_at, revision";
@@ -57,7 +57,7 @@ impl Catalog {
                 write.cancel().await?;
                 return Ok(unchanged);
             }
-            store(&mut write, &after).await?;
+            store(&mut write, &[&after]).await?;
             write
                 .commit("put_tenant", "tenant", name, audited(before.as_ref()), audited(Some(&after)))
                 .await?;
@@ -171,31 +171,26 @@ pub(crate) const NEXT_TURN: &str = "SELECT min(turn) FROM (\
 
 /// By a range of an index, whatever the filter: bounds instead of patterns.
 pub(crate) fn listing(filter: &TenantFilter, after: Option<&str>, size: usize) -> Result<(String, Vec<Arg>)> {
-    let mut sql = format!("SELECT {TENANT} FROM tenants WHERE deleted = 0");
-    let mut args: Vec<Arg> = Vec::new();
-    let mut bound = |condition: &str, arg: Arg| {
-        args.push(arg);
-        sql += &format!(" AND {condition} ${}", args.len());
-    };
+    let mut listing = Listing::new(format!("SELECT {TENANT} FROM tenants WHERE deleted = 0"));
     if let Some(tier) = filter.tier.as_deref() {
         name::check("tier", tier)?;
-        bound("tier =", tier.into());
+        listing.and("tier =", tier);
     }
     let prefix = filter.prefix.as_deref().filter(|prefix| !prefix.is_empty());
     if let Some(prefix) = prefix {
         name::check("prefix", prefix)?;
         if let Some(end) = after_all_with(prefix) {
-            bound("name <", end.as_str().into());
+            listing.and("name <", end.as_str());
         }
     }
     match (after, prefix) {
-        (Some(after), prefix) if prefix.is_none_or(|prefix| after >= prefix) => bound("name >", after.into()),
-        (_, Some(prefix)) => bound("name >=", prefix.into()),
+        (Some(after), prefix) if prefix.is_none_or(|prefix| after >= prefix) => listing.and("name >", after),
+        (_, Some(prefix)) => listing.and("name >=", prefix),
         _ => {}
     }
-    args.push(page::asked(size).into());
-    sql += &format!(" ORDER BY name LIMIT ${}", args.len());
-    Ok((sql, args))
+    listing.push("ORDER BY name LIMIT");
+    listing.arg(page::asked(size));
+    Ok(listing.done())
 }
 
 /// The first name behind all that begin so, if any can be.
@@ -222,12 +217,11 @@ pub(crate) async fn find(connection: &mut Connection, name: &str) -> Result<Opti
 }
 
 async fn with_overrides(connection: &mut Connection, bare: Vec<Bare>) -> Result<Vec<Tenant>> {
-    let (Some(first), Some(last)) = (bare.first(), bare.last()) else { return Ok(Vec::new()) };
-    // Of one tier, what lies between may be a lot: then each is asked for.
+    if bare.is_empty() {
+        return Ok(Vec::new());
+    }
     let names: Vec<Arg> = bare.iter().map(|bare| (&bare.tenant.name).into()).collect();
-    debug_assert!(first.tenant.name <= last.tenant.name);
-    let marks: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
-    let marks = marks.join(", ");
+    let marks = batch::marks(1, names.len());
     let sql = format!("SELECT {OVERRIDE} FROM overrides WHERE tenant IN ({marks}) ORDER BY tenant, position");
     let overrides = connection.rows(sql, &names, read_override).await?;
     Ok(join(bare.into_iter().map(|bare| bare.tenant).collect(), overrides))
@@ -245,27 +239,28 @@ pub(crate) fn join(mut tenants: Vec<Tenant>, overrides: Vec<(String, Override)>)
     tenants
 }
 
-/// Replaces whatever is stored of this tenant.
-pub(crate) async fn store(connection: &mut Connection, tenant: &Tenant) -> Result<()> {
-    let sql = "INSERT INTO tenants (name, tier, deleted, updated_at, revision) VALUES ($1, $2, 0, $3, $4) \
-         ON CONFLICT (name) DO UPDATE SET tier = excluded.tier, deleted = 0, \
+/// Replaces whatever is stored of these tenants, each of which is there once.
+pub(crate) async fn store(connection: &mut Connection, tenants: &[&Tenant]) -> Result<()> {
+    let rows: Vec<Vec<Arg>> = tenants.iter().map(|tenant| tenant_args(tenant)).collect();
+    let conflict = " ON CONFLICT (name) DO UPDATE SET tier = excluded.tier, deleted = excluded.deleted, \
          updated_at = excluded.updated_at, revision = excluded.revision";
-    let name: Arg = (&tenant.name).into();
-    let args =
-        [name.clone(), tenant.tier.as_deref().into(), tenant.updated_at.into(), tenant.revision.into()];
-    connection.execute(sql, &args).await?;
-    connection.execute("DELETE FROM overrides WHERE tenant = $1", std::slice::from_ref(&name)).await?;
-    let sql = format!(
-        "INSERT INTO overrides ({OVERRIDE}, position) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
-    );
-    for (position, each) in (0_i64..).zip(&tenant.overrides) {
-        connection.execute(sql.clone(), &override_args(&name, position, each)).await?;
-    }
-    Ok(())
+    batch::insert(connection, &format!("tenants ({TENANT})"), &rows, conflict).await?;
+    let names: Vec<Arg> = tenants.iter().map(|tenant| (&tenant.name).into()).collect();
+    batch::delete(connection, "overrides", "tenant", &names).await?;
+    let rows: Vec<Vec<Arg>> = tenants.iter().flat_map(|tenant| all_override_args(tenant)).collect();
+    batch::insert(connection, &format!("overrides ({OVERRIDE}, position)"), &rows, "").await
 }
 
-fn override_args(tenant: &Arg, position: i64, each: &Override) -> [Arg; 14] {
+fn tenant_args(tenant: &Tenant) -> Vec<Arg> {
+    let tier = tenant.tier.as_deref().into();
+    vec![(&tenant.name).into(), tier, false.into(), tenant.updated_at.into(), tenant.revision.into()]
+}
+
+fn all_override_args(tenant: &Tenant) -> impl Iterator<Item = Vec<Arg>> {
+    (0_i64..).zip(&tenant.overrides).map(|(position, each)| override_args(&tenant.name, position, each))
+}
+
+fn override_args(tenant: &str, position: i64, each: &Override) -> Vec<Arg> {
     let numbers = match &each.allowance {
         Allowance::Unlimited => None,
         Allowance::Limited(numbers) => Some(numbers),
@@ -275,8 +270,8 @@ fn override_args(tenant: &Arg, position: i64, each: &Override) -> [Arg; 14] {
         Some(Window::Unit(unit)) => (Some(unit.name()), None),
         Some(Window::DurationUs(us)) => (None, Some(us)),
     };
-    [
-        tenant.clone(),
+    vec![
+        tenant.into(),
         each.domain.as_deref().into(),
         each.descriptor.to_string().as_str().into(),
         each.limit.as_deref().into(),

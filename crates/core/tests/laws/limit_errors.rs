@@ -150,3 +150,9 @@ fn a_counter_is_carried_on_while_its_kind_and_window_stay() {
     let distinct: std::collections::HashSet<_> = families.iter().collect();
     assert_eq!(distinct.len(), families.len(), "{families:?}");
 }
+
+#[test]
+fn a_limit_is_small_enough_to_have_one_for_each_of_many_tenants() {
+    assert!(size_of::<Limit>() <= 104, "{} bytes", size_of::<Limit>());
+    assert_eq!(size_of::<Option<Limit>>(), size_of::<Limit>());
+}

@@ -13,15 +13,18 @@ use super::model::{Domain, Rule, TierLimit};
 use super::path::Path;
 use super::pattern::Pattern;
 use super::problem::{Problem, Problems};
-use super::tree::{Branch, DomainTree, LimitEntry, Node, RuleEntry, RuleSet};
+use super::tree::{Branch, DomainTree, LimitEntry, LimitSet, Node, RuleEntry, RuleSet, Way, WrittenLimits};
+use crate::tenants::table::Tenants;
 
 impl RuleSet {
     /// No rules at all.
     pub(crate) fn empty(seed: KeySeed) -> Self {
         Self {
             seed,
-            domains: Vec::new(),
-            by_name: HashTable::new(),
+            domains: Arc::default(),
+            by_name: Arc::default(),
+            tenants: Tenants::default(),
+            defaults: Defaults::default(),
             generation: 0,
             count_denied: false,
             values_counted: Arc::default(),
@@ -49,7 +52,8 @@ impl RuleSet {
             }
             let hash_of = |index: &u32| seed.text(&trees[*index as usize].name).mark;
             by_name.insert_unique(hash, trees.len() as u32, hash_of);
-            let mut compiler = Compiler::new(domain, defaults, seed);
+            let places = trees.iter().map(|tree| tree.rules.len() as u32).sum();
+            let mut compiler = Compiler::new(domain, defaults, seed, places);
             compiler.compile();
             problems.0.append(&mut compiler.problems);
             trees.push(compiler.tree);
@@ -59,8 +63,10 @@ impl RuleSet {
         }
         Ok(Self {
             seed,
-            domains: trees,
-            by_name,
+            domains: trees.into(),
+            by_name: Arc::new(by_name),
+            tenants: Tenants::default(),
+            defaults: *defaults,
             generation,
             count_denied: defaults.count_denied,
             values_counted: Arc::default(),
@@ -77,6 +83,8 @@ struct Compiler<'a> {
     domain: &'a Domain,
     defaults: &'a Defaults,
     seed: KeySeed,
+    /// How many rules there are in the domains before.
+    places: u32,
     tree: DomainTree,
     /// Parent, key and value of every rule so far; the value is empty where any matches.
     seen: HashSet<(u32, &'a str, &'a str)>,
@@ -98,7 +106,7 @@ fn name_tiers<'a>(rules: &'a [Rule], names: &mut BTreeSet<&'a str>) {
 }
 
 impl<'a> Compiler<'a> {
-    fn new(domain: &'a Domain, defaults: &'a Defaults, seed: KeySeed) -> Self {
+    fn new(domain: &'a Domain, defaults: &'a Defaults, seed: KeySeed, places: u32) -> Self {
         let mut names: BTreeSet<&str> = domain.tenants.values().map(String::as_str).collect();
         name_tiers(&domain.rules, &mut names);
         let tiers: Vec<Box<str>> = names.into_iter().map(Into::into).collect();
@@ -119,7 +127,7 @@ impl<'a> Compiler<'a> {
             nodes: vec![Node::default()],
             rules: Vec::new(),
         };
-        Self { domain, defaults, seed, tree, seen: HashSet::new(), problems: Vec::new() }
+        Self { domain, defaults, seed, places, tree, seen: HashSet::new(), problems: Vec::new() }
     }
 
     fn compile(&mut self) {
@@ -137,7 +145,7 @@ impl<'a> Compiler<'a> {
             self.add(rule, 0, &root);
         }
         if self.tree.has_replaces {
-            self.tree.rules.iter_mut().for_each(|rule| rule.plain = false);
+            self.tree.rules.iter_mut().for_each(|rule| rule.way = Way::Long);
         }
     }
 
@@ -188,9 +196,19 @@ impl<'a> Compiler<'a> {
         let tiers = rule.tiers.iter().map(|(tier, changes)| {
             let index = self.tree.tiers.partition_point(|known| **known < **tier) as u16;
             let limits = self.tier(rule, path, &limits, (tier, changes));
-            (index, limits.into_iter().filter(applies).collect())
+            (index, limits.into_iter().filter(applies).collect::<Vec<_>>())
         });
-        let tiers = tiers.collect();
+        let tiers: Vec<_> = tiers.collect();
+        let limits: Vec<(&LimitSpec, LimitEntry)> =
+            rule.limits.iter().zip(limits).filter_map(|(spec, limit)| Some((spec, limit?))).collect();
+        let limits = limits.into_iter().filter(|(_, entry)| applies(entry));
+        let (specs, limits): (Vec<LimitSpec>, Vec<LimitEntry>) =
+            limits.map(|(spec, entry)| (spec.clone(), entry)).unzip();
+        let way = match &self.domain.tenant {
+            _ if rule.enforce_percent != 100 => Way::Long,
+            Some(key) if *key == rule.key => Way::Tenant,
+            _ => Way::Plain,
+        };
         if rule.enforce_percent > 100 {
             let found = rule.enforce_percent;
             self.fault(&path.id, format!("enforce_percent must be between 0 and 100, got {found}"));
@@ -209,7 +227,9 @@ impl<'a> Compiler<'a> {
         };
         RuleEntry {
             number: self.tree.rules.len() as u32,
-            plain: rule.tiers.is_empty() && rule.enforce_percent == 100,
+            place: self.places + self.tree.rules.len() as u32,
+            way,
+            personal: self.domain.tenant.is_some() && !limits.is_empty(),
             force,
             id: rule.name.as_deref().unwrap_or(&path.id).into(),
             path: path.dotted.as_str().into(),
@@ -218,8 +238,8 @@ impl<'a> Compiler<'a> {
             stable_key: STABLE.texts(texts()),
             varies: path.varies.last() == Some(&true),
             path_varies: path.varies.clone().into(),
-            limits: limits.into_iter().flatten().filter(applies).collect(),
-            tiers,
+            limits: numbered(limits),
+            tiers: tiers.into_iter().map(|(tier, set)| (tier, with_numbers_of(&specs, set))).collect(),
             concurrency: self.concurrency(rule, path),
             unlimited: rule.unlimited,
             replaces: replaces.iter().map(|name| (*name).into()).collect(),
@@ -230,6 +250,7 @@ impl<'a> Compiler<'a> {
             value_to_metric: rule.value_to_metric,
             on_store_error: rule.on_store_error,
             metadata: rule.metadata.clone(),
+            written: WrittenLimits { limits: specs, tiers: rule.tiers.clone() },
         }
     }
 
@@ -294,7 +315,7 @@ impl<'a> Compiler<'a> {
                 let name: Box<str> = "concurrency".into();
                 // Those who hold a slot hold it under another time-out as well.
                 let Key { mark: salt, .. } = self.seed.texts([&*name]);
-                Some(LimitEntry { name, given_name: None, limit, salt })
+                Some(LimitEntry { name, given_name: None, limit, salt, number: 0 })
             }
             Err(error) => {
                 self.fault(&path.id, format!("concurrency: {error}"));
@@ -302,6 +323,18 @@ impl<'a> Compiler<'a> {
             }
         }
     }
+}
+
+fn numbered(limits: Vec<LimitEntry>) -> LimitSet {
+    let numbered = |(number, entry)| LimitEntry { number: number as u16, ..entry };
+    limits.into_iter().enumerate().map(numbered).collect()
+}
+
+/// A tier's limits with the numbers of the rule's own that they stand for.
+fn with_numbers_of(own: &[LimitSpec], tier: Vec<LimitEntry>) -> LimitSet {
+    let number = |entry: &LimitEntry| own.iter().position(|spec| *spec.effective_name() == *entry.name);
+    let numbered = |entry| LimitEntry { number: number(&entry).unwrap_or_default() as u16, ..entry };
+    tier.into_iter().map(numbered).collect()
 }
 
 fn salt(seed: KeySeed, name: &str, limit: &Limit) -> u64 {
@@ -315,10 +348,16 @@ impl LimitSpec {
         self.entry_named(&self.effective_name(), defaults, seed)
     }
 
-    fn entry_named(&self, name: &str, defaults: &Defaults, seed: KeySeed) -> Result<LimitEntry, SpecError> {
+    pub(crate) fn entry_named(
+        &self,
+        name: &str,
+        defaults: &Defaults,
+        seed: KeySeed,
+    ) -> Result<LimitEntry, SpecError> {
         let limit = self.build(defaults)?;
         let salt = salt(seed, name, &limit);
-        Ok(LimitEntry { name: name.into(), given_name: self.name.as_deref().map(Into::into), limit, salt })
+        let given_name = self.name.as_deref().map(Into::into);
+        Ok(LimitEntry { name: name.into(), given_name, limit, salt, number: 0 })
     }
 }
 

@@ -2,8 +2,11 @@
 
 use tidegate_core::{Key, KeySeed};
 
-use super::tree::{DomainTree, LimitSet, RuleEntry, RuleSet};
+use super::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
 use crate::request::{Entry, Request};
+use crate::tenants::resolve::values_of;
+use crate::tenants::table::{Own, OwnLimit, OwnPlace};
+use tidegate_core::Limit;
 
 /// A rule that applies to a descriptor of the request.
 #[derive(Clone, Copy)]
@@ -16,12 +19,77 @@ pub(crate) struct Hit<'r> {
     pub(crate) cost: u64,
     /// Whether this key is in the part of a staged roll-out that is enforced.
     pub(crate) enforced: bool,
+    /// What the tenant has in place of some of the rule's limits.
+    pub(crate) own: Option<Own<'r>>,
+    /// The entries that lead here; none where nobody asks.
+    pub(crate) entries: &'r [Entry<'r>],
+}
+
+/// A limit that applies to a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Applied<'r> {
+    /// The limit in the rules, for its names.
+    pub(crate) entry: &'r LimitEntry,
+    /// The numbers, which may be the tenant's own.
+    pub(crate) limit: &'r Limit,
+    pub(crate) salt: u64,
+    /// Index in the rule's set for the tier; in its own where the numbers are the tenant's.
+    pub(crate) index: u16,
+    pub(crate) own: OwnPlace,
+}
+
+impl<'r> Applied<'r> {
+    #[inline]
+    fn of_rule(index: usize, entry: &'r LimitEntry) -> Self {
+        let LimitEntry { limit, salt, .. } = entry;
+        Self { entry, limit, salt: *salt, index: index as u16, own: OwnPlace::NONE }
+    }
 }
 
 impl<'r> Hit<'r> {
+    /// What the tenant has in place of the rule's limit of that number.
     #[inline]
-    pub(crate) fn limits(&self) -> &'r LimitSet {
-        self.rule.limits_for(self.tier)
+    pub(crate) fn own_limit(&self, seed: KeySeed, number: u16) -> Option<(OwnPlace, &'r OwnLimit)> {
+        self.own.as_ref()?.limit(number, |given| values_of(seed, given, self.entries))
+    }
+
+    /// The limit of a rule that has one and no more, if it applies; where no entry but the tenant's leads
+    /// to it.
+    #[inline]
+    pub(crate) fn only_limit(&self) -> Option<Applied<'r>> {
+        let [base] = &*self.rule.limits else { return None };
+        let Some((own, found)) = self.own.as_ref().and_then(|own| own.limit(0, |_| 0)) else {
+            return self.rule.limits_for(self.tier).first().map(|entry| Applied::of_rule(0, entry));
+        };
+        let limit = found.limit.as_ref()?;
+        Some(Applied { entry: base, limit, salt: found.salt, index: 0, own })
+    }
+
+    /// Whether any of the rule's limits apply.
+    pub(crate) fn has_limits(&self, seed: KeySeed) -> bool {
+        let mut some = false;
+        self.each_limit(seed, |_| some = true);
+        some
+    }
+
+    /// Calls `limit` for each of the rule's limits that apply, in their order.
+    #[inline]
+    pub(crate) fn each_limit(&self, seed: KeySeed, mut limit: impl FnMut(Applied<'r>)) {
+        let set = self.rule.limits_for(self.tier);
+        if self.own.is_none() {
+            set.iter().enumerate().for_each(|(index, entry)| limit(Applied::of_rule(index, entry)));
+            return;
+        }
+        for base in &self.rule.limits {
+            if let Some((own, found)) = self.own_limit(seed, base.number) {
+                if let Some(numbers) = &found.limit {
+                    let (salt, index) = (found.salt, base.number);
+                    limit(Applied { entry: base, limit: numbers, salt, index, own });
+                }
+            } else if let Some(index) = set.iter().position(|entry| entry.number == base.number) {
+                limit(Applied::of_rule(index, &set[index]));
+            }
+        }
     }
 }
 
@@ -30,7 +98,7 @@ impl RuleSet {
     /// hierarchical domain every one on the way.
     pub(crate) fn find<'r>(
         &'r self,
-        domain: &'r DomainTree,
+        (number, domain): (u32, &'r DomainTree),
         request: &'r Request<'_>,
         mut hit: impl FnMut(Hit<'r>),
     ) {
@@ -43,13 +111,15 @@ impl RuleSet {
                     key: limits.0.key.then(RuleEntry::inline_values(self.seed, entries)),
                     cost,
                     enforced: true,
+                    own: None,
+                    entries,
                 });
                 continue;
             }
             let shortest = if domain.hierarchical { 1 } else { entries.len() };
             for depth in shortest..=entries.len() {
                 let aspect = Aspect { index: index as u16, entries: &entries[..depth], cost };
-                if let Some(found) = self.find_leaf(domain, request, aspect) {
+                if let Some(found) = self.find_leaf((number, domain), request, aspect) {
                     hit(found);
                 }
             }
@@ -57,35 +127,91 @@ impl RuleSet {
     }
 
     /// The rule of a descriptor's last entry.
-    fn find_leaf<'r, 'e>(
-        &self,
-        domain: &'r DomainTree,
-        request: &Request<'e>,
-        aspect: Aspect<'_, 'e>,
+    fn find_leaf<'r>(
+        &'r self,
+        (number, domain): (u32, &'r DomainTree),
+        request: &'r Request<'_>,
+        aspect: Aspect<'r>,
     ) -> Option<Hit<'r>> {
         let Aspect { index: descriptor, entries, cost } = aspect;
         let (rule, values) = domain.walk(self.seed, entries)?;
-        let tier = if rule.tiers.is_empty() { None } else { domain.tier(self.seed, entries, request) };
+        let tenant = if rule.personal { domain.tenant(entries, request) } else { None };
+        let (tier, own) = match tenant {
+            Some(tenant) => self.personal((number, domain), rule, tenant, self.seed.text(tenant)),
+            None => (None, None),
+        };
         let (key, enforced) = (rule.key.of_values(values), rule.enforces(entries));
-        Some(Hit { rule, descriptor, tier, key, cost, enforced })
+        Some(Hit { rule, descriptor, tier, key, cost, enforced, own, entries })
     }
 
-    /// The rule of a descriptor's only entry, if it is plain; with the number of its domain and what the
-    /// counters of its limits have in common.
+    /// The rule that entries lead to, as it applies to a tenant that is named in them or elsewhere.
+    pub(crate) fn find_for<'r>(
+        &'r self,
+        (number, domain): (u32, &'r DomainTree),
+        entries: &'r [Entry<'r>],
+        tenant: &str,
+    ) -> Option<Hit<'r>> {
+        let (rule, values) = domain.walk(self.seed, entries)?;
+        let (tier, own) = self.personal((number, domain), rule, tenant, self.seed.text(tenant));
+        let (key, enforced) = (rule.key.of_values(values), rule.enforces(entries));
+        Some(Hit { rule, descriptor: 0, tier, key, cost: 0, enforced, own, entries })
+    }
+
+    /// The name of a tenant's tier: its own, or else the one that the domain's rules put it on.
+    pub(crate) fn tier_name<'r>(&'r self, domain: &'r DomainTree, tenant: &str) -> Option<&'r str> {
+        let own = self.tenants.find(self.seed.text(tenant));
+        let own = own.and_then(|own| self.tenants.tier_name(&own));
+        own.or_else(|| domain.tier_of(tenant, self.seed).map(|tier| &*domain.tiers[usize::from(tier)]))
+    }
+
+    /// What keeps counters of one first entry together, where a store has several servers.
+    pub(crate) fn part_of(
+        &self,
+        domain: &str,
+        rule: Option<&RuleEntry>,
+        entries: &[Entry<'_>],
+    ) -> Option<u64> {
+        let (key, value) = entries.first()?;
+        // A counter that many values share must be in one place for all of them.
+        let told_apart = rule.is_none_or(|rule| rule.path_varies.first().copied().unwrap_or(false));
+        let value = if told_apart { value } else { "" };
+        Some(self.seed.texts([domain, key, value]).home)
+    }
+
+    /// A tenant's tier, if the rule has any, and what it has of its own in place of the rule's limits.
+    #[inline]
+    pub(crate) fn personal<'r>(
+        &'r self,
+        (number, domain): (u32, &DomainTree),
+        rule: &RuleEntry,
+        tenant: &str,
+        fingerprint: Key,
+    ) -> (Option<u16>, Option<Own<'r>>) {
+        let found = self.tenants.find(fingerprint);
+        let tier = if rule.tiers.is_empty() {
+            None
+        } else {
+            self.tenants.tier(found.as_ref(), number, || domain.tier_of(tenant, self.seed))
+        };
+        (tier, found.and_then(|own| own.of_rule(rule.place)))
+    }
+
+    /// The rule of a descriptor's only entry, with the number of its domain and the fingerprint of the
+    /// entry's value.
     #[expect(clippy::inline_always, reason = "where it is called, domain and key are mostly constants")]
     #[inline(always)]
-    pub(crate) fn find_plain(&self, domain: &str, entry: Entry<'_>) -> Option<(u32, &RuleEntry, Key)> {
+    pub(crate) fn find_only(&self, domain: &str, entry: Entry<'_>) -> Option<(u32, &RuleEntry, Key)> {
         let (number, domain) = self.domain(domain)?;
-        let (rule, values) = domain.first_step(self.seed, &entry)?;
-        rule.plain.then(|| (number, rule, rule.key.of_values(values)))
+        let (rule, value) = domain.step(self.seed, 0, &entry)?;
+        Some((number, rule, value))
     }
 }
 
 /// One descriptor of a request, or the first few entries of one.
 #[derive(Clone, Copy)]
-struct Aspect<'a, 'e> {
+struct Aspect<'a> {
     index: u16,
-    entries: &'a [Entry<'e>],
+    entries: &'a [Entry<'a>],
     cost: u64,
 }
 
@@ -126,12 +252,8 @@ impl DomainTree {
         self.walk(seed, entries).map(|(rule, _)| rule)
     }
 
-    /// The tier of the descriptor's tenant, or else of the request's.
-    fn tier<'a>(&self, seed: KeySeed, entries: &[Entry<'a>], request: &Request<'a>) -> Option<u16> {
-        self.tenant(entries, request).and_then(|tenant| self.tier_of(tenant, seed))
-    }
-
-    pub(crate) fn tenant<'a>(&self, entries: &[Entry<'a>], request: &Request<'a>) -> Option<&'a str> {
+    /// The descriptor's tenant, or else the request's.
+    pub(crate) fn tenant<'a, 'e: 'a>(&self, entries: &[Entry<'a>], request: &Request<'e>) -> Option<&'a str> {
         let key = self.tenant_key.as_deref()?;
         let own = entries.iter().find(|(found, _)| *found == key).map(|(_, value)| *value);
         own.or_else(|| request.value_of(key))
@@ -139,6 +261,13 @@ impl DomainTree {
 }
 
 impl RuleEntry {
+    /// What the counters of the rule's limits have in common, by the fingerprint of the only entry's value.
+    #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+    #[inline(always)]
+    pub(crate) fn key_of(&self, value: Key) -> Key {
+        self.key.of_values(if self.varies { value } else { Key::NONE })
+    }
+
     /// Whether the key of these entries is enforced: the same answer on every node, always.
     fn enforces(&self, entries: &[Entry<'_>]) -> bool {
         match self.enforce_percent {

@@ -4,6 +4,7 @@
 //! rules written in code are the same model. Then the model is compiled into the tree that requests
 //! are matched against.
 
+pub mod catalog;
 mod compile;
 pub(crate) mod current;
 pub mod file;
@@ -15,7 +16,7 @@ pub mod model;
 mod path;
 mod pattern;
 pub mod problem;
-pub(crate) mod source;
+pub mod source;
 mod text;
 pub(crate) mod tree;
 pub(crate) mod watch;

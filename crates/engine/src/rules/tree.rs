@@ -4,6 +4,7 @@
 //! node by the entry's value: the exact value in a hash table, then the patterns in file order, then
 //! the node for any value. The same hash of a value finds the node and makes the counter's key.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -11,18 +12,25 @@ use hashbrown::HashTable;
 use tidegate_core::{Key, KeySeed, Limit};
 use tidegate_stores::Force;
 
-use super::model::OnStoreError;
+use super::limit_spec::{Defaults, LimitSpec};
+use super::model::{OnStoreError, TierLimit};
 use super::pattern::Pattern;
 use super::text::same;
 use crate::counts::RuleCounts;
 use crate::decision::Item;
+use crate::tenants::table::Tenants;
 
-/// Every domain's rules, ready to be matched.
+/// Every domain's rules, ready to be matched, and what tenants have instead of their limits. Cheap to
+/// clone, because a change to one tenant makes another of it.
+#[derive(Clone)]
 pub(crate) struct RuleSet {
     pub(crate) seed: KeySeed,
-    pub(crate) domains: Vec<DomainTree>,
+    pub(crate) domains: Arc<[DomainTree]>,
     /// Index into `domains` by name.
-    pub(crate) by_name: HashTable<u32>,
+    pub(crate) by_name: Arc<HashTable<u32>>,
+    pub(crate) tenants: Tenants,
+    /// What the rules were compiled under; overrides are, too.
+    pub(crate) defaults: Defaults,
     /// Counts reloads: a decision tells by it which rules it was made under.
     pub(crate) generation: u64,
     pub(crate) count_denied: bool,
@@ -72,9 +80,12 @@ pub(crate) struct RuleEntry {
     pub(crate) counts: Arc<RuleCounts>,
     /// Index of the rule in its domain.
     pub(crate) number: u32,
-    /// Whether its limits are the same for everybody, enforced for all, and never replaced: no tiers,
-    /// no staged roll-out, no other rule of the domain that stands in for any.
-    pub(crate) plain: bool,
+    /// The same among the rules of all domains.
+    pub(crate) place: u32,
+    /// What a request with one entry that leads here needs to be decided.
+    pub(crate) way: Way,
+    /// Whether its limits may be others for some tenants.
+    pub(crate) personal: bool,
     /// What a denial by one of its limits means, for keys that are enforced.
     pub(crate) force: Force,
     /// The path without values of the request: what all counters of the rule have in common.
@@ -99,6 +110,29 @@ pub(crate) struct RuleEntry {
     pub(crate) value_to_metric: bool,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) metadata: serde_json::Map<String, serde_json::Value>,
+    pub(crate) written: WrittenLimits,
+}
+
+/// How short the way of a request is whose only entry leads to a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The rule's limits are the same for everybody who comes this way, enforced for all, and never
+    /// replaced.
+    Plain,
+    /// The same, but that the entry names the tenant, who may have other limits.
+    Tenant,
+    /// A staged roll-out, or another rule of the domain stands in for some limit.
+    Long,
+}
+
+/// A rule's limits as somebody wrote them: what overrides are changes of. They stay while the rule is
+/// switched off, so that overrides of that time are there when it is on again.
+#[derive(Clone, Default)]
+pub(crate) struct WrittenLimits {
+    /// In the order of the rule's `limits`.
+    pub(crate) limits: Vec<LimitSpec>,
+    /// Tier name, limit name, what the tier has instead.
+    pub(crate) tiers: BTreeMap<String, BTreeMap<String, TierLimit>>,
 }
 
 /// The limits of a rule, or of a rule for one tier.
@@ -113,6 +147,8 @@ pub(crate) struct LimitEntry {
     pub(crate) limit: Limit,
     /// Tells its counters from those of the rule's other limits.
     pub(crate) salt: u64,
+    /// Its index among the rule's own limits, in every tier.
+    pub(crate) number: u16,
 }
 
 /// How a node was reached.
@@ -124,10 +160,15 @@ pub(crate) enum Step {
 }
 
 impl RuleSet {
+    /// The domains, of rules that nobody has yet.
+    pub(crate) fn domains_mut(&mut self) -> &mut [DomainTree] {
+        Arc::get_mut(&mut self.domains).unwrap_or_default()
+    }
+
     #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
     #[inline(always)]
     pub(crate) fn domain(&self, name: &str) -> Option<(u32, &DomainTree)> {
-        if let [only] = self.domains.as_slice() {
+        if let [only] = &*self.domains {
             return same(&only.name, name).then_some((0, only));
         }
         self.domain_of_several(name)
@@ -142,7 +183,12 @@ impl RuleSet {
 }
 
 impl DomainTree {
-    /// The tier of a tenant.
+    /// The index of the tier of that name, if the rules know it.
+    pub(crate) fn tier_named(&self, name: &str) -> Option<u16> {
+        self.tiers.binary_search_by(|known| (**known).cmp(name)).ok().map(|index| index as u16)
+    }
+
+    /// The tier that the rules put a tenant on.
     pub(crate) fn tier_of(&self, tenant: &str, seed: KeySeed) -> Option<u16> {
         let hash = seed.text(tenant).mark;
         self.tenants.find(hash, |(name, _)| **name == *tenant).map(|(_, tier)| *tier)
@@ -150,6 +196,10 @@ impl DomainTree {
 }
 
 impl Node {
+    pub(crate) fn branches(&self) -> &[Branch] {
+        &self.branches
+    }
+
     #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
     #[inline(always)]
     pub(crate) fn branch(&self, key: &str, seed: KeySeed) -> Option<&Branch> {
@@ -209,7 +259,9 @@ impl RuleEntry {
             path: id.into(),
             counts: Arc::default(),
             number: Item::BROUGHT,
-            plain: false,
+            place: Item::BROUGHT,
+            way: Way::Long,
+            personal: false,
             force: Force::Enforced,
             key,
             stable_key: key,
@@ -227,6 +279,7 @@ impl RuleEntry {
             value_to_metric: false,
             on_store_error: OnStoreError::default(),
             metadata: serde_json::Map::new(),
+            written: WrittenLimits::default(),
         }
     }
 

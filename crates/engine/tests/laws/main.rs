@@ -1,6 +1,7 @@
 //! Laws of the library, each stated by the name of its test.
 
 mod acquire;
+mod catalog_rules;
 mod composed;
 mod counts;
 mod decision;
@@ -18,4 +19,5 @@ mod shared;
 mod snapshots;
 mod support;
 mod switches;
+mod tenants;
 mod until_ready;

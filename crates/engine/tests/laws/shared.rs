@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate::{
-    Acquired, Decision, Domain, Fallback, Limiter, OnStoreError, Request, Rule, Source, StoreErrorStage,
-    Switch, per_hour,
+    Acquired, Decision, Domain, Fallback, LimitChange, Limiter, OnStoreError, Override, Request, Rule,
+    Source, StoreErrorStage, Switch, Tenant, TenantChange, per_hour,
 };
 use tidegate_stores::redis::{RedisStore, RedisStoreConfig};
 use tidegate_testkit::redis::RedisServer;
@@ -128,4 +128,36 @@ async fn an_explanation_says_what_the_shared_store_holds() {
     let story = two.explain_anywhere(&ann()).await.to_string();
     assert!(story.contains("6 left before, 5 after"), "{story}");
     assert_eq!(admitted(&two, 20).await.0, 6, "explaining takes nothing");
+}
+
+/// `ann` with so many requests of her own.
+fn own(requests: u64) -> [TenantChange; 1] {
+    let change = LimitChange { requests: Some(requests), ..LimitChange::default() };
+    [TenantChange::Put(Tenant::new("ann").with(Override::of(change)))]
+}
+
+#[tokio::test]
+async fn nodes_with_the_same_overrides_share_one_limit_and_its_usage() {
+    let server = RedisServer::start();
+    let domain = || Domain::new("d").tenant_key("user").rule(ten());
+    let (one, two) = (node(&server, domain(), 2).await, node(&server, domain(), 2).await);
+    one.change_tenants(own(6));
+    two.change_tenants(own(6));
+    assert_eq!(admitted(&one, 4).await, (4, Source::Shared));
+    let usage = two.usage("ann", None).await;
+    assert_eq!(usage.iter().map(|usage| (usage.used, usage.remaining)).collect::<Vec<_>>(), [(4, 2)]);
+    assert_eq!(admitted(&two, 9).await.0, 2);
+    assert_eq!(one.reset_usage("ann", None).await, 1);
+    assert_eq!(admitted(&one, 9).await.0, 6, "a reset acts on the shared store");
+}
+
+#[tokio::test]
+async fn a_raised_override_acts_at_once_in_spite_of_a_remembered_denial_and_keeps_the_counter() {
+    let server = RedisServer::start();
+    let limiter = node(&server, Domain::new("d").tenant_key("user").rule(ten()), 1).await;
+    assert_eq!(admitted(&limiter, 12).await.0, 10);
+    limiter.change_tenants(own(13));
+    assert_eq!(admitted(&limiter, 9).await.0, 3);
+    limiter.change_tenants(own(11));
+    assert_eq!(admitted(&limiter, 2).await.0, 0);
 }

@@ -1,26 +1,55 @@
-//! The admin listener: metrics, the rules in force, and why a request is decided as it is.
+//! The admin listener: metrics, the rules in force, and the control plane.
 //!
+//! Everything under `/admin/v1` needs a token; what scrapers, probes and envoyproxy/ratelimit's tools look at
+//! does not.
+//!
+//! - [`guard`][]: who may ask; [`problem`][]: how requests are refused
+//! - [`body`][], [`query`][], [`page`][], [`precondition`][]: what requests are made of
+//! - [`quotas`][], [`usage`][], [`rules`][], [`switches`][], [`tokens`][], [`audit`][], [`explain`][]: the routes
+//! - [`openapi`][]: what they are, for tools and on a page
 //! - [`stats`][]: `/rlconfig` and `/stats` as envoyproxy/ratelimit writes them
-//! - [`explain`][]: `/admin/v1/explain`
-//! - [`switches`][]: `/admin/v1/switches`
 
+#[expect(unused_qualifications, reason = "utoipa's macros write paths in full")]
+mod audit;
+mod body;
 mod explain;
+mod guard;
+mod limits;
+mod openapi;
+mod page;
+mod precondition;
+mod problem;
+mod query;
+#[expect(unused_qualifications, reason = "utoipa's macros write paths in full")]
+mod quotas;
+#[expect(unused_qualifications, reason = "utoipa's macros write paths in full")]
+mod rules;
 mod stats;
 mod switches;
+mod time;
+mod tokens;
+#[expect(unused_qualifications, reason = "utoipa's macros write paths in full")]
+mod usage;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::routing::get;
 use http::{HeaderMap, Request, StatusCode, header};
 use hyper::body::Incoming;
 use tidegate::Limiter;
 use tower_service::Service as _;
 
+pub(crate) use self::page::PageQuery;
+use self::problem::Problem;
 use crate::bounds::Bounds;
+use crate::control::Control;
 use crate::health::Health;
 use crate::metrics::{self, Format, Metrics};
+
+/// The longest body: a rule file of the largest size.
+const MAX_BODY_BYTES: usize = tidegate::rules::file::MAX_FILE_BYTES;
 
 /// Answers administrators. Cheap to clone.
 #[derive(Clone)]
@@ -33,39 +62,40 @@ struct Admin {
     metrics: Metrics,
     health: Health,
     bounds: Bounds,
+    control: Control,
 }
 
 const INDEX: &str = "tidegate admin
 
+GET  /docs              the admin API on a page
+GET  /openapi.json      the same for tools
 GET  /metrics           for Prometheus
 GET  /rlconfig          the rules in force, one line per limit
 GET  /stats             counts as envoyproxy/ratelimit has them
-GET  /admin/v1/rules    the rules in force as JSON
-POST /admin/v1/explain  why a request is decided as it is
-GET  /admin/v1/switches which rules are switched to shadow or off
-PUT  /admin/v1/switches        mode enforce, shadow or off, for all rules
-PUT  /admin/v1/switches/RULE   the same for one
 GET  /healthcheck       OK, or 500
 GET  /readyz            whether this node is ready, and why not
+     /admin/v1/…        quotas, usage, rules, switches, tokens, audit, explain; needs a token
 ";
 
 impl AdminApi {
-    /// The API over a limiter.
-    pub fn new(limiter: Limiter, metrics: Metrics, health: Health, bounds: Bounds) -> Self {
-        let state = Admin { limiter, metrics, health, bounds };
+    /// The API over a limiter and a control plane.
+    pub fn new(limiter: Limiter, metrics: Metrics, health: Health, bounds: Bounds, control: Control) -> Self {
+        let state = Admin { limiter, metrics, health, bounds, control };
+        let (admin, document) = openapi::routes(state.control.book());
         let router = Router::new()
             .route("/", get(INDEX))
             .route("/metrics", get(metrics_text))
             .route("/rlconfig", get(stats::rlconfig))
             .route("/stats", get(stats::stats))
-            .route("/admin/v1/rules", get(rules))
-            .route("/admin/v1/explain", post(explain::explain))
-            .route("/admin/v1/switches", get(switches::list).put(switches::set_all))
-            .route("/admin/v1/switches/{*rule}", put(switches::set_rule))
             .route("/healthcheck", get(healthcheck))
             .route("/readyz", get(readyz))
-            .fallback(async || (StatusCode::NOT_FOUND, "there is no such page; GET / lists what there is\n"))
-            .layer(axum::extract::DefaultBodyLimit::max(bounds.message_bytes))
+            .merge(admin)
+            .merge(openapi::page(document))
+            .fallback(async || Problem::not_found("there is no such page; GET / lists what there is"))
+            .method_not_allowed_fallback(async || {
+                Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the page has no such method; see /openapi.json")
+            })
+            .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY_BYTES))
             .with_state(state);
         Self(router)
     }
@@ -85,14 +115,11 @@ async fn metrics_text(State(admin): State<Admin>, headers: HeaderMap) -> Respons
     let asked = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let open = asked.into_iter().any(|value| value.contains("application/openmetrics-text"));
     let format = if open { Format::OpenMetrics } else { Format::Prometheus };
-    match metrics::export(&admin.limiter, &admin.metrics, &admin.health, format) {
+    let dropped = admin.control.trail().map(|trail| trail.dropped().total()).unwrap_or_default();
+    match metrics::export(&admin.limiter, &admin.metrics, &admin.health, dropped, format) {
         Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
-}
-
-async fn rules(State(admin): State<Admin>) -> Response {
-    axum::Json(admin.limiter.listing()).into_response()
 }
 
 async fn healthcheck(State(admin): State<Admin>) -> Response {

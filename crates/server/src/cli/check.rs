@@ -73,7 +73,7 @@ impl Check {
             Ok(settings) => settings,
             Err(problems) => return out::fail(problems),
         };
-        let path = self.rules.unwrap_or(settings.rules);
+        let path = self.rules.or(settings.rules).unwrap_or_else(|| "rules".into());
         let report = Report::new(examine(&path, &settings.defaults), self.strict);
         if self.json {
             out::print_json(&report);

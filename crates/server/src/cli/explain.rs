@@ -76,7 +76,7 @@ impl Explain {
 
     fn explain_files(self, descriptors: &Descriptors) -> Result<Explanation, String> {
         let settings = self.admin.settings().map_err(|problems| problems.to_string())?;
-        let path = self.rules.unwrap_or(settings.rules);
+        let path = self.rules.or(settings.rules).unwrap_or_else(|| "rules".into());
         let limiter = Limiter::builder().defaults(settings.defaults).rules(path).watch(false).build();
         let limiter = limiter.map_err(|error| error.to_string())?;
         let mut all = descriptors.iter().map(|entries| {

@@ -9,7 +9,7 @@ use super::address::Listen;
 use super::kind::Value;
 use super::origin::{Held, InForce};
 use super::settings::{
-    Admin, Compat, Connections, Drain, Grpc, Headers, Http, Log, LogFormat, Memory, Redis, Settings, Store,
+    Admin, Audit, CatalogPlace, Compat, Connections, Drain, Grpc, Headers, Http, Log, LogFormat, Memory, Redis, Settings, Store,
     Tls, Traces,
 };
 use crate::bounds::{Bounds, OddValues};
@@ -48,10 +48,15 @@ pub(super) fn settings(in_force: InForce) -> Settings {
         count_denied: by.flag("defaults.count_denied"),
     };
     Settings {
-        rules: by.path("rules"),
+        rules: match by.value("rules") {
+            Value::Rules(path) => path.clone(),
+            other => unreachable!("rules: {other}"),
+        },
         reload: by.flag("reload"),
         data: by.path("data"),
         store: by.store(),
+        catalog: by.catalog(),
+        node: by.text("node"),
         switches: by.switches(),
         redis: by.redis(),
         fallback: Fallback {
@@ -64,7 +69,11 @@ pub(super) fn settings(in_force: InForce) -> Settings {
         defaults,
         grpc: by.grpc(),
         http: by.http(),
-        admin: Admin { listen: by.listen("admin.listen"), tls: by.tls("admin") },
+        admin: Admin {
+            listen: by.listen("admin.listen"),
+            tls: by.tls("admin"),
+            token_file: by.optional_path("admin.token_file"),
+        },
         connections: Connections {
             max: by.number("connections.max"),
             handshake_timeout: by.duration("connections.handshake_timeout"),
@@ -77,6 +86,13 @@ pub(super) fn settings(in_force: InForce) -> Settings {
         memory: Memory {
             max_keys: by.number("memory.max_keys"),
             snapshot_every: by.duration_or_none("memory.snapshot_every"),
+        },
+        audit: Audit {
+            denials_per_second: by.number("audit.denials_per_second") as u32,
+            descriptors: by.flag("audit.descriptors"),
+            segment_bytes: by.number("audit.segment_bytes") as u64,
+            total_bytes: by.number("audit.total_bytes") as u64,
+            keep: by.duration("audit.keep"),
         },
         drain: Drain { delay: by.duration("drain.delay"), grace: by.duration("drain.grace") },
         log: by.log(),
@@ -106,6 +122,7 @@ impl ByName<'_> {
             tls: self.tls("http"),
             header_timeout: self.duration("http.header_timeout"),
             idle_timeout: self.duration_or_none("http.idle_timeout"),
+            tokens: self.flag("http.tokens"),
         }
     }
 
@@ -128,6 +145,13 @@ impl ByName<'_> {
         match self.value("store") {
             Value::Store(store) => store.clone(),
             other => unreachable!("store: {other}"),
+        }
+    }
+
+    fn catalog(&self) -> CatalogPlace {
+        match self.value("catalog") {
+            Value::Catalog(place) => place.clone(),
+            other => unreachable!("catalog: {other}"),
         }
     }
 
@@ -174,11 +198,15 @@ impl ByName<'_> {
     }
 
     fn tls(&self, listener: &str) -> Option<Tls> {
-        let file = |field: &str| match self.value(&format!("{listener}.tls.{field}")) {
-            Value::OptionalPath(path) => path.clone(),
-            other => unreachable!("{listener}.tls.{field}: {other}"),
-        };
+        let file = |field: &str| self.optional_path(&format!("{listener}.tls.{field}"));
         Some(Tls { cert: file("cert")?, key: file("key")?, client_ca: file("client_ca") })
+    }
+
+    fn optional_path(&self, name: &str) -> Option<PathBuf> {
+        match self.value(name) {
+            Value::OptionalPath(path) => path.clone(),
+            other => unreachable!("{name}: {other}"),
+        }
     }
 
     fn value(&self, name: &str) -> &Value {

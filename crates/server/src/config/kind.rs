@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use tidegate::rules::file::words;
 use tidegate::{Switch, Switches};
+use tidegate_catalog::Catalog;
 
 use super::address::Listen;
-use super::settings::Store;
+use super::settings::{CatalogPlace, Store};
 use super::units::{bytes, duration, length, millionths, size, whole};
+
+/// In place of a path to rules: they are all in the catalog.
+const CATALOG: &str = "catalog";
 
 /// What a setting may be.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +23,8 @@ pub enum Kind {
     Path,
     /// A path, or empty.
     OptionalPath,
+    /// A path to rules, or `catalog`.
+    Rules,
     /// An address to listen on; `off` where that is possible.
     Listen {
         /// Whether the listener can do without.
@@ -26,6 +32,8 @@ pub enum Kind {
     },
     /// Where counters live.
     Store,
+    /// Where tenants and the like live.
+    Catalog,
     /// Any text.
     Text,
     /// Rules and how they are switched.
@@ -67,8 +75,10 @@ pub enum Kind {
 pub enum Value {
     Path(PathBuf),
     OptionalPath(Option<PathBuf>),
+    Rules(Option<PathBuf>),
     Listen(Listen),
     Store(Store),
+    Catalog(CatalogPlace),
     Text(String),
     Switches(BTreeMap<String, Switch>),
     Flag(bool),
@@ -87,11 +97,13 @@ impl Kind {
         match self {
             Self::Path => "a path".to_owned(),
             Self::OptionalPath => "a path, or empty".to_owned(),
+            Self::Rules => "a path, or catalog".to_owned(),
             Self::Listen { off } => {
                 let off = if *off { ", or off" } else { "" };
                 format!("an address such as 0.0.0.0:8080, [::]:8080 or unix:/run/tidegate.sock{off}")
             }
             Self::Store => "memory, or an address such as redis://host:6379".to_owned(),
+            Self::Catalog => "sqlite, or an address such as postgres://user@host/database".to_owned(),
             Self::Text => "a text".to_owned(),
             Self::Switches => "a list such as `api_key=shadow, ip=off`".to_owned(),
             Self::Flag => "true or false".to_owned(),
@@ -127,12 +139,15 @@ impl Kind {
             Self::Path if text.is_empty() => Err(wrong()),
             Self::Path => Ok(Value::Path(text.into())),
             Self::OptionalPath => Ok(Value::OptionalPath((!text.is_empty()).then(|| text.into()))),
+            Self::Rules if text.is_empty() => Err(wrong()),
+            Self::Rules => Ok(Value::Rules((text != CATALOG).then(|| text.into()))),
             Self::Listen { off } => match Listen::parse(text) {
                 Ok(Listen::Off) if !off => Err(Wrong::Remedy("; this listener cannot be off".to_owned())),
                 Ok(listen) => Ok(Value::Listen(listen)),
                 Err(remedy) => Err(Wrong::Remedy(remedy.to_owned())),
             },
             Self::Store => store(text),
+            Self::Catalog => catalog(text),
             Self::Text => Ok(Value::Text(text.to_owned())),
             Self::Switches => Switches::read_rules(text)
                 .map(Value::Switches)
@@ -186,6 +201,18 @@ fn store(text: &str) -> Result<Value, Wrong> {
     }
 }
 
+fn catalog(text: &str) -> Result<Value, Wrong> {
+    match text {
+        "sqlite" => Ok(Value::Catalog(CatalogPlace::Sqlite)),
+        url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            // Without the password that may be in it.
+            let checked = Catalog::postgres(url).map_err(|error| Wrong::Whole(error.to_string()));
+            checked.map(|_| Value::Catalog(CatalogPlace::Postgres(url.to_owned())))
+        }
+        other => Err(Wrong::Remedy(words::did_you_mean(other, ["sqlite"]))),
+    }
+}
+
 /// As rule files spell flags.
 fn flag(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
@@ -217,6 +244,7 @@ impl Value {
         match self {
             Self::Path(path) => Self::Path(join(path)),
             Self::OptionalPath(path) => Self::OptionalPath(path.map(join)),
+            Self::Rules(path) => Self::Rules(path.map(join)),
             Self::Listen(Listen::Unix(path)) => Self::Listen(Listen::Unix(join(path))),
             other => other,
         }
@@ -227,12 +255,14 @@ impl Value {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Path(path) | Self::OptionalPath(Some(path)) => write!(f, "{}", path.display()),
+            Self::Path(path) | Self::OptionalPath(Some(path)) | Self::Rules(Some(path)) => write!(f, "{}", path.display()),
             Self::OptionalPath(None) | Self::Url(None) => Ok(()),
+            Self::Rules(None) => f.write_str(CATALOG),
             Self::Listen(listen) => listen.fmt(f),
             // The password of an address is not told.
             Self::Store(Store::Memory) => f.write_str("memory"),
             Self::Store(Store::Redis(url)) => url.fmt(f),
+            Self::Catalog(place) => place.fmt(f),
             Self::Text(text) => f.write_str(text),
             Self::Switches(switches) => {
                 let pairs: Vec<_> =

@@ -13,14 +13,18 @@ use crate::bounds::Bounds;
 /// Every setting, checked. [`docs/settings.md`](super::document) says what each does.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// `rules`: a rule file or a folder of them.
-    pub rules: PathBuf,
+    /// `rules`: a rule file or a folder of them; `None` if all rules are in the catalog.
+    pub rules: Option<PathBuf>,
     /// `reload`: whether changed rule files take effect by themselves.
     pub reload: bool,
     /// `data`: the folder for what outlives a restart.
     pub data: PathBuf,
     /// `store`: where counters live.
     pub store: Store,
+    /// `catalog`: where tenants and the like live.
+    pub catalog: CatalogPlace,
+    /// `node`: what this node is called; empty for the machine's name.
+    pub node: String,
     /// `redis.*`
     pub redis: Redis,
     /// `fallback.*`
@@ -49,6 +53,8 @@ pub struct Settings {
     pub headers: Headers,
     /// `memory.*`
     pub memory: Memory,
+    /// `audit.*`
+    pub audit: Audit,
     /// `drain.*`
     pub drain: Drain,
     /// `log.*`
@@ -65,6 +71,55 @@ pub enum Store {
     Memory,
     /// In Redis or Valkey, shared with other nodes.
     Redis(StoreUrl),
+}
+
+/// Where tenants, rule sets, switches, tokens and changes are kept.
+#[derive(Clone, PartialEq, Eq)]
+pub enum CatalogPlace {
+    /// In the data folder, for this node alone.
+    Sqlite,
+    /// In `PostgreSQL`, for all nodes.
+    Postgres(String),
+}
+
+/// Without the password that may be in it.
+impl std::fmt::Display for CatalogPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self::Postgres(url) = self else { return f.write_str("sqlite") };
+        let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
+        let (before, behind) = rest.rsplit_once('@').map_or((None, rest), |(user, host)| (Some(user), host));
+        write!(f, "{scheme}://")?;
+        if let Some(before) = before {
+            let (user, password) = before.split_once(':').map_or((before, ""), |(user, _)| (user, ":***"));
+            write!(f, "{user}{password}@")?;
+        }
+        let hidden = behind.split('&').map(|part| match part.split_once("password=") {
+            Some((before, _)) => format!("{before}password=***"),
+            None => part.to_owned(),
+        });
+        f.write_str(&hidden.collect::<Vec<_>>().join("&"))
+    }
+}
+
+impl std::fmt::Debug for CatalogPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// `audit.*`: the trail in the data folder.
+#[derive(Clone, Copy, Debug)]
+pub struct Audit {
+    /// Denials that are written down.
+    pub denials_per_second: u32,
+    /// Whether with the values of their entries.
+    pub descriptors: bool,
+    /// How long a file grows.
+    pub segment_bytes: u64,
+    /// How long all of them may be.
+    pub total_bytes: u64,
+    /// For how long they are kept.
+    pub keep: Duration,
 }
 
 /// `redis.*`: the store that nodes share.
@@ -147,6 +202,8 @@ pub struct Http {
     /// How long a kept connection may be without a request; `None` is for ever. For the admin
     /// listener too.
     pub idle_timeout: Option<Duration>,
+    /// Whether asking for decisions needs a token.
+    pub tokens: bool,
 }
 
 /// `admin.*`: the listener for metrics and administration.
@@ -156,6 +213,8 @@ pub struct Admin {
     pub listen: Listen,
     /// How it speaks TLS, if it does.
     pub tls: Option<Tls>,
+    /// File with an administrator's token.
+    pub token_file: Option<PathBuf>,
 }
 
 /// `connections.*`: of each listener.

@@ -75,7 +75,7 @@ const CLIENT_CA: &str =
     "File with the authorities of client certificates, PEM. With it a client without one is refused (mTLS).";
 
 /// What each section is about; the settings before the first section have none.
-pub const SECTIONS: [(&str, &str); 14] = [
+pub const SECTIONS: [(&str, &str); 15] = [
     ("", "What is limited, and where the numbers live."),
     ("defaults", "What holds where a rule does not say."),
     ("grpc", "The listener for Envoy's rate limit protocol and tidegate.v1."),
@@ -87,6 +87,7 @@ pub const SECTIONS: [(&str, &str); 14] = [
     ("redis", "The store that nodes share, where `store` is an address."),
     ("fallback", "What rules with `on_store_error: local` admit while the shared store fails."),
     ("memory", "The embedded store."),
+    ("audit", "Files in the data folder that say who changed what and, sampled, who was denied."),
     ("drain", "How the service stops."),
     ("log", "What it tells on standard error."),
     ("traces", "OpenTelemetry traces."),
@@ -95,7 +96,12 @@ pub const SECTIONS: [(&str, &str); 14] = [
 /// The table, section by section.
 pub static SETTINGS: &[Setting] = &[
     flagged(
-        row("rules", "./rules", Kind::Path, "Rule file, or folder of them (`*.yaml`, `*.yml`)."),
+        row(
+            "rules",
+            "./rules",
+            Kind::Rules,
+            "Rule file, or folder of them (`*.yaml`, `*.yml`); `catalog` if all rules are in the catalog.",
+        ),
         "rules",
         "PATH",
     ),
@@ -124,6 +130,22 @@ pub static SETTINGS: &[Setting] = &[
         ),
         "store",
         "URL",
+    ),
+    flagged(
+        row(
+            "catalog",
+            "sqlite",
+            Kind::Catalog,
+            "Where tenants, overrides, rules, switches and tokens live: sqlite, in the data folder, for one node; or `postgres://user@host/database` for many, with `?password_file=` and `?sslmode=`.",
+        ),
+        "catalog",
+        "URL",
+    ),
+    row(
+        "node",
+        "",
+        Kind::Text,
+        "What this node is called in audit records; the machine's name where empty.",
     ),
     row(
         "enforcement",
@@ -199,14 +221,31 @@ pub static SETTINGS: &[Setting] = &[
         up_to_or(24, "never"),
         "A kept connection without a request for so long is closed; for the admin listener too.",
     ),
+    row(
+        "http.tokens",
+        "false",
+        Kind::Flag,
+        "Whether asking for decisions needs a token, too; any role will do. Not for gRPC: use mTLS there.",
+    ),
     flagged(
-        row("admin.listen", "127.0.0.1:6070", LISTEN, "Where the admin listener listens."),
+        row(
+            "admin.listen",
+            "127.0.0.1:6070",
+            LISTEN,
+            "Where the admin listener listens. Where other machines can reach it there must be a token: in the catalog, or in admin.token_file.",
+        ),
         "admin",
         "ADDR",
     ),
     row("admin.tls.cert", "", Kind::OptionalPath, CERT),
     row("admin.tls.key", "", Kind::OptionalPath, KEY),
     row("admin.tls.client_ca", "", Kind::OptionalPath, CLIENT_CA),
+    row(
+        "admin.token_file",
+        "",
+        Kind::OptionalPath,
+        "File with an administrator's token, for nodes that are set up without hands; `tidegate token generate` makes one.",
+    ),
     row(
         "connections.max",
         "16384",
@@ -335,6 +374,21 @@ pub static SETTINGS: &[Setting] = &[
         up_to_or(24 * 365, "only when it stops"),
         "How often counters are written to the data folder.",
     ),
+    row(
+        "audit.denials_per_second",
+        "100",
+        whole(0, 1_000_000),
+        "Denials that are written down, at most; the others are counted. 0 writes down none.",
+    ),
+    row(
+        "audit.descriptors",
+        "false",
+        Kind::Flag,
+        "Whether the record of a denial has the values of the request's entries.",
+    ),
+    row("audit.segment_bytes", "64MiB", size(64 << 10, 1 << 40), "A file that would grow longer is followed by another."),
+    row("audit.total_bytes", "1GiB", size(1 << 20, 1 << 50), "The oldest files go while all are larger."),
+    row("audit.keep", "9600h", up_to(24 * 36_500), "Files in which everything is older go."),
     row(
         "drain.delay",
         "0s",

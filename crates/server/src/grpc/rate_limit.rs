@@ -9,6 +9,7 @@ use super::odd;
 use super::read::{Asked, AskedDescriptor, ReadError};
 use super::write::{self, Code, CurrentLimit};
 use crate::bounds::{Bounds, OddValues};
+use crate::denials::Denials;
 use crate::metrics::{Durations, Metrics};
 
 /// Answers `ShouldRateLimit`. Cheap to clone.
@@ -22,6 +23,8 @@ pub struct RateLimit {
     pub headers: Option<Renderer>,
     /// Counts calls.
     pub metrics: Metrics,
+    /// Writes down denials.
+    pub denials: Denials,
 }
 
 impl RateLimit {
@@ -139,6 +142,7 @@ impl RateLimit {
         out: &mut Vec<u8>,
     ) -> Code {
         decision.count(request);
+        self.denials.note(&self.limiter, request, decision);
         let overall = if decision.allowed() { Code::Ok } else { Code::OverLimit };
         write::overall(out, overall);
         let mut limits = decision.limits().peekable();

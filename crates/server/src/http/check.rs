@@ -35,6 +35,7 @@ impl HttpApi {
     async fn decide(&self, request: &Request<'_>) -> Decision {
         let decision = self.limiter.check(request).await;
         decision.count(request);
+        self.rate_limit.denials.note(&self.limiter, request, &decision);
         decision
     }
 

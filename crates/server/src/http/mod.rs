@@ -11,7 +11,7 @@
 //! | `GET /readyz` | 200 or 503, with the reasons |
 //!
 //! What is wrong with a request is a problem (RFC 9457): 400 for its content, 404 and 405 for its
-//! target, 408 if its body does not come, 413 if it is too long, 415 if it says that it is not JSON.
+//! target, 401 without a token where one is needed, 408 if its body does not come, 413 if it is too long, 415 if it says that it is not JSON.
 //! A body without a content type is taken for JSON. Where no rules are loaded at all the answer is 503:
 //! that is nothing the client can mend. A request that is refused changes no counter.
 //!
@@ -33,10 +33,12 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
+use jiff::Timestamp;
 use tidegate::Limiter;
 use tidegate_middleware::Renderer;
 
 use self::problem::Problem;
+use crate::access::Book;
 use crate::bounds::Bounds;
 use crate::grpc::rate_limit::RateLimit;
 use crate::health::Health;
@@ -60,6 +62,8 @@ pub struct HttpApi {
     pub health: Health,
     /// Answers `/json`: `RateLimit::answer` takes a `RateLimitRequest`'s bytes and adds the response's.
     pub rate_limit: RateLimit,
+    /// The tokens of which one is needed, if one is.
+    pub tokens: Option<Book>,
 }
 
 /// What there is to ask.
@@ -125,6 +129,9 @@ impl HttpApi {
         }
         if route.reads() {
             return Ok(if route == Route::Ready { self.readyz() } else { self.healthcheck() });
+        }
+        if let Some(tokens) = &self.tokens {
+            tokens.who(&head.headers, Timestamp::now()).map_err(Problem::unknown)?;
         }
         let answered = self.decide_on(route, &head.headers, body).await;
         // What has no say over a request is no refusal of one.

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use http::header::{ALLOW, HeaderValue};
+use http::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Response, StatusCode};
 
 use super::{Body, response};
+use crate::access::book::Unknown;
 use crate::bounds::Refusal;
 use crate::permit_token::TokenError;
 
@@ -18,11 +19,13 @@ pub(super) struct Problem {
     detail: Cow<'static, str>,
     /// The methods there are, where the request's is not among them.
     allow: Option<&'static str>,
+    /// How to say who one is, where that is missing.
+    challenge: Option<&'static str>,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, detail: detail.into(), allow: None }
+        Self { status, detail: detail.into(), allow: None, challenge: None }
     }
 
     pub(super) fn bad(detail: impl Into<Cow<'static, str>>) -> Self {
@@ -36,6 +39,11 @@ impl Problem {
     pub(super) fn no_such_method(method: &Method, allow: &'static str) -> Self {
         let detail = format!("the method must be {allow}, got {method}");
         Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, detail) }
+    }
+
+    pub(super) fn unknown(unknown: Unknown) -> Self {
+        let challenge = Some(unknown.challenge());
+        Self { challenge, ..Self::new(StatusCode::UNAUTHORIZED, unknown.reason()) }
     }
 
     pub(super) fn no_rules() -> Self {
@@ -67,6 +75,9 @@ impl Problem {
         let mut response = response(self.status, "application/problem+json", body);
         if let Some(allow) = self.allow {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        if let Some(challenge) = self.challenge {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
         response
     }

@@ -39,10 +39,12 @@ pub fn export(
     limiter: &Limiter,
     metrics: &Metrics,
     health: &Health,
+    audit_dropped: u64,
     format: Format,
 ) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    let snapshot = Snapshot { limiter: limiter.clone(), metrics: metrics.clone(), health: health.clone() };
+    let (limiter, metrics, health) = (limiter.clone(), metrics.clone(), health.clone());
+    let snapshot = Snapshot { limiter, metrics, health, audit_dropped };
     registry.register_collector(Box::new(snapshot));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)?;
@@ -75,6 +77,7 @@ struct Snapshot {
     limiter: Limiter,
     metrics: Metrics,
     health: Health,
+    audit_dropped: u64,
 }
 
 impl fmt::Debug for Snapshot {
@@ -89,6 +92,7 @@ impl Collector for Snapshot {
         self.durations(&mut encoder)?;
         self.rules(&mut encoder)?;
         self.store(&mut encoder)?;
+        self.control(&mut encoder)?;
         self.connections(&mut encoder)
     }
 }
@@ -155,6 +159,26 @@ impl Snapshot {
             Some(health) => shared_store(encoder, &health),
             None => Ok(()),
         }
+    }
+
+    fn control(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Records of changes and denials that are missing in the audit files";
+        let mut dropped =
+            encoder.encode_descriptor("ratelimit_audit_dropped", help, None, MetricType::Counter)?;
+        dropped.encode_counter::<NoLabelSet, u64, u64>(&self.audit_dropped, None)?;
+        let Some(catalog) = self.health.catalog() else { return Ok(()) };
+        let help = "1 if the catalog answered when it was asked last";
+        gauge(encoder, "ratelimit_catalog_up", help, i64::from(catalog.is_there()))?;
+        let help = "The version of the catalog that is in force; the same on all nodes";
+        gauge(encoder, "ratelimit_catalog_version", help, catalog.version().cast_signed())?;
+        let help = "1 while the catalog's rules are refused and older ones are in force";
+        gauge(encoder, "ratelimit_catalog_rules_refused", help, i64::from(catalog.refused().is_some()))?;
+        let tenants = i64::try_from(self.limiter.tenants()).unwrap_or(i64::MAX);
+        gauge(encoder, "ratelimit_tenants", "Tenants with a tier or limits of their own", tenants)?;
+        let help = "How often the catalog did not answer";
+        let mut failures =
+            encoder.encode_descriptor("ratelimit_catalog_failures", help, None, MetricType::Counter)?;
+        failures.encode_counter::<NoLabelSet, u64, u64>(&catalog.failures(), None)
     }
 
     fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -6,6 +6,7 @@ mod cli;
 mod config;
 mod conformance;
 mod connections;
+mod control;
 mod documents;
 mod envoy;
 mod faults;

@@ -159,7 +159,7 @@ impl Cell {
     /// Whether this is a bucket that was last charged under these numbers. Only buckets have a trace, and
     /// every bucket has one, so the last word tells the kind as well.
     #[inline]
-    fn is_bucket_of(&self, quick: &Quick) -> bool {
+    fn is_bucket_of(&self, quick: Quick<'_>) -> bool {
         let is = self.0[3] == quick.imprint();
         debug_assert!(!is || self.kind() == Kind::Arrival);
         is
@@ -172,7 +172,7 @@ impl Cell {
     pub(super) fn take_bucket(
         &mut self,
         limit: &Limit,
-        quick: &Quick,
+        quick: Quick<'_>,
         cost: u64,
         now: Micros,
     ) -> Option<Usual> {
@@ -195,7 +195,7 @@ impl Cell {
     pub(super) fn deny_bucket(
         &mut self,
         limit: &Limit,
-        quick: &Quick,
+        quick: Quick<'_>,
         cost: u64,
         now: Micros,
     ) -> Option<Verdict> {

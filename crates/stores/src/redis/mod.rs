@@ -184,6 +184,11 @@ impl RedisStore {
         self.shared.denials.forget_all();
     }
 
+    /// Forgets what was denied a moment ago for these counters: their limits have changed.
+    pub fn forget_denials_of(&self, charges: &[Charge<'_>]) {
+        self.shared.denials.forget(charges);
+    }
+
     /// How long the server of a charge has been failing.
     pub fn failing_for(&self, charge: &Charge<'_>) -> Duration {
         let routes = self.shared.routes.load();

@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 /// Where the files are.
-pub(super) struct Certificates {
-    pub(super) authority: PathBuf,
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
+pub(crate) struct Certificates {
+    pub(crate) authority: PathBuf,
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 impl Certificates {
     /// Where they are in a folder.
-    pub(super) fn of(folder: &Path) -> Self {
+    pub(crate) fn of(folder: &Path) -> Self {
         let file = |name: &str| folder.join(name);
         Self { authority: file("ca.pem"), certificate: file("server.pem"), key: file("server.key") }
     }
 
     /// Makes new ones.
-    pub(super) fn write(folder: &Path) {
+    pub(crate) fn write(folder: &Path) {
         let authority_key = KeyPair::generate().expect("a key");
         let mut params = named("authority of the tests", Vec::new());
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -24,7 +24,7 @@
 //! Every call blocks, and panics if it is not answered in time or if a program is missing: there is no test
 //! without its server. Asynchronous tests call from a thread that may block.
 
-mod certificates;
+pub(crate) mod certificates;
 mod client;
 mod clock;
 mod cluster;
@@ -32,7 +32,7 @@ mod fault_proxy;
 mod migration;
 mod nodes;
 mod ports;
-mod process;
+pub(crate) mod process;
 mod program;
 mod sentinel;
 mod server;

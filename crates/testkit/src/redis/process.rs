@@ -9,12 +9,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::wait::until;
 
 /// Waits for the end of its input, which comes with the end of the test's process however that ends, then
-/// kills the process named first and removes the files named after it.
-const WATCH: &str = r#"read -r end; kill -9 "$1"; shift; exec rm -rf -- "$@""#;
+/// gives the process named second the signals named first, a second apart, and removes the files named after.
+const WATCH: &str = r#"
+    read -r end
+    for signal in $1; do kill -s "$signal" "$2"; [ "$signal" = KILL ] || sleep 1; done
+    shift 2
+    exec rm -rf -- "$@""#;
 
 /// A running process, killed with its value.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     watcher: Child,
     /// What it leaves behind that nobody else removes.
@@ -22,9 +26,10 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it. If the test's own process is killed, `files` are removed too.
-    pub(super) fn start(
+    /// Starts it. If the test's own process is killed, it gets `signals`, and `files` are removed too.
+    pub(crate) fn start(
         command: &mut Command,
+        signals: &str,
         files: &[PathBuf],
         leftovers: impl FnOnce(u32) -> Vec<PathBuf>,
     ) -> Self {
@@ -33,7 +38,7 @@ impl Process {
         let child = started.unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
         let leftovers = leftovers(child.id());
         let mut watch = Command::new("sh");
-        watch.args(["-c", WATCH, "watcher", &child.id().to_string()]).args(files).args(&leftovers);
+        watch.args(["-c", WATCH, "watcher", signals, &child.id().to_string()]).args(files).args(&leftovers);
         // Its own group: an interrupt at the terminal is for the tests, and it must survive that.
         std::os::unix::process::CommandExt::process_group(&mut watch, 0);
         watch.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -42,27 +47,28 @@ impl Process {
     }
 
     /// How it ended, if it has.
-    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("it is our child")
     }
 
     /// Its number.
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Stops it where it is.
-    pub(super) fn pause(&self) {
+    pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
         until("a process is paused", || (self.state() == Some('T')).then_some(()));
     }
 
     /// Lets it go on.
-    pub(super) fn resume(&self) {
+    pub(crate) fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Gives it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it is our child");
     }
 

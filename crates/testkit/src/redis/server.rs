@@ -102,7 +102,7 @@ impl RedisServer {
         }
         let files = [self.folder.path().to_owned()];
         let leftovers = |id| if fake_clock { clock::leftovers(id) } else { Vec::new() };
-        let mut process = Process::start(&mut command, &files, leftovers);
+        let mut process = Process::start(&mut command, "KILL", &files, leftovers);
         let answers = until("a server answers", || {
             if process.ended().is_some() {
                 return Some(false);

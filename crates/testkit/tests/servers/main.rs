@@ -2,5 +2,6 @@
 
 mod cluster;
 mod fault_proxy;
+mod postgres;
 mod sentinel;
 mod single;

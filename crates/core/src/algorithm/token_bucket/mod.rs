@@ -29,16 +29,66 @@ pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Ve
 
 /// A bucket's numbers for the usual case: the bucket was last charged under the same numbers, the charge
 /// fits, and no product comes near 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Quick<'l> {
+    pub(crate) limit: &'l Limit,
+    pub(crate) prepared: &'l Prepared,
+}
+
+/// What follows from a limit's numbers for that case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quick {
-    requests: Divisor,
-    period_us: Divisor,
-    burst: u64,
+pub(crate) struct Prepared {
+    /// Dividing by the requests; 0 for limits that are never charged this way.
+    requests_factor: u64,
+    /// Dividing by the window's length.
+    period_factor: u64,
     /// What the bucket holds, in units x microseconds.
     capacity: u64,
     /// The longest a bucket takes to drain; a state that lies further ahead is not this bucket's.
     drains_us: u64,
     imprint: u64,
+    requests_shift: u8,
+    period_shift: u8,
+    /// Of every limit.
+    pub(crate) burst_trace: u16,
+}
+
+impl Prepared {
+    /// Of a limit that is not charged in the usual case unless it `may` be.
+    pub(crate) fn new(requests: u64, period_us: u64, burst: u64, may: bool) -> Self {
+        let burst_trace = trace(burst);
+        let never = Self {
+            requests_factor: 0,
+            period_factor: 0,
+            capacity: 0,
+            drains_us: 0,
+            imprint: 0,
+            requests_shift: 0,
+            period_shift: 0,
+            burst_trace,
+        };
+        let usual = || {
+            // Twice as much, and what was there before, stays below 2^64.
+            let capacity = burst.checked_mul(period_us).filter(|capacity| *capacity < Divisor::END)?;
+            let (requests, period_us) = (Divisor::new(requests)?, Divisor::new(period_us)?);
+            Some(Self {
+                requests_factor: requests.factor,
+                period_factor: period_us.factor,
+                capacity,
+                drains_us: requests.quotient(capacity),
+                imprint: imprint(requests.get(), burst_trace),
+                requests_shift: requests.shift,
+                period_shift: period_us.shift,
+                burst_trace,
+            })
+        };
+        may.then(usual).flatten().unwrap_or(never)
+    }
+
+    #[inline]
+    pub(crate) fn is_quick(&self) -> bool {
+        self.requests_factor != 0
+    }
 }
 
 /// What a usual charge leaves behind.
@@ -52,19 +102,23 @@ pub struct Taken {
     pub remaining: u64,
 }
 
-impl Quick {
-    pub(crate) fn new(requests: u64, period_us: u64, burst: u64) -> Option<Self> {
-        // Twice as much, and what was there before, stays below 2^64.
-        let capacity = burst.checked_mul(period_us).filter(|capacity| *capacity < Divisor::END)?;
-        let (requests, period_us) = (Divisor::new(requests)?, Divisor::new(period_us)?);
-        let imprint = imprint(requests.get(), trace(burst));
-        Some(Self { requests, period_us, burst, capacity, drains_us: requests.quotient(capacity), imprint })
+impl Quick<'_> {
+    #[inline]
+    fn requests(&self) -> Divisor {
+        let Prepared { requests_factor: factor, requests_shift: shift, .. } = *self.prepared;
+        Divisor { number: self.limit.requests(), factor, shift }
+    }
+
+    #[inline]
+    fn period_us(&self) -> Divisor {
+        let Prepared { period_factor: factor, period_shift: shift, .. } = *self.prepared;
+        Divisor { number: self.limit.period_us(), factor, shift }
     }
 
     /// What a state of this bucket bears of it, as [`imprint`] puts it.
     #[inline]
     pub fn imprint(&self) -> u64 {
-        self.imprint
+        self.prepared.imprint
     }
 
     /// Takes a charge from a bucket that was last charged under the same limit and will be empty at
@@ -73,10 +127,10 @@ impl Quick {
     #[inline(always)]
     pub fn take(&self, at: Micros, part: u64, cost: u64, now: Micros) -> Option<Taken> {
         let after = self.debt(at, part, now)? + self.asked(cost)?;
-        let left = self.capacity.checked_sub(after)?;
-        let us = self.requests.quotient(after);
-        let part = after - us * self.requests.get();
-        Some(Taken { us, part, remaining: self.period_us.quotient(left) })
+        let left = self.prepared.capacity.checked_sub(after)?;
+        let us = self.requests().quotient(after);
+        let part = after - us * self.requests().get();
+        Some(Taken { us, part, remaining: self.period_us().quotient(left) })
     }
 
     /// The denial of a charge that such a bucket has no room for. `None` says nothing but that
@@ -84,12 +138,12 @@ impl Quick {
     pub fn deny(&self, at: Micros, part: u64, cost: u64, now: Micros) -> Option<Verdict> {
         let debt = self.debt(at, part, now)?;
         // More than the bucket holds is not this bucket's.
-        let free = self.capacity.checked_sub(debt)?;
+        let free = self.prepared.capacity.checked_sub(debt)?;
         let over = self.asked(cost)?.checked_sub(free).filter(|over| *over > 0)?;
-        let ceil = |debt: u64| debt.checked_sub(1).map_or(0, |less| self.requests.quotient(less) + 1);
+        let ceil = |debt: u64| debt.checked_sub(1).map_or(0, |less| self.requests().quotient(less) + 1);
         Some(Verdict {
             outcome: Outcome::Denied { retry_after_us: ceil(over) },
-            remaining: self.period_us.quotient(free),
+            remaining: self.period_us().quotient(free),
             reset_after_us: ceil(debt),
         })
     }
@@ -99,15 +153,15 @@ impl Quick {
     fn debt(&self, at: Micros, part: u64, now: Micros) -> Option<u64> {
         match at.0.checked_sub(now.0) {
             None => Some(0),
-            Some(ahead_us) if ahead_us > self.drains_us => None,
-            Some(ahead_us) => Some(ahead_us * self.requests.get() + part),
+            Some(ahead_us) if ahead_us > self.prepared.drains_us => None,
+            Some(ahead_us) => Some(ahead_us * self.requests().get() + part),
         }
     }
 
     /// A cost in the same units, if the bucket ever holds as much.
     #[inline]
     fn asked(&self, cost: u64) -> Option<u64> {
-        (cost <= self.burst).then(|| cost * self.period_us.get())
+        (cost <= self.limit.burst()).then(|| cost * self.period_us().get())
     }
 }
 

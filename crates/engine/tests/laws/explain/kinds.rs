@@ -96,7 +96,7 @@ fn a_tenant_on_a_tier() {
         descriptor 1: rule api_key is the last entry's
           api_key=acme  ->  rule api_key for any value
           tenant acme, tier pro
-          * api_key (steady): token_bucket, 30 per minute, burst 30; allows cost 1, 30 left before, 29 after
+          * api_key (steady): token_bucket, 30 per minute, burst 30 (tier pro); allows cost 1, 30 left before, 29 after
           - api_key (daily): fixed_window, 100 per day; allows cost 1, 100 left before, 99 after
         ",
     );

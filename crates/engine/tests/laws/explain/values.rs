@@ -83,6 +83,7 @@ fn an_explanation_serializes() {
                     "rule": "k",
                     "name": "minute",
                     "limit": "token_bucket, 1 per minute, burst 1",
+                    "from": "rule",
                     "cost": 1,
                     "remaining_before": 0,
                     "remaining_after": 0,

@@ -14,6 +14,7 @@ use tidegate::rules::file;
 use tidegate::{Defaults, Limiter, Request as Asked, VirtualClock};
 use tidegate_middleware::{Headers, Renderer};
 use tidegate_server::bounds::Bounds;
+use tidegate_server::denials::Denials;
 use tidegate_server::grpc::rate_limit::RateLimit;
 use tidegate_server::health::Health;
 use tidegate_server::http::HttpApi;
@@ -87,10 +88,10 @@ pub(crate) fn limiter(rules: &str) -> (Limiter, VirtualClock) {
 pub(crate) fn api(limiter: &Limiter, bounds: Bounds) -> (HttpApi, Health) {
     let (health, metrics) = (Health::new(limiter.clone()), Metrics::default());
     health.serving();
-    let rate_limit = RateLimit { limiter: limiter.clone(), bounds, headers: None, metrics: metrics.clone() };
+    let rate_limit = RateLimit { limiter: limiter.clone(), bounds, headers: None, metrics: metrics.clone(), denials: Denials::default() };
     let renderer = Renderer::new(Headers::default());
     let api =
-        HttpApi { limiter: limiter.clone(), renderer, bounds, metrics, health: health.clone(), rate_limit };
+        HttpApi { limiter: limiter.clone(), renderer, bounds, metrics, health: health.clone(), rate_limit, tokens: None };
     (api, health)
 }
 

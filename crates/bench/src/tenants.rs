@@ -1,0 +1,58 @@
+//! Tenants with a tier and limits of their own, no two with the same numbers.
+
+use std::sync::Arc;
+
+use tidegate::{
+    BuildError, Domain, LimitChange, LimitSpec, Limiter, Override, Rule, Tenant, TenantSource, TierLimit,
+};
+
+use crate::stream::name;
+
+/// How many there are.
+pub const TENANTS: usize = 100_000;
+
+/// Where tenants come from.
+struct Population(usize, fn(usize) -> Override);
+
+impl TenantSource for Population {
+    fn each(&self, put: &mut dyn FnMut(Tenant)) -> Result<(), String> {
+        let Self(count, limit) = self;
+        (0..*count).for_each(|number| put(Tenant::new(&name(number)).tier("pro").with(limit(number))));
+        Ok(())
+    }
+}
+
+/// More requests than anybody makes in a benchmark, for each tenant others.
+fn numbers(number: usize) -> LimitChange {
+    let requests = Some(10_000 + number as u64);
+    LimitChange { requests, burst: requests, ..LimitChange::default() }
+}
+
+/// A limiter for users that are tenants; `count` of them have a tier and an override of their own rule.
+///
+/// # Errors
+/// If the limits are none.
+pub fn of_users(
+    limits: impl IntoIterator<Item = LimitSpec>,
+    tiers: bool,
+    count: usize,
+) -> Result<Limiter, BuildError> {
+    let mut rule = limits.into_iter().fold(Rule::by("user"), Rule::limit);
+    if tiers {
+        rule = rule.tier("pro", "hour", TierLimit::Change(numbers(10_000)));
+    }
+    let domain = Domain::new("api").tenant_key("user").rule(rule);
+    let population = Population(count, |number| Override::of(numbers(number)).limit("day"));
+    Limiter::builder().domain(domain).max_keys(4 * TENANTS).tenants(Arc::new(population)).build()
+}
+
+/// The same with an override for one path, under a rule for any.
+///
+/// # Errors
+/// If the limit is none.
+pub fn of_paths(limit: LimitSpec, count: usize) -> Result<Limiter, BuildError> {
+    let domain =
+        Domain::new("api").tenant_key("tenant").rule(Rule::by("tenant").rule(Rule::by("user").limit(limit)));
+    let population = Population(count, |number| Override::of(numbers(number)).entry("user", Some("ann")));
+    Limiter::builder().domain(domain).max_keys(4 * TENANTS).tenants(Arc::new(population)).build()
+}

@@ -1,0 +1,34 @@
+//! One suite, stamped over both databases.
+
+/// Tests for each database of the laws named, which are functions of a world.
+macro_rules! laws {
+    ($($law:ident),* $(,)?) => {
+        mod sqlite {
+            use crate::world::World;
+
+            $(#[tokio::test]
+            async fn $law() {
+                super::$law(World::sqlite().await).await;
+            })*
+        }
+
+        mod postgres {
+            use crate::world::World;
+
+            $(#[tokio::test]
+            async fn $law() {
+                super::$law(World::postgres().await).await;
+            })*
+        }
+    };
+}
+
+mod audit;
+mod feed;
+mod migrations;
+mod plans;
+mod rules;
+mod switches;
+mod tenants;
+mod tokens;
+mod writers;

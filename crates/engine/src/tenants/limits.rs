@@ -1,0 +1,124 @@
+//! What applies to a tenant.
+
+use serde::Serialize;
+use tidegate_core::Limit;
+
+use super::walk::{Descriptor, Found, Wanted};
+use crate::limiter::Limiter;
+use crate::request::Entry;
+use crate::rules::find::Hit;
+use crate::rules::tree::{LimitEntry, RuleSet};
+use crate::tenants::table::OwnPlace;
+
+/// A limit that applies to a tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TenantLimit {
+    /// The domain.
+    pub domain: String,
+    /// The rule's name, or its path.
+    pub rule: String,
+    /// The entries besides the tenant's, as text: `endpoint:POST /orders`; empty for the tenant's own rule.
+    pub descriptor: String,
+    /// The limit's name, or its window.
+    pub name: String,
+    /// Its numbers; `None` where the tenant has no such limit.
+    pub limit: Option<Limit>,
+    /// Where the numbers come from.
+    pub from: Origin,
+}
+
+/// Where a limit's numbers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The rule.
+    Rule,
+    /// What the rule has for the tenant's tier.
+    Tier,
+    /// The tenant's override.
+    Override,
+}
+
+impl Origin {
+    /// The word for it in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rule => "rule",
+            Self::Tier => "tier",
+            Self::Override => "override",
+        }
+    }
+}
+
+/// A rule that applies to a tenant, with all the entries that lead to it.
+pub(super) struct Reached<'r> {
+    pub(super) found: Found<'r>,
+    pub(super) entries: Vec<Entry<'r>>,
+}
+
+impl Limiter {
+    /// What applies to a tenant by the rules that its name leads to, alone or with fixed values, whether
+    /// some limit holds it or not.
+    pub fn tenant_limits(&self, tenant: &str) -> Vec<TenantLimit> {
+        let rules = self.inner.rules.load();
+        let mut limits = Vec::new();
+        for reached in rules.reached(tenant, None) {
+            let Some(hit) = rules.hit(&reached, tenant) else { continue };
+            rules.each_named(&hit, |base, limit, from| {
+                limits.push(TenantLimit {
+                    domain: reached.found.domain.name.to_string(),
+                    rule: hit.rule.id.to_string(),
+                    descriptor: reached.found.text(),
+                    name: base.name.to_string(),
+                    limit: limit.cloned(),
+                    from,
+                });
+            });
+        }
+        limits
+    }
+}
+
+impl RuleSet {
+    /// The rules that a tenant leads to with this descriptor, or else with fixed values, and whose
+    /// counters are then known.
+    pub(super) fn reached<'r>(
+        &'r self,
+        tenant: &'r str,
+        descriptor: Option<&'r Descriptor>,
+    ) -> Vec<Reached<'r>> {
+        let wanted = descriptor.map_or(Wanted::Fixed, Wanted::Descriptor);
+        let found = self.walk(tenant, None, wanted).into_iter();
+        found
+            .filter(|found| !found.is_shared())
+            .filter_map(|found| Some(Reached { entries: found.entries()?, found }))
+            .collect()
+    }
+
+    /// How such a rule applies.
+    pub(super) fn hit<'r>(&'r self, reached: &'r Reached<'r>, tenant: &str) -> Option<Hit<'r>> {
+        let Found { domain_number, domain, .. } = reached.found;
+        self.find_for((domain_number, domain), &reached.entries, tenant)
+    }
+
+    /// Every limit of a rule with the numbers that apply, `None` where none do, and where they come from.
+    pub(super) fn each_named<'r>(
+        &self,
+        hit: &Hit<'r>,
+        mut each: impl FnMut(&'r LimitEntry, Option<&'r Limit>, Origin),
+    ) {
+        let mut applied = Vec::new();
+        hit.each_limit(self.seed, |limit| applied.push(limit));
+        for base in &hit.rule.limits {
+            let found = applied.iter().find(|limit| limit.entry.number == base.number);
+            let overridden = hit.own_limit(self.seed, base.number).is_some();
+            let limit = found.map(|found| found.limit);
+            let from = match found {
+                _ if overridden => Origin::Override,
+                Some(found) if found.own == OwnPlace::NONE && *found.limit == base.limit => Origin::Rule,
+                _ => Origin::Tier,
+            };
+            each(base, limit, from);
+        }
+    }
+}

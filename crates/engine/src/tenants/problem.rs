@@ -1,0 +1,117 @@
+//! Why an override is none.
+
+use thiserror::Error;
+
+use super::walk::{Found, Wanted};
+use super::{Override, Tenant};
+use crate::limiter::Limiter;
+use crate::rules::file::words::list;
+use crate::rules::limit_spec::{LimitSpec, SpecError};
+use crate::rules::tree::{RuleEntry, RuleSet};
+
+/// What is wrong with an override.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{field}: {reason}")]
+pub struct OverrideProblem {
+    /// The field at fault: `domain`, `descriptor`, `limit`, or one of the numbers.
+    pub field: &'static str,
+    /// What is wrong with it, and what there is instead.
+    pub reason: String,
+}
+
+impl Limiter {
+    /// Whether an override of this tenant acts on some limit of the rules in force.
+    ///
+    /// # Errors
+    /// Why it does not, and what there is instead.
+    pub fn check_override(&self, tenant: &Tenant, written: &Override) -> Result<(), OverrideProblem> {
+        self.inner.rules.load().resolve(tenant, written).map(drop)
+    }
+}
+
+impl OverrideProblem {
+    fn new(field: &'static str, reason: String) -> Self {
+        Self { field, reason }
+    }
+
+    pub(super) fn shared(rule: &RuleEntry) -> Self {
+        let reason = format!(
+            "all tenants share the counter of rule {}; put the tenant's entry on the way to it, or \
+             override another rule",
+            rule.id
+        );
+        Self::new("descriptor", reason)
+    }
+
+    pub(super) fn too_deep(rule: &RuleEntry) -> Self {
+        let reason = format!("rule {} is more than 32 entries deep; override one above it", rule.id);
+        Self::new("descriptor", reason)
+    }
+
+    pub(super) fn no_limit(rule: &RuleEntry, name: &str) -> Self {
+        let reason =
+            format!("rule {} has no limit called {name:?}; its limits: {}", rule.id, limit_names(rule));
+        Self::new("limit", reason)
+    }
+
+    pub(super) fn several_limits(rule: &RuleEntry) -> Self {
+        let reason = format!("rule {} has several limits; name one of {}", rule.id, limit_names(rule));
+        Self::new("limit", reason)
+    }
+
+    pub(super) fn numbers(rule: &RuleEntry, name: &str, error: &SpecError) -> Self {
+        Self::new(error.field, format!("limit {name:?} of rule {}: {}", rule.id, error.reason))
+    }
+}
+
+fn limit_names(rule: &RuleEntry) -> String {
+    let names: Vec<String> = rule.written.limits.iter().map(LimitSpec::effective_name).collect();
+    list(names.iter().map(String::as_str))
+}
+
+impl RuleSet {
+    /// Why no rule is meant by an override.
+    pub(super) fn nothing_found(&self, tenant: &Tenant, written: &Override) -> OverrideProblem {
+        let with_tenants = self.domains.iter().filter(|domain| domain.tenant_key.is_some());
+        let names: Vec<String> = with_tenants.map(|domain| domain.name.to_string()).collect();
+        if names.is_empty() {
+            let reason = "no domain says which entry names the tenant; add `tenant: KEY` to its rules";
+            return OverrideProblem::new("domain", reason.to_owned());
+        }
+        if let Some(name) = written.domain.as_ref().filter(|name| !names.contains(name)) {
+            let what = match self.domain(name) {
+                Some(_) => "does not say which entry names the tenant",
+                None => "has no rules",
+            };
+            let reason = format!(
+                "domain {name:?} {what}; domains with tenants: {}",
+                list(names.iter().map(String::as_str))
+            );
+            return OverrideProblem::new("domain", reason);
+        }
+        let found = self.walk(&tenant.name, written.domain.as_deref(), Wanted::Fixed);
+        let texts = found.iter().map(Found::text).map(|text| match text.as_str() {
+            "" => "the tenant's own, with no descriptor".to_owned(),
+            _ => text,
+        });
+        let mut texts: Vec<String> = texts.collect();
+        texts.dedup();
+        let instead = match texts.as_slice() {
+            [] => "the rules have none for a tenant alone".to_owned(),
+            texts => format!("rules with fixed values: {}", list(texts.iter().map(String::as_str))),
+        };
+        let what = match written.descriptor.as_slice() {
+            [] => "no rule is for the tenant alone".to_owned(),
+            entries => format!("no rule with limits is for {}", told(entries)),
+        };
+        OverrideProblem::new("descriptor", format!("{what}; {instead}"))
+    }
+}
+
+fn told(entries: &[(String, Option<String>)]) -> String {
+    let told = |(key, value): &(String, Option<String>)| match value {
+        Some(value) => format!("{key}:{value}"),
+        None => key.clone(),
+    };
+    entries.iter().map(told).collect::<Vec<_>>().join(",")
+}

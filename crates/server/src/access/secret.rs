@@ -1,0 +1,84 @@
+//! Bearer tokens as people hold them: `tg_<id>_<secret>`.
+//!
+//! The id is no secret: lists and the audit trail show it. Of the secret only the SHA-256 is kept, which is
+//! enough for 256 random bits: nobody tries them all.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+const PREFIX: &str = "tg_";
+const ID_BYTES: usize = 8;
+const SECRET_BYTES: usize = 32;
+
+/// A token with its secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret {
+    id: String,
+    secret: [u8; SECRET_BYTES],
+}
+
+impl Secret {
+    /// A new one that nobody can guess.
+    ///
+    /// # Errors
+    /// If the system has no random bytes.
+    pub fn generate() -> Result<Self, getrandom::Error> {
+        let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
+        getrandom::fill(&mut id)?;
+        getrandom::fill(&mut secret)?;
+        Ok(Self { id: id.iter().map(|byte| format!("{byte:02x}")).collect(), secret })
+    }
+
+    /// Reads one as it was shown when it was made.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (id, secret) = text.strip_prefix(PREFIX)?.split_at_checked(2 * ID_BYTES)?;
+        let lower_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let secret = URL_SAFE_NO_PAD.decode(secret.strip_prefix('_')?).ok()?;
+        let secret = secret.try_into().ok()?;
+        id.bytes().all(lower_hex).then(|| Self { id: id.to_owned(), secret })
+    }
+
+    /// What it goes by.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What is kept of it.
+    pub fn hash(&self) -> [u8; 32] {
+        Sha256::digest(self.secret).into()
+    }
+
+    /// The whole, for its holder alone.
+    pub fn reveal(&self) -> String {
+        format!("{PREFIX}{}_{}", self.id, URL_SAFE_NO_PAD.encode(self.secret))
+    }
+}
+
+/// Without the secret.
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secret").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_as_it_was_shown_and_nothing_else_is_one() {
+        let token = Secret::generate().expect("random bytes");
+        let text = token.reveal();
+        assert_eq!(Secret::parse(&text), Some(token.clone()));
+        assert_ne!(Secret::generate().expect("random bytes"), token);
+        let long = format!("{text}A");
+        let shouted = text.to_uppercase();
+        for other in ["", "tg_", "tg_ü23456789abcdef_x", &text[1..], &text[..text.len() - 1], &long, &shouted] {
+            assert_eq!(Secret::parse(other), None, "{other}");
+        }
+        assert!(!format!("{token:?}").contains(text.rsplit('_').next().expect("a part")));
+    }
+}

@@ -1,0 +1,62 @@
+//! Bodies of requests, refused with the field at fault.
+
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use serde::de::DeserializeOwned;
+
+use super::problem::Problem;
+
+/// A body of JSON.
+pub(super) struct JsonBody<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let kind = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
+        if let Some(kind) = kind.filter(|kind| !is_json(kind)) {
+            let detail = format!("the body must be application/json, got {kind:?}");
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+        }
+        let bytes = Bytes::from_request(request, state).await.map_err(unreadable)?;
+        let mut reader = serde_json::Deserializer::from_slice(&bytes);
+        let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+            let (field, inner) = (error.path().to_string(), error.inner());
+            match inner.classify() {
+                serde_json::error::Category::Data => Problem::field(field, inner.to_string()),
+                _ => Problem::bad(format!("the body is not JSON: {inner}")),
+            }
+        })?;
+        reader.end().map_err(|error| Problem::bad(format!("the body is not JSON: {error}")))?;
+        Ok(Self(value))
+    }
+}
+
+/// A body of rules: YAML, or the JSON that YAML contains.
+pub(super) struct RulesBody(pub(super) String);
+
+impl<S: Send + Sync> FromRequest<S> for RulesBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let bytes = Bytes::from_request(request, state).await.map_err(unreadable)?;
+        let text = String::from_utf8(bytes.into());
+        let text = text.map_err(|error| Problem::bad(format!("the rules are not UTF-8: {error}")))?;
+        if text.trim().is_empty() {
+            return Err(Problem::bad("the body is empty; send the rules as YAML"));
+        }
+        Ok(Self(text))
+    }
+}
+
+fn unreadable(rejection: BytesRejection) -> Problem {
+    Problem::new(rejection.status(), rejection.body_text())
+}
+
+fn is_json(kind: &str) -> bool {
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || kind.ends_with("+json")
+}

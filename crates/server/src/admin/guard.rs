@@ -1,0 +1,78 @@
+//! Nobody gets to a route without the role it needs.
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::HeaderName;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use jiff::Timestamp;
+use tidegate_catalog::{By, Role};
+
+use super::problem::Problem;
+use crate::access::{Book, Secret, Who};
+
+/// Names a request, in logs and the audit trail.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const MAX_REQUEST_ID: usize = 128;
+
+/// Who asks, and how the request is called.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) who: Who,
+    pub(super) request_id: String,
+}
+
+impl Caller {
+    /// As the catalog writes it down.
+    pub(super) fn by(&self) -> By {
+        By::new(&self.who.name, &self.request_id, Timestamp::now())
+    }
+}
+
+/// Behind [`guard`] there always is one.
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let caller = parts.extensions.get::<Self>().cloned();
+        caller.ok_or_else(|| Problem::new(StatusCode::FORBIDDEN, "nobody was asked who they are"))
+    }
+}
+
+/// Lets those pass whose token has the role, or one that may do more.
+pub(super) async fn guard(
+    State((book, needed)): State<(Book, Role)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let request_id = request_id(request.headers());
+    let mut response = match book.who(request.headers(), Timestamp::now()) {
+        Err(unknown) => Problem::unauthorized(unknown).into_response(),
+        Ok(who) if !who.role.may(needed) => {
+            let detail =
+                format!("this needs the role {}; the token {:?} has {}", needed.name(), who.name, who.role.name());
+            Problem::new(StatusCode::FORBIDDEN, detail).into_response()
+        }
+        Ok(who) => {
+            request.extensions_mut().insert(Caller { who, request_id: request_id.clone() });
+            next.run(request).await
+        }
+    };
+    if let Ok(value) = HeaderValue::from_str(&request_id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}
+
+/// The one the caller gave, if it is fit to be written down, or one of ours.
+fn request_id(headers: &HeaderMap) -> String {
+    let fit = |text: &&str| {
+        (1..=MAX_REQUEST_ID).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(fit);
+    given.map_or_else(
+        || Secret::generate().map_or_else(|_| "unnamed".to_owned(), |random| random.id().to_owned()),
+        str::to_owned,
+    )
+}

@@ -1,0 +1,249 @@
+//! What a quota looks like over HTTP.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tidegate::rules::file::micros;
+use tidegate_catalog::{Allowance, Override, OverrideDraft, Tenant, TenantDraft, Window};
+use utoipa::ToSchema;
+
+use super::super::limits::LimitShown;
+use super::super::problem::{Answer, Problem};
+
+/// What the descriptor of a tenant's own rule is called.
+const DEFAULT: &str = "default";
+
+/// A tenant's tier and overrides, whole: what is not said is not so any more.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::admin) struct QuotaPut {
+    /// One of the tiers that rules have; without it the rules' own limits hold.
+    #[serde(default)]
+    #[schema(example = "enterprise", max_length = 256)]
+    tier: Option<String>,
+    /// Limits of the tenant's own.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    overrides: Vec<OverridePut>,
+    /// When overrides begin that do not say.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    effective_at: Option<Timestamp>,
+    /// When overrides end that do not say.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Timestamp>,
+}
+
+/// One override: requests per unit or duration, or unlimited.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct OverridePut {
+    /// The domain it is for; every domain where absent.
+    #[serde(default)]
+    #[schema(max_length = 256)]
+    domain: Option<String>,
+    /// `default` for the tenant's own rule, else `key:value`, or `key` for every value; several joined by `|`.
+    #[serde(default)]
+    #[schema(example = "endpoint:POST /api/v1/orders", max_length = 1024)]
+    descriptor: Option<String>,
+    /// Which of the rule's limits; the one with the same unit, or the only one, where absent.
+    #[serde(default)]
+    #[schema(max_length = 256)]
+    limit: Option<String>,
+    /// How many; 0 blocks.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 9007199254740992_i64, example = 500)]
+    requests_per_unit: Option<i64>,
+    /// second, minute, hour, day, week, month or year.
+    #[serde(default)]
+    #[schema(example = "minute")]
+    unit: Option<String>,
+    /// Another length of time, such as 90s, in place of the unit.
+    #[serde(default)]
+    #[schema(example = json!(null))]
+    duration: Option<String>,
+    /// The most at once, for buckets.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 9007199254740992_i64)]
+    burst: Option<i64>,
+    /// Another algorithm than the rule's.
+    #[serde(default)]
+    algorithm: Option<String>,
+    /// No limit at all.
+    #[serde(default)]
+    unlimited: bool,
+    /// When it begins; at once where absent.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    effective_at: Option<Timestamp>,
+    /// When it ends; never where absent.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Timestamp>,
+}
+
+impl QuotaPut {
+    /// As the catalog takes it.
+    pub(super) fn draft(self) -> Answer<TenantDraft> {
+        let (effective_at, expires_at) = (self.effective_at, self.expires_at);
+        let overrides = self.overrides.into_iter().enumerate().map(|(index, put)| {
+            let duration_us = put.duration.as_deref().map(micros).transpose().map_err(|remedy| {
+                let found = put.duration.as_deref().unwrap_or_default();
+                let reason = format!("must be a length of time such as 90s, got {found:?}{remedy}");
+                Problem::field(format!("overrides[{index}].duration"), reason)
+            })?;
+            if put.unit.is_none() && duration_us.is_none() && !put.unlimited {
+                let reason = "is missing: say minute, hour, …, or a duration";
+                return Err(Problem::field(format!("overrides[{index}].unit"), reason));
+            }
+            Ok(OverrideDraft {
+                domain: put.domain,
+                descriptor: put.descriptor.filter(|text| text != DEFAULT).unwrap_or_default(),
+                limit: put.limit,
+                unlimited: put.unlimited,
+                requests: put.requests_per_unit,
+                unit: put.unit,
+                duration_us: duration_us.map(|us| i64::try_from(us).unwrap_or(i64::MAX)),
+                burst: put.burst,
+                algorithm: put.algorithm,
+                effective_at: put.effective_at.or(effective_at),
+                expires_at: put.expires_at.or(expires_at),
+            })
+        });
+        Ok(TenantDraft { tier: self.tier, overrides: overrides.collect::<Answer<_>>()? })
+    }
+}
+
+/// A tenant with what it is allowed.
+#[derive(Serialize, ToSchema)]
+pub(in crate::admin) struct Quota {
+    /// The tenant's name.
+    tenant: String,
+    /// Its tier, if it has one.
+    tier: Option<String>,
+    /// What it may do, in short.
+    quotas: Quotas,
+    /// Every limit that applies to it whatever else a request says, and where its numbers come from.
+    limits: Vec<LimitShown>,
+    /// When it was changed last.
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+    /// Rises with every change; the `ETag` has it.
+    revision: u64,
+}
+
+#[derive(Serialize, ToSchema)]
+struct Quotas {
+    /// The limit of the tenant's own rule; null where there is none.
+    default: Option<LimitShown>,
+    /// What was put, in effect or not.
+    overrides: Vec<OverrideShown>,
+}
+
+/// A tenant in a list.
+#[derive(Serialize, ToSchema)]
+pub(in crate::admin) struct QuotaItem {
+    /// The tenant's name.
+    tenant: String,
+    /// Its tier, if it has one.
+    tier: Option<String>,
+    /// What was put, in effect or not.
+    overrides: Vec<OverrideShown>,
+    /// When it was changed last.
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+    /// Rises with every change.
+    revision: u64,
+}
+
+/// An override as it is kept.
+#[derive(Serialize, ToSchema)]
+struct OverrideShown {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain: Option<String>,
+    /// `default` for the tenant's own rule.
+    descriptor: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unlimited: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests_per_unit: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    burst: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    algorithm: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    effective_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Timestamp>,
+    /// Whether it holds now.
+    in_effect: bool,
+}
+
+impl Quota {
+    pub(super) fn new(tenant: &Tenant, limits: Vec<LimitShown>, now: Timestamp) -> Self {
+        let default = limits.iter().find(|limit| limit.is_of_tenant()).cloned();
+        let overrides = tenant.overrides.iter().map(|item| OverrideShown::new(item, now)).collect();
+        Self {
+            tenant: tenant.name.clone(),
+            tier: tenant.tier.clone(),
+            quotas: Quotas { default, overrides },
+            limits,
+            updated_at: tenant.updated_at,
+            revision: tenant.revision,
+        }
+    }
+}
+
+impl QuotaItem {
+    pub(super) fn new(tenant: &Tenant, now: Timestamp) -> Self {
+        Self {
+            tenant: tenant.name.clone(),
+            tier: tenant.tier.clone(),
+            overrides: tenant.overrides.iter().map(|item| OverrideShown::new(item, now)).collect(),
+            updated_at: tenant.updated_at,
+            revision: tenant.revision,
+        }
+    }
+}
+
+impl OverrideShown {
+    fn new(item: &Override, now: Timestamp) -> Self {
+        let descriptor = item.descriptor.to_string();
+        let mut shown = Self {
+            domain: item.domain.clone(),
+            descriptor: if descriptor.is_empty() { DEFAULT.to_owned() } else { descriptor },
+            limit: item.limit.clone(),
+            unlimited: false,
+            requests_per_unit: None,
+            unit: None,
+            duration: None,
+            burst: None,
+            algorithm: None,
+            effective_at: item.effective_at,
+            expires_at: item.expires_at,
+            in_effect: item.holds_at(now),
+        };
+        match &item.allowance {
+            Allowance::Unlimited => shown.unlimited = true,
+            Allowance::Limited(numbers) => {
+                shown.requests_per_unit = Some(numbers.requests);
+                shown.burst = numbers.burst;
+                shown.algorithm.clone_from(&numbers.algorithm);
+                match numbers.window {
+                    Some(Window::Unit(unit)) => shown.unit = Some(unit.name()),
+                    Some(Window::DurationUs(us)) => {
+                        shown.duration = Some(tidegate::Window::Period { us }.to_string());
+                    }
+                    None => {}
+                }
+            }
+        }
+        shown
+    }
+}

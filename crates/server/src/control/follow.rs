@@ -1,0 +1,274 @@
+//! Keeping up with the catalog.
+//!
+//! Every second, at once where PostgreSQL tells of a change, and after every change made here: whatever is
+//! newer than the version in force is put in force. Overrides begin and end by a timer, from what is already
+//! here, so that nothing has to be written for it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{Timestamp, ToSpan as _};
+use tidegate::{CatalogRules, Limiter, Switch, Switches};
+use tidegate_catalog::{Changes, Error, Listener, Rules, SwitchMode, TenantChange, Token};
+use tokio::time::{Instant, sleep};
+
+use super::Control;
+use super::tenants::engine_tenant;
+
+/// How often the catalog is looked at, whether it tells of changes or not.
+const POLL: Duration = Duration::from_secs(1);
+/// How often it is written down when tokens were used last.
+const NOTE_USE: Duration = Duration::from_secs(30);
+/// What the switch of all rules is called in the catalog.
+pub(super) const ALL: &str = "*";
+
+/// What of the catalog is in force here.
+#[derive(Default)]
+pub(super) struct Followed {
+    version: u64,
+    rules: BTreeMap<String, Rules>,
+    switches: BTreeMap<String, SwitchMode>,
+    tokens: BTreeMap<String, Token>,
+    /// Overrides have begun and ended up to then.
+    turned: Timestamp,
+}
+
+impl Followed {
+    fn take_in(&mut self, changes: &Changes) {
+        if changes.whole {
+            self.rules.clear();
+            self.switches.clear();
+            self.tokens.clear();
+        }
+        for change in &changes.rules {
+            match &change.rules {
+                Some(rules) => self.rules.insert(change.domain.clone(), rules.clone()),
+                None => self.rules.remove(&change.domain),
+            };
+        }
+        let switches = changes.switches.iter().map(|switch| (switch.rule.clone(), switch.mode));
+        self.switches.extend(switches);
+        let tokens = changes.tokens.iter().map(|token| (token.id.clone(), token.clone()));
+        self.tokens.extend(tokens);
+        self.version = changes.version;
+    }
+
+    fn catalog_rules(&self) -> Vec<CatalogRules> {
+        let text = |rules: &Rules| rules.text.clone().unwrap_or_default();
+        let rules = self.rules.iter();
+        rules.map(|(domain, rules)| CatalogRules { domain: domain.clone(), text: text(rules) }).collect()
+    }
+
+    /// The settings' switches with the catalog's on top.
+    fn switches(&self, settings: &Switches) -> Switches {
+        let mut switches = settings.clone();
+        for (rule, mode) in &self.switches {
+            let mode = match mode {
+                SwitchMode::Enforce => Switch::Enforce,
+                SwitchMode::Shadow => Switch::Shadow,
+                SwitchMode::Off => Switch::Off,
+            };
+            if rule == ALL {
+                switches.all = mode;
+            } else {
+                switches.rules.insert(rule.clone(), mode);
+            }
+        }
+        switches
+    }
+
+    pub(super) fn rules_version(&self, domain: &str) -> Option<u64> {
+        self.rules.get(domain).map(|rules| rules.version)
+    }
+}
+
+impl Control {
+    /// Writes what is new in the catalog into this node's copy. If the catalog is away, the copy stays.
+    pub(super) async fn update_copy(&self) -> Result<(), Error> {
+        let inner = &self.0;
+        let since = inner.local.version().await?;
+        match inner.catalog.changes_since(since).await {
+            Ok(changes) => {
+                inner.health.answered();
+                inner.local.apply(&changes).await
+            }
+            Err(error) => {
+                inner.health.failed(&error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads what this node has, before there is a limiter.
+    pub(super) async fn begin(&self, now: Timestamp) -> Result<(), Error> {
+        let all = self.0.local.everything().await?;
+        let mut followed = self.0.followed.lock().await;
+        followed.take_in(&all);
+        followed.turned = now;
+        self.put_tokens(&followed);
+        self.0.health.reached(all.version);
+        Ok(())
+    }
+
+    /// Whether there are rules in the catalog.
+    pub async fn has_rules(&self) -> bool {
+        !self.0.followed.lock().await.rules.is_empty()
+    }
+
+    /// Puts what this node has read in force, and keeps up from now on.
+    pub async fn start(&self, limiter: &Limiter) {
+        if self.0.limiter.set(limiter.clone()).is_err() {
+            return;
+        }
+        let followed = self.0.followed.lock().await;
+        self.compile_rules(limiter, &followed).await;
+        limiter.set_switches(followed.switches(&self.0.switches));
+        drop(followed);
+        tokio::spawn(self.clone().keep_up());
+    }
+
+    async fn keep_up(self) {
+        let mut listener = None;
+        let mut noted = Instant::now();
+        loop {
+            // What fails has been told, and is tried again.
+            let _ = self.refresh().await;
+            if let Err(error) = self.turn(Timestamp::now()).await {
+                tracing::warn!(%error, "overrides cannot begin or end");
+            }
+            if noted.elapsed() >= NOTE_USE {
+                noted = Instant::now();
+                self.note_use().await;
+            }
+            if listener.is_none() {
+                listener = self.0.catalog.listen().await.ok().flatten();
+            }
+            let silent = tokio::select! {
+                () = sleep(self.until_next_turn().await) => false,
+                () = self.0.nudge.notified() => false,
+                gone = is_told(&mut listener) => gone,
+            };
+            if silent {
+                listener = None;
+            }
+        }
+    }
+
+    /// Puts in force whatever is newer in the catalog.
+    ///
+    /// # Errors
+    /// If the catalog does not answer; all stays as it was.
+    pub async fn refresh(&self) -> Result<(), Error> {
+        let refreshed = self.try_refresh().await;
+        match &refreshed {
+            Ok(()) => self.0.health.answered(),
+            Err(error) => self.0.health.failed(error),
+        }
+        refreshed
+    }
+
+    async fn try_refresh(&self) -> Result<(), Error> {
+        let Some(limiter) = self.0.limiter.get() else { return Ok(()) };
+        let mut followed = self.0.followed.lock().await;
+        if self.0.catalog.version().await? == followed.version {
+            return Ok(());
+        }
+        let changes = self.0.catalog.changes_since(followed.version).await?;
+        if self.0.is_copy {
+            self.0.local.apply(&changes).await?;
+        }
+        followed.take_in(&changes);
+        if changes.whole || !changes.tokens.is_empty() {
+            self.put_tokens(&followed);
+        }
+        if changes.whole || !changes.switches.is_empty() {
+            limiter.set_switches(followed.switches(&self.0.switches));
+        }
+        if changes.whole || !changes.rules.is_empty() {
+            self.compile_rules(limiter, &followed).await;
+        }
+        // Loading rules reads all tenants anew; only then those that are not there any more are forgotten.
+        if changes.whole {
+            reload(limiter).await;
+        } else {
+            let now = Timestamp::now();
+            limiter.change_tenants(changes.tenants.iter().map(|change| match change {
+                TenantChange::Put(tenant) => tidegate::TenantChange::Put(engine_tenant(tenant, now)),
+                TenantChange::Gone(name) => tidegate::TenantChange::Gone(name.clone()),
+            }));
+        }
+        self.0.health.reached(changes.version);
+        Ok(())
+    }
+
+    /// Lets overrides begin and end whose time has come.
+    async fn turn(&self, now: Timestamp) -> Result<(), Error> {
+        let Some(limiter) = self.0.limiter.get() else { return Ok(()) };
+        let mut followed = self.0.followed.lock().await;
+        // A clock that was set back brings back what had ended.
+        let (from, to) = (followed.turned.min(now), followed.turned.max(now));
+        let mut changes = Vec::new();
+        for name in self.0.local.tenants_turned(from, to).await? {
+            match self.0.local.tenant(&name).await {
+                Ok(tenant) => changes.push(tidegate::TenantChange::Put(engine_tenant(&tenant, now))),
+                Err(Error::NotFound { .. }) => changes.push(tidegate::TenantChange::Gone(name)),
+                Err(error) => return Err(error),
+            }
+        }
+        if !changes.is_empty() {
+            limiter.change_tenants(changes);
+        }
+        followed.turned = now;
+        Ok(())
+    }
+
+    async fn until_next_turn(&self) -> Duration {
+        let turned = self.0.followed.lock().await.turned;
+        let Ok(Some(next)) = self.0.local.next_turn(turned).await else { return POLL };
+        let until = Duration::try_from(Timestamp::now().until(next).unwrap_or(0.seconds()));
+        until.unwrap_or(Duration::ZERO).min(POLL)
+    }
+
+    /// Compiles the catalog's rules, away from this thread.
+    async fn compile_rules(&self, limiter: &Limiter, followed: &Followed) {
+        let (limiter, rules) = (limiter.clone(), followed.catalog_rules());
+        let put = tokio::task::spawn_blocking(move || limiter.set_catalog_rules(rules)).await;
+        let refused = match put {
+            Ok(Ok(())) => None,
+            Ok(Err(problems)) => Some(problems.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        self.0.health.set_refused(refused);
+    }
+
+    fn put_tokens(&self, followed: &Followed) {
+        self.0.book.replace(&followed.tokens);
+    }
+
+    async fn note_use(&self) {
+        let used = self.0.book.take_used();
+        if !used.is_empty()
+            && let Err(error) = self.0.catalog.touch_tokens(&used).await
+        {
+            tracing::debug!(%error, "when tokens were used is not written down");
+        }
+    }
+
+    pub(super) async fn followed_rules_version(&self, domain: &str) -> Option<u64> {
+        self.0.followed.lock().await.rules_version(domain)
+    }
+}
+
+async fn reload(limiter: &Limiter) {
+    let limiter = limiter.clone();
+    // What is wrong has been logged.
+    let _ = tokio::task::spawn_blocking(move || limiter.reload()).await;
+}
+
+/// Waits until PostgreSQL tells of a change; true if it will not any more.
+async fn is_told(listener: &mut Option<Listener>) -> bool {
+    match listener {
+        Some(listener) => listener.next().await.is_err(),
+        None => std::future::pending().await,
+    }
+}

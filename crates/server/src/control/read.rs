@@ -1,0 +1,60 @@
+//! What administrators look at: the catalog, and this node's copy while it is away.
+
+use tidegate_catalog::{AuditEntry, AuditFilter, Catalog, Error, Page, Rules, Tenant, TenantFilter, Token};
+
+use super::Control;
+use crate::admin::PageQuery;
+
+impl Control {
+    async fn read<'a, T, F: Future<Output = Result<T, Error>>>(
+        &'a self,
+        ask: impl Fn(&'a Catalog) -> F,
+    ) -> Result<T, Error> {
+        match ask(&self.0.catalog).await {
+            Err(Error::Unavailable(_)) if self.0.is_copy => ask(&self.0.local).await,
+            answer => answer,
+        }
+    }
+
+    pub(crate) async fn tenant(&self, name: &str) -> Result<Tenant, Error> {
+        self.read(|catalog| catalog.tenant(name)).await
+    }
+
+    pub(crate) async fn tenants_page(&self, filter: &TenantFilter, page: &PageQuery) -> Result<Page<Tenant>, Error> {
+        self.read(|catalog| catalog.tenants(filter, page.cursor.as_deref(), page.limit)).await
+    }
+
+    /// The rules of a domain, if the catalog has any.
+    pub(crate) async fn rules(&self, domain: &str) -> Result<Option<Rules>, Error> {
+        present(self.read(|catalog| catalog.rules(domain)).await)
+    }
+
+    pub(crate) async fn rules_version(&self, domain: &str, version: u64) -> Result<Option<Rules>, Error> {
+        present(self.read(|catalog| catalog.rules_version(domain, version)).await)
+    }
+
+    pub(crate) async fn rule_versions(&self, domain: &str, page: &PageQuery) -> Result<Page<Rules>, Error> {
+        self.read(|catalog| catalog.rule_versions(domain, page.cursor.as_deref(), page.limit)).await
+    }
+
+    /// The version of a domain's rules that is in force here.
+    pub(crate) async fn rules_version_in_force(&self, domain: &str) -> Option<u64> {
+        self.followed_rules_version(domain).await
+    }
+
+    pub(crate) async fn tokens(&self) -> Result<Vec<Token>, Error> {
+        self.read(Catalog::tokens).await
+    }
+
+    pub(crate) async fn audit(&self, filter: &AuditFilter, page: &PageQuery) -> Result<Page<AuditEntry>, Error> {
+        self.0.catalog.audit(filter, page.cursor.as_deref(), page.limit).await
+    }
+}
+
+fn present<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,69 @@
+//! From the catalog's tenants to the limiter's.
+
+use jiff::Timestamp;
+use tidegate::{AlgorithmName, LimitChange, Override, Tenant, TenantSource, TierLimit};
+use tidegate_catalog::{self as catalog, Allowance, Catalog, TenantChange};
+
+/// The tenants of a catalog, as the limiter reads them when rules are loaded.
+pub struct CatalogTenants(Catalog);
+
+impl CatalogTenants {
+    pub(super) fn new(catalog: Catalog) -> Self {
+        Self(catalog)
+    }
+}
+
+impl TenantSource for CatalogTenants {
+    fn each(&self, put: &mut dyn FnMut(Tenant)) -> Result<(), String> {
+        // Rules are loaded by threads of their own, which may wait.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let all = runtime.block_on(self.0.everything()).map_err(|error| error.to_string())?;
+        let now = Timestamp::now();
+        for change in &all.tenants {
+            if let TenantChange::Put(tenant) = change {
+                put(engine_tenant(tenant, now));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What holds for a tenant at a moment.
+pub(super) fn engine_tenant(tenant: &catalog::Tenant, now: Timestamp) -> Tenant {
+    let holding = tenant.overrides.iter().filter(|item| item.holds_at(now));
+    Tenant {
+        name: tenant.name.clone(),
+        tier: tenant.tier.clone(),
+        overrides: holding.map(engine_override).collect(),
+    }
+}
+
+/// An override, whenever it holds.
+pub fn engine_override(item: &catalog::Override) -> Override {
+    let entries = item.descriptor.entries().iter();
+    Override {
+        domain: item.domain.clone(),
+        descriptor: entries.map(|entry| (entry.key.clone(), entry.value.clone())).collect(),
+        limit: item.limit.clone(),
+        instead: match &item.allowance {
+            Allowance::Unlimited => TierLimit::Unlimited,
+            Allowance::Limited(numbers) => TierLimit::Change(LimitChange {
+                requests: Some(numbers.requests),
+                burst: numbers.burst,
+                window: numbers.window.map(window),
+                algorithm: numbers.algorithm.as_deref().and_then(AlgorithmName::parse),
+            }),
+        },
+    }
+}
+
+fn window(window: catalog::Window) -> tidegate::Window {
+    match window {
+        // Every unit of the catalog is one that rules have.
+        catalog::Window::Unit(unit) => {
+            tidegate::Window::named(unit.name()).unwrap_or(tidegate::Window::seconds(60))
+        }
+        catalog::Window::DurationUs(us) => tidegate::Window::Period { us },
+    }
+}

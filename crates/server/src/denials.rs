@@ -1,0 +1,58 @@
+//! Denials on their way to the audit trail: a few each second, and never in anybody's way.
+
+use std::sync::Arc;
+
+use tidegate::{Decision, Limiter, Request};
+use tidegate_audit::{Denial, Sampler, Trail};
+
+/// Writes down denials, sampled. Cheap to clone: all clones count together.
+#[derive(Clone, Default)]
+pub struct Denials(Option<Arc<Inner>>);
+
+struct Inner {
+    trail: Trail,
+    sampler: Sampler,
+    descriptors: bool,
+    node: String,
+}
+
+impl Denials {
+    /// At most so many per second; with the values of entries only if asked for.
+    pub fn new(trail: Trail, per_second: u32, descriptors: bool, node: String) -> Self {
+        let sampler = Sampler::new(per_second);
+        Self((per_second > 0).then(|| Arc::new(Inner { trail, sampler, descriptors, node })))
+    }
+
+    /// Takes note of a decision, if it is a denial.
+    #[inline]
+    pub fn note(&self, limiter: &Limiter, request: &Request<'_>, decision: &Decision) {
+        if !decision.allowed()
+            && let Some(inner) = &self.0
+        {
+            inner.note(limiter, request, decision);
+        }
+    }
+}
+
+impl Inner {
+    #[cold]
+    #[inline(never)]
+    fn note(&self, limiter: &Limiter, request: &Request<'_>, decision: &Decision) {
+        let at = limiter.now();
+        let (Some(unsampled), Some(by)) = (self.sampler.sample(at), decision.decided_by()) else { return };
+        let entries = || {
+            let descriptor = request.descriptors().nth(by.descriptor);
+            let entries = descriptor.map(|(entries, _)| entries.iter());
+            entries.into_iter().flatten().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        self.trail.record(Denial {
+            at,
+            domain: request.domain().to_owned(),
+            rule: by.rule.to_owned(),
+            limit: by.name.to_owned(),
+            descriptor: self.descriptors.then(entries),
+            unsampled,
+            node: self.node.clone(),
+        });
+    }
+}

@@ -1,0 +1,134 @@
+//! Rules in the catalog: versions, differences, and one owner for a domain.
+
+use serde_json::{Value, json};
+
+use super::{RULES, ask_at, fields, start};
+use crate::support::service::{Answer, Service, Setup, until};
+
+const SHOP: &str = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 2}\n";
+
+fn put(service: &Service, path: &str, text: &str) -> Answer {
+    let yaml = [("content-type", "application/yaml")];
+    ask_at(service.admin, Some(&service.token()), "PUT", &format!("/admin/v1/rules/{path}"), &yaml, text)
+}
+
+fn look(service: &Service, path: &str) -> Answer {
+    service.ask("GET", &format!("/admin/v1/rules{path}"), &Value::Null)
+}
+
+fn passing(service: &Service) -> usize {
+    let allowed = |user: &str| {
+        let descriptor = json!({ "user": user }).to_string();
+        (0..20).take_while(|_| service.check("shop", &descriptor).status == 200).count()
+    };
+    // A fresh user each time, so that nothing is counted from before.
+    let user = jiff::Timestamp::now().as_nanosecond().to_string();
+    allowed(&user)
+}
+
+#[test]
+fn rules_are_put_compared_listed_and_rolled_back() {
+    let service = start();
+    let answer = put(&service, "shop?comment=first", SHOP);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let first = answer.json();
+    assert_eq!((&first["version"], &first["added"]), (&json!(1), &json!(["user"])));
+    assert_eq!(passing(&service), 2);
+    let more = SHOP.replace("requests_per_unit: 2", "requests_per_unit: 4");
+    let dry = put(&service, "shop?dry_run=true", &more).json();
+    assert_eq!((&dry["dry_run"], &dry["changed"]), (&json!(true), &json!(["user"])));
+    assert!(dry["diff"].as_str().is_some_and(|diff| diff.contains("-    rate_limit: {unit: hour, requests_per_unit: 2}")));
+    assert_eq!(passing(&service), 2, "a dry run changes nothing");
+    let second = put(&service, "shop?comment=more", &more).json();
+    assert_eq!(second["version"], 2);
+    assert_eq!(passing(&service), 4);
+    let again = put(&service, "shop", &more).json();
+    assert_eq!((&again["version"], &again["diff"]), (&json!(2), &json!("")), "the same again is the same");
+    let versions = look(&service, "/shop/versions").json();
+    let comments: Vec<_> = versions["items"].as_array().expect("items").iter().map(|item| item["comment"].clone()).collect();
+    assert_eq!(comments, [json!("more"), json!("first")]);
+    assert_eq!(versions["items"][0]["author"], "node");
+    let diff = look(&service, "/shop/diff?from=1&to=2");
+    assert!(diff.body.contains("+    rate_limit: {unit: hour, requests_per_unit: 4}"), "{}", diff.body);
+    assert_eq!(look(&service, "/shop?version=1").body, SHOP);
+    let back = service.ask("POST", "/admin/v1/rules/shop/rollback", &json!({ "version": 1 }));
+    assert_eq!((back.status, &back.json()["version"]), (200, &json!(3)), "{}", back.body);
+    assert_eq!(passing(&service), 2);
+    assert_eq!(look(&service, "/shop").body, SHOP);
+    assert_eq!(service.ask("DELETE", "/admin/v1/rules/shop", &Value::Null).status, 204);
+    assert_eq!(look(&service, "/shop").status, 404);
+    assert_eq!(passing(&service), 20, "no rule applies any more");
+    assert_eq!(look(&service, "/shop/versions").json()["items"].as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn rules_with_mistakes_are_refused_at_their_places_and_change_nothing() {
+    let service = start();
+    put(&service, "shop", SHOP);
+    let wrong = "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {unit: hours, requests_per_unit: -2}\n    colour: red\n";
+    let answer = put(&service, "shop", wrong);
+    assert_eq!(answer.status, 422);
+    assert!(fields(&answer).len() >= 3, "{}", answer.body);
+    assert!(fields(&answer).iter().all(|field| field.contains(':')), "{}", answer.body);
+    let other = put(&service, "shop", &SHOP.replace("shop", "other"));
+    assert_eq!(other.status, 422, "{}", other.body);
+    assert_eq!(passing(&service), 2);
+    assert_eq!(put(&service, "shop", "").status, 400);
+    let checked = ask_at(service.admin, Some(&service.token()), "POST", "/admin/v1/rules/validate", &[], wrong).json();
+    assert_eq!(checked["valid"], false);
+    let fine = ask_at(service.admin, Some(&service.token()), "POST", "/admin/v1/rules/validate", &[], SHOP).json();
+    assert_eq!(fine["valid"], true);
+    let none = service.ask("POST", "/admin/v1/rules/shop/rollback", &json!({ "version": 99 }));
+    assert_eq!(none.status, 404);
+}
+
+#[test]
+fn a_domain_has_one_owner() {
+    let service = start();
+    let answer = put(&service, "api", RULES);
+    assert_eq!(answer.status, 409);
+    assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("rules.yaml")), "{}", answer.body);
+    put(&service, "shop", SHOP);
+    let generation = service.generation();
+    std::fs::write(service.file("rules/shop.yaml"), SHOP).expect("a file");
+    until("the file is refused", || {
+        crate::support::service::get(service.admin, "/metrics").body.contains("ratelimit_rules_refused 1")
+    });
+    assert_eq!(service.generation(), generation, "the last good rules stay");
+    assert_eq!(passing(&service), 2);
+    std::fs::remove_file(service.file("rules/shop.yaml")).expect("it is there");
+    until("all is well again", || {
+        crate::support::service::get(service.admin, "/metrics").body.contains("ratelimit_rules_refused 0")
+    });
+}
+
+#[test]
+fn a_service_may_have_all_its_rules_in_the_catalog() {
+    let service = Setup::rules(RULES).with("rules", "catalog").start();
+    assert_eq!(service.check("shop", r#"{"user":"ann"}"#).status, 503, "there are no rules yet");
+    put(&service, "shop", SHOP);
+    assert_eq!(passing(&service), 2);
+    let service = Setup::after(service.stop()).with("rules", "catalog").start();
+    assert_eq!(passing(&service), 2);
+    let listed = look(&service, "").json();
+    assert_eq!((&listed["items"][0]["domain"], &listed["items"][0]["owner"]), (&json!("shop"), &json!("catalog")));
+}
+
+#[test]
+fn switches_outlive_a_restart() {
+    let service = start();
+    let put = |rule: &str, mode: &str| service.ask("PUT", &format!("/admin/v1/switches/{rule}"), &json!({ "mode": mode }));
+    assert_eq!(put("api_key", "shadow").status, 200);
+    assert_eq!(put("nobody", "off").status, 404);
+    assert_eq!(fields(&put("api_key", "loud")), ["mode"]);
+    assert_eq!(service.passing(&json!({ "api_key": "ann" }), 20), 20);
+    let service = Setup::after(service.stop()).start();
+    assert_eq!(service.passing(&json!({ "api_key": "ann" }), 20), 20);
+    let shown = service.ask("GET", "/admin/v1/switches/api_key", &Value::Null).json();
+    assert_eq!(shown["mode"], "shadow");
+    let path = "api_key%2Fendpoint%3DPOST%20%2Forders";
+    assert_eq!(service.ask("PUT", &format!("/admin/v1/switches/{path}"), &json!({ "mode": "off" })).status, 200);
+    assert_eq!(service.passing(&json!({ "api_key": "ann", "endpoint": "POST /orders" }), 20), 20);
+    assert_eq!(service.ask("PUT", "/admin/v1/switches/*", &json!({ "mode": "off" })).status, 200);
+    assert_eq!(service.ask("GET", "/admin/v1/switches", &Value::Null).json()["all"], "off");
+}

@@ -1,0 +1,335 @@
+//! One server.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::account::Account;
+use super::family;
+use super::program::program;
+use super::setup::Setup;
+use crate::redis::certificates::Certificates;
+use crate::redis::process::Process;
+use crate::redis::{free_port, until};
+
+/// The user who may do all, in the database and for the kit.
+const USER: &str = "tidegate";
+/// How often a server is started anew because its port was taken in the meantime.
+const PORT_TRIES: usize = 5;
+
+/// A server, running or stopped, that is gone with its value.
+#[derive(Debug)]
+pub struct PostgresServer {
+    setup: Setup,
+    account: Account,
+    port: u16,
+    state: Mutex<Option<Process>>,
+    databases: AtomicU32,
+    // Last: the process ends before its folder does.
+    folder: TempDir,
+}
+
+impl Setup {
+    /// Makes a cluster, starts its server and waits until it answers.
+    ///
+    /// # Panics
+    ///
+    /// If it does not, with what it has logged.
+    pub fn start(&self) -> PostgresServer {
+        let server = PostgresServer::prepare(self.clone());
+        let mut init = server.account.command(&program("initdb"));
+        init.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--username", USER]);
+        run(init.arg("--pgdata").arg(server.data()));
+        server.first_launch()
+    }
+}
+
+impl PostgresServer {
+    /// A plain one; see [`Setup`] for others.
+    pub fn start() -> Self {
+        Setup::new().start()
+    }
+
+    fn prepare(setup: Setup) -> Self {
+        let folder = tempfile::Builder::new().prefix("tidegate-").tempdir().expect("a folder");
+        let account = Account::find();
+        account.give(folder.path());
+        Self { setup, account, port: 0, state: Mutex::new(None), databases: AtomicU32::new(0), folder }
+    }
+
+    fn first_launch(mut self) -> Self {
+        let mut log = String::new();
+        for _ in 0..PORT_TRIES {
+            self.port = free_port();
+            self.configure();
+            match self.launch() {
+                Ok(()) => {
+                    self.set_password();
+                    return self;
+                }
+                Err(text) => log = text,
+            }
+            if !log.contains("already in use") {
+                break;
+            }
+        }
+        panic!("postgres did not start: {log}");
+    }
+
+    fn configure(&self) {
+        let data = self.data();
+        let mut files = vec![
+            ("postgresql.conf", self.setup.file(self.port, self.folder.path())),
+            ("pg_hba.conf", self.setup.access()),
+        ];
+        if self.setup.tls {
+            Certificates::write(self.folder.path());
+            let made = Certificates::of(self.folder.path());
+            let read = |path: &Path| fs::read_to_string(path).expect("it was just made");
+            files.extend([("server.pem", read(&made.certificate)), ("server.key", read(&made.key))]);
+        }
+        for (name, text) in files {
+            let path = data.join(name);
+            // Anew: a key that others can read is refused, and the owner of a file stays.
+            let _ = fs::remove_file(&path);
+            fs::write(&path, text).expect("the folder can be written");
+            let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            fs::set_permissions(&path, private).expect("it is ours");
+            self.account.give(&path);
+        }
+    }
+
+    fn set_password(&self) {
+        let standby = self.data().join("standby.signal").exists();
+        if let Some(password) = self.setup.password.as_ref().filter(|_| !standby) {
+            self.query("postgres", &format!("ALTER USER {USER} PASSWORD '{password}'"));
+        }
+    }
+
+    /// Starts the process and waits until it answers, or gives what it has logged if it ends.
+    fn launch(&self) -> Result<(), String> {
+        let mut command = self.account.command(&program("postgres"));
+        command.arg("-D").arg(self.data()).current_dir(self.folder.path());
+        let log = File::options().create(true).append(true).open(self.log_file()).expect("a log");
+        command.stdin(Stdio::null()).stderr(log.try_clone().expect("a handle")).stdout(log);
+        let files = [self.folder.path().to_owned()];
+        // It cleans up on the first signal, which costs its clients no more than the second would.
+        let mut process = Process::start(&mut command, "QUIT KILL", &files, |_| Vec::new());
+        let answers = until("a server answers", || {
+            if process.ended().is_some() {
+                return Some(false);
+            }
+            self.try_query("postgres", "SELECT 1").ok().map(|_| true)
+        });
+        if !answers {
+            return Err(self.log());
+        }
+        *self.state.lock() = Some(process);
+        Ok(())
+    }
+
+    /// Starts a standby that follows this server, with all that it has by now.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn start_standby(&self) -> Self {
+        let standby = Self::prepare(self.setup.clone());
+        let mut copy = self.account.command(&program("pg_basebackup"));
+        copy.args(["--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"]);
+        copy.args(["--host=127.0.0.1", "--username", USER, &format!("--port={}", self.port)]);
+        run(copy.arg("--pgdata").arg(standby.data()));
+        standby.first_launch()
+    }
+
+    /// Makes a standby a primary, and waits until it can be written to.
+    ///
+    /// # Panics
+    ///
+    /// If it is none.
+    pub fn promote(&self) {
+        assert_eq!(self.query("postgres", "SELECT pg_promote(true, 30)"), "t", "{}", self.log());
+    }
+
+    /// Waits until a standby has all that this server has by now.
+    ///
+    /// # Panics
+    ///
+    /// If that takes too long.
+    pub fn wait_for_standby(&self, standby: &Self) {
+        let position = self.query("postgres", "SELECT pg_current_wal_lsn()");
+        let question = format!("SELECT coalesce(pg_last_wal_replay_lsn() >= '{position}', false)");
+        until("a standby has caught up", || (standby.query("postgres", &question) == "t").then_some(()));
+    }
+
+    /// A new and empty database.
+    pub fn create_database(&self) -> String {
+        let name = format!("test_{}", self.databases.fetch_add(1, Relaxed));
+        self.query("postgres", &format!("CREATE DATABASE {name}"));
+        name
+    }
+
+    /// `postgres://` for the user who may do all, over the network, to this database.
+    pub fn url(&self, database: &str) -> String {
+        multi_host_url(&[self], database)
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The folder of its socket.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The certificate of the authority that has signed the server's, if it has [`tls`](Setup::tls).
+    pub fn authority(&self) -> PathBuf {
+        Certificates::of(self.folder.path()).authority
+    }
+
+    /// Asks as the user who may do all; gives the rows as lines and their columns with `|` between.
+    ///
+    /// # Panics
+    ///
+    /// If the server refuses or does not answer.
+    pub fn query(&self, database: &str, sql: &str) -> String {
+        self.try_query(database, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// The same, where a refusal is an error.
+    ///
+    /// # Errors
+    ///
+    /// What the client says.
+    ///
+    /// # Panics
+    ///
+    /// If there is no client.
+    pub fn try_query(&self, database: &str, sql: &str) -> Result<String, String> {
+        let mut command = Command::new(program("psql"));
+        command.args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1"]);
+        command.arg("--host").arg(self.folder.path()).args(["--username", USER]);
+        command.args([&format!("--port={}", self.port), "--dbname", database, "--command", sql]);
+        command.env("PGCONNECT_TIMEOUT", "5").stdin(Stdio::null());
+        let output = command.output().expect("psql starts");
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())
+    }
+
+    /// Kills all of its processes at once with SIGKILL, as a machine that fails does.
+    pub fn kill(&self) {
+        let Some(process) = self.state.lock().take() else { return };
+        // Stopped, it starts no more of them, and does not see them go.
+        process.pause();
+        family::signal(process.id(), Signal::KILL);
+        drop(process);
+    }
+
+    /// Stops it as an administrator would: clients are told, and cut off.
+    ///
+    /// # Panics
+    ///
+    /// If that takes too long.
+    pub fn stop(&self) {
+        if let Some(mut process) = self.state.lock().take() {
+            process.signal(Signal::INT);
+            until("a server has stopped", || process.ended().map(drop));
+        }
+    }
+
+    /// Starts it again on the same port, with all it had, and waits until it answers.
+    ///
+    /// # Panics
+    ///
+    /// If it does not, with what it has logged.
+    pub fn restart(&self) {
+        self.stop();
+        if let Err(log) = self.launch() {
+            panic!("postgres did not start again: {log}");
+        }
+    }
+
+    /// Stops all of its processes where they are with SIGSTOP: connections stay, nothing is answered.
+    ///
+    /// # Panics
+    ///
+    /// If it does not run.
+    pub fn pause(&self) {
+        let state = self.state.lock();
+        let process = state.as_ref().expect("it runs");
+        process.pause();
+        family::signal(process.id(), Signal::STOP);
+    }
+
+    /// Lets it go on after a [`pause`](Self::pause).
+    ///
+    /// # Panics
+    ///
+    /// If it does not run.
+    pub fn resume(&self) {
+        let state = self.state.lock();
+        let process = state.as_ref().expect("it runs");
+        family::signal(process.id(), Signal::CONT);
+        process.resume();
+    }
+
+    /// The number of its first process, if it runs.
+    pub fn process_id(&self) -> Option<u32> {
+        self.state.lock().as_ref().map(Process::id)
+    }
+
+    /// What it has logged, over all its starts.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        let Some(mut process) = self.state.lock().take() else {
+            family::remove_memory(&self.data());
+            return;
+        };
+        // Its children may be paused.
+        family::signal(process.id(), Signal::CONT);
+        process.resume();
+        process.signal(Signal::QUIT);
+        until("a server has ended", || process.ended().map(drop));
+    }
+}
+
+/// `postgres://` with several hosts, the first one's password holding for all.
+///
+/// # Panics
+///
+/// Without a server.
+pub fn multi_host_url(servers: &[&PostgresServer], database: &str) -> String {
+    let first = servers.first().expect("there is a server");
+    let password = first.setup.password.as_ref().map(|password| format!(":{password}")).unwrap_or_default();
+    let hosts: Vec<String> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+    format!("postgres://{USER}{password}@{}/{database}", hosts.join(","))
+}
+
+fn run(command: &mut Command) {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
