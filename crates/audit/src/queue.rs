@@ -47,6 +47,8 @@ pub(crate) struct Queue {
     ended: Condvar,
     max_records: usize,
     max_bytes: usize,
+    /// So many denials wait for no more company.
+    enough: usize,
 }
 
 #[derive(Default)]
@@ -106,6 +108,7 @@ impl Queue {
             ended: Condvar::new(),
             max_records: settings.buffer_records.max(2),
             max_bytes: settings.buffer_bytes.max(2),
+            enough: (settings.buffer_records / 4).clamp(1, BATCH_RECORDS),
         }
     }
 
@@ -132,9 +135,9 @@ impl Queue {
             Kind::Denial => &mut held.denials,
         };
         lane.push(waiting);
-        let first = lane.waiting.len() == 1;
+        let wakes = [1, self.enough].contains(&lane.waiting.len());
         drop(held);
-        if first {
+        if wakes {
             self.work.notify_one();
         }
     }
@@ -161,9 +164,8 @@ impl Queue {
         let idle = |held: &mut Held| held.is_empty() && !held.closing;
         self.work.wait_while(&mut held, idle);
         if held.changes.waiting.is_empty() {
-            let enough = (self.max_records / 4).min(BATCH_RECORDS);
             let alone = |held: &mut Held| {
-                held.changes.waiting.is_empty() && held.denials.waiting.len() < enough && !held.closing
+                held.changes.waiting.is_empty() && held.denials.waiting.len() < self.enough && !held.closing
             };
             self.work.wait_while_for(&mut held, alone, gather);
         }

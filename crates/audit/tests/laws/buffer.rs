@@ -159,3 +159,15 @@ fn denials_wait_for_company_and_changes_do_not() {
     close(&trail);
     assert_eq!(gate.lines().len(), 4);
 }
+
+#[test]
+fn denials_that_are_company_enough_wait_no_longer() {
+    let gate = Gate::default();
+    let patient = Settings { gather: 20 * DEADLINE, ..small(100) };
+    let trail = Trail::start(gate.clone(), &patient, Arc::new(VirtualClock::new()));
+    for number in 0..25 {
+        trail.record(denial(number));
+    }
+    until("a quarter of the buffer is written", || trail.written() == 25);
+    close(&trail);
+}

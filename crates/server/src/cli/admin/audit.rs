@@ -1,5 +1,6 @@
 //! `tidegate audit`: who changed what, and whether the trail of it is whole.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -15,6 +16,7 @@ use super::output::{Format, ListOutput, OneOutput, text};
 use super::pages::Paging;
 use super::table::Table;
 use super::{EXIT_CODES, Outcome, finish, long_help, when};
+use crate::cli::flags::ConfigFlag;
 use crate::cli::out;
 
 const EXAMPLES: &str = "\
@@ -86,7 +88,7 @@ struct Verify {
     #[command(flatten)]
     output: OneOutput,
     #[command(flatten)]
-    config: crate::cli::flags::ConfigFlag,
+    config: ConfigFlag,
 }
 
 impl Audit {
@@ -143,14 +145,7 @@ fn show(items: &[Json], output: &ListOutput) {
 
 impl Verify {
     fn run(self) -> Outcome {
-        let folder = match self.folder {
-            Some(folder) => folder,
-            None => {
-                let settings =
-                    self.config.settings().map_err(|problems| Failure::other(problems.to_string()))?;
-                settings.data.join("audit")
-            }
-        };
+        let folder = self.folder.map_or_else(|| usual_folder(self.config), Ok)?;
         match verify(&folder) {
             Ok(summary) if self.output.is_json() => out::print_json(&summary),
             Ok(summary) => out::print(&told(&summary)),
@@ -168,6 +163,12 @@ impl Verify {
     }
 }
 
+/// Where the node of this machine writes.
+fn usual_folder(config: ConfigFlag) -> Outcome<PathBuf> {
+    let settings = config.settings().map_err(|problems| Failure::other(problems.to_string()))?;
+    Ok(settings.data.join("audit"))
+}
+
 fn told(summary: &Summary) -> String {
     let Some((first, last)) = summary.first.zip(summary.last) else {
         return "whole: no records yet\n".to_owned();
@@ -180,7 +181,7 @@ fn told(summary: &Summary) -> String {
     );
     let mut also = |number: u64, what: &str| {
         if number > 0 {
-            text.push_str(&format!("{what}: {number}\n"));
+            let _ = writeln!(text, "{what}: {number}");
         }
     };
     also(summary.retired, "older records removed as the settings ask");

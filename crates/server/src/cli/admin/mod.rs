@@ -5,7 +5,7 @@
 //! - [`flags`]: where the node is and who asks; [`client`]: the one HTTP client; [`tls`]: its trust
 //! - [`failure`]: what went wrong, for people
 //! - [`output`]: how to print; [`table`], [`when`]: columns and times
-//! - [`confirm`]: asking before something is gone
+//! - [`confirm`]: asking before something is gone; [`input`]: files to send
 //! - [`pages`]: lists that come in pages
 //! - [`quota`], [`usage`], [`rules`], [`switch`], [`token`], [`audit`]: the commands
 
@@ -14,6 +14,7 @@ pub(super) mod client;
 mod confirm;
 pub(super) mod failure;
 pub(super) mod flags;
+mod input;
 mod output;
 mod pages;
 pub(super) mod quota;
@@ -54,13 +55,13 @@ Exit codes:
 /// Where a node and its token are looked for.
 const REACHING: &str = "\
 The node:
-  --admin, else TIDEGATE_ADMIN, else http://127.0.0.1:6070; an https:// address is trusted by --ca, else by
-  the system's authorities, and unix:/path is a socket.
+  --admin, else TIDEGATE_ADMIN, else http://127.0.0.1:6070. An https:// address is trusted by
+  --ca, else by the system's authorities; unix:/path is a socket.
 
 The token:
-  --token, else --token-file, else TIDEGATE_TOKEN, else TIDEGATE_TOKEN_FILE. Without any, a node on this
-  machine is asked with the token it made for itself, `admin-token` in its data folder (setting `data`).
-  Other users of this machine can read command lines: prefer the file or the variable to --token.";
+  --token, else --token-file, else TIDEGATE_TOKEN, else TIDEGATE_TOKEN_FILE. Without any, a node
+  on this machine is asked with the token it made for itself, `admin-token` in its data folder
+  (setting `data`). Other users of this machine can read command lines: prefer a file or a variable.";
 
 /// The end of a command's long help.
 fn long_help(examples: &str) -> String {

@@ -21,7 +21,7 @@ fn tenants() -> Node {
         let item = |number: usize| json!({ "tenant": format!("t{number}"), "tier": null, "overrides": [], "updated_at": "2024-01-01T00:00:00Z", "revision": 1 });
         let items: Vec<Value> = (from..5).take(2).map(item).collect();
         let next = (from + 2 < 5).then(|| format!("c{}", from + 2));
-        Answer::ok(json!({ "items": items, "next_cursor": next }))
+        Answer::ok(&json!({ "items": items, "next_cursor": next }))
     })
 }
 
@@ -50,7 +50,7 @@ fn a_list_is_one_page_and_says_that_there_is_more_unless_all_is_asked_for() {
 
 #[test]
 fn an_empty_list_prints_nothing_that_a_script_would_read() {
-    let node = Node::new(|_: &Asked| Answer::ok(json!({ "items": [], "next_cursor": null })));
+    let node = Node::new(|_: &Asked| Answer::ok(&json!({ "items": [], "next_cursor": null })));
     for args in [&["quota", "list"][..], &["rules", "list"], &["token", "list"], &["audit", "list"]] {
         let done = run(&node, args);
         assert_eq!((done.code, done.out.as_str()), (0, ""), "{args:?}");
@@ -86,7 +86,7 @@ fn tokens_are_listed_with_what_became_of_them() {
                     "revoked_at": revoked, "last_used_at": null })
         };
         let past = json!("2024-01-02T00:00:00Z");
-        Answer::ok(json!({ "items": [
+        Answer::ok(&json!({ "items": [
             token("a", Value::Null, Value::Null), token("b", past.clone(), Value::Null), token("c", Value::Null, past),
         ] }))
     });
@@ -98,7 +98,7 @@ fn tokens_are_listed_with_what_became_of_them() {
 #[test]
 fn audit_list_asks_for_what_its_flags_name() {
     let node = Node::new(|_: &Asked| {
-        Answer::ok(json!({ "next_cursor": null, "items": [{
+        Answer::ok(&json!({ "next_cursor": null, "items": [{
             "id": 1, "at": "2024-01-01T00:00:00Z", "actor": "ann", "action": "put_tenant", "kind": "tenant", "object": "acme",
             "before": null, "after": { "tier": "pro" }, "request_id": "r1",
         }] }))

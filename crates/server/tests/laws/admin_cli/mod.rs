@@ -47,7 +47,8 @@ fn finish(mut command: Command) -> Run {
 
 /// Runs against a node, with a token.
 fn run(node: &Node, args: &[&str]) -> Run {
-    let mut command = command(folder().path(), args);
+    let folder = folder();
+    let mut command = command(folder.path(), args);
     command.env("TIDEGATE_ADMIN", &node.url).env("TIDEGATE_TOKEN", "tg_test");
     finish(command)
 }

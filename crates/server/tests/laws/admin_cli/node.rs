@@ -32,7 +32,7 @@ impl Asked {
 pub(super) struct Answer(pub(super) &'static str, pub(super) &'static str, pub(super) String);
 
 impl Answer {
-    pub(super) fn ok(body: impl ToString) -> Self {
+    pub(super) fn ok(body: &impl ToString) -> Self {
         Self("200 OK", "", body.to_string())
     }
 

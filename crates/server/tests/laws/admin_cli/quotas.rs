@@ -30,7 +30,7 @@ fn node() -> Node {
         }
         Some("GET") => Answer::problem("404 Not Found", &json!({ "detail": "no such tenant" })),
         Some("DELETE") => Answer("204 No Content", "", String::new()),
-        _ => Answer::ok(acme()),
+        _ => Answer::ok(&acme()),
     })
 }
 
@@ -161,7 +161,7 @@ fn what_deletes_asks_and_where_nobody_can_be_asked_does_nothing() {
 #[test]
 fn usage_shows_each_limit_and_whose_view_it_is() {
     let node = Node::new(|_: &Asked| {
-        Answer::ok(json!({ "tenant": "acme", "scope": "node", "usage": [
+        Answer::ok(&json!({ "tenant": "acme", "scope": "node", "usage": [
             { "domain": "api", "rule": "per_key", "descriptor": "default", "name": "steady", "used": 480, "limit": 500,
               "remaining": 20, "window": { "start": "2024-01-01T00:00:00Z", "end": "2024-01-01T00:01:00Z" }, "from": "tier" },
         ] }))
@@ -184,7 +184,7 @@ fn usage_shows_each_limit_and_whose_view_it_is() {
 
 #[test]
 fn reset_says_how_many_limits_are_given_back() {
-    let node = Node::new(|_: &Asked| Answer::ok(json!({ "reset": 2 })));
+    let node = Node::new(|_: &Asked| Answer::ok(&json!({ "reset": 2 })));
     let done = run(&node, &["reset", "acme"]);
     assert_eq!((done.code, done.out.as_str()), (0, "acme: 2 limits reset\n"));
     assert_eq!(node.last().line, "POST /admin/v1/usage/acme/reset");

@@ -14,7 +14,7 @@ use super::node::{Answer, Asked, Node, exchange};
 use super::{command, finish, folder, run};
 
 fn no_switches(_: &Asked) -> Answer {
-    Answer::ok(json!({ "all": "enforce", "rules": {} }))
+    Answer::ok(&json!({ "all": "enforce", "rules": {} }))
 }
 
 const LIST: [&str; 2] = ["switch", "list"];
@@ -115,7 +115,7 @@ fn an_answer_that_makes_no_sense_is_told_and_does_nothing_to_the_terminal() {
         done.err,
         format!("error: {}/admin/v1/tokens answered 502 Bad Gateway: \\u{{1b}}[2Jlost\n", node.url)
     );
-    let node = Node::new(|_: &Asked| Answer::ok("<html>"));
+    let node = Node::new(|_: &Asked| Answer::ok(&"<html>"));
     let done = run(&node, &["token", "list"]);
     assert!(done.code == 1 && done.err.contains("is not JSON"), "{}", done.err);
 }

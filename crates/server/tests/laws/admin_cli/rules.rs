@@ -17,15 +17,15 @@ fn node() -> Node {
                 { "version": 2, "author": "bob", "comment": "search\u{1b}[31m", "created_at": "2024-01-02T00:00:00Z", "deleted": true },
                 { "version": 1, "author": "ann", "comment": "first", "created_at": "2024-01-01T00:00:00Z", "deleted": false },
             ]);
-            return Answer::ok(json!({ "items": versions, "next_cursor": null }));
+            return Answer::ok(&json!({ "items": versions, "next_cursor": null }));
         }
         if asked.line.starts_with("GET") && asked.line.contains("/diff") {
-            return Answer::ok("--- api 1\n+++ api\n@@ -1 +1 @@\n-a\n+\tb\n");
+            return Answer::ok(&"--- api 1\n+++ api\n@@ -1 +1 @@\n-a\n+\tb\n");
         }
         if asked.line.starts_with("GET") {
-            return Answer::ok(RULES);
+            return Answer::ok(&RULES);
         }
-        Answer::ok(json!({
+        Answer::ok(&json!({
             "domain": "api", "version": 4, "diff": "--- api 3\n+++ api\n@@ -1 +1 @@\n-a\n+b\n", "added": ["x", "y"],
             "removed": [], "changed": ["z"], "warnings": ["z never denies"], "dry_run": asked.line.contains("dry_run"),
         }))
@@ -105,7 +105,9 @@ fn history_shows_versions_and_rollback_goes_back() {
 #[test]
 fn switches_are_listed_and_set() {
     let node = Node::new(|_: &Asked| {
-        Answer::ok(json!({ "all": "enforce", "rules": { "per_user": "shadow" }, "rule": "*", "mode": "off" }))
+        Answer::ok(
+            &json!({ "all": "enforce", "rules": { "per_user": "shadow" }, "rule": "*", "mode": "off" }),
+        )
     });
     assert_eq!(run(&node, &["switch", "list"]).out, "RULE      MODE\n*         enforce\nper_user  shadow\n");
     let done = run(&node, &["switch", "set", "*", "off"]);

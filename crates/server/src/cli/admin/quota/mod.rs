@@ -5,8 +5,7 @@
 mod edit;
 
 use std::fmt::Write as _;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -18,8 +17,8 @@ use serde_json::{Value as Json, json};
 use self::edit::Edit;
 use super::client::{Answer, Call, Client};
 use super::confirm::Confirm;
-use super::failure::Failure;
 use super::flags::AdminFlags;
+use super::input::read;
 use super::output::{Format, ListOutput, OneOutput, print_body, text};
 use super::pages::Paging;
 use super::table::{Table, plain};
@@ -39,7 +38,7 @@ Examples:
   tidegate quota set acme --tier enterprise
   tidegate quota set acme --requests 500 --per minute --burst 50
   tidegate quota set acme --descriptor 'endpoint:POST /v1/orders' --requests 20 --per minute
-  tidegate quota set acme --requests 5000 --per hour --effective-at 2026-12-24 --expires-at 2026-12-27
+  tidegate quota set acme --requests 9000 --per hour --effective-at 2026-12-24 --expires-at 30d
   tidegate quota set acme --descriptor endpoint --unlimited
   tidegate quota set acme --remove 'endpoint:POST /v1/orders'
   tidegate quota get acme -o json | jq '{tier, overrides: .quotas.overrides}' > acme.json
@@ -292,17 +291,6 @@ fn existing(client: &Client, tenant: &str) -> Outcome<Option<Answer>> {
         Err(failure) if failure.is_not_found() => Ok(None),
         Err(failure) => Err(failure),
     }
-}
-
-/// A file, or standard input.
-pub(super) fn read(file: &Path) -> Outcome<Vec<u8>> {
-    if file == Path::new("-") {
-        let mut bytes = Vec::new();
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        read.map_err(|error| Failure::other(format!("cannot read standard input: {error}")))?;
-        return Ok(bytes);
-    }
-    std::fs::read(file).map_err(|error| Failure::other(format!("cannot read {}: {error}", file.display())))
 }
 
 impl Delete {

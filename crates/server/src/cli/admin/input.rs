@@ -1,0 +1,18 @@
+//! Files that commands send.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use super::Outcome;
+use super::failure::Failure;
+
+/// A file, or standard input.
+pub(super) fn read(file: &Path) -> Outcome<Vec<u8>> {
+    if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().read_to_end(&mut bytes);
+        read.map_err(|error| Failure::other(format!("cannot read standard input: {error}")))?;
+        return Ok(bytes);
+    }
+    std::fs::read(file).map_err(|error| Failure::other(format!("cannot read {}: {error}", file.display())))
+}
