@@ -14,7 +14,7 @@ use crate::request::Request;
 use crate::rules::current::Rules;
 use crate::rules::find::{Applied, Hit};
 use crate::rules::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
-use crate::tenants::table::OwnPlace;
+use crate::tenants::own::OwnPlace;
 
 /// Whether a request may pass, and what each of its limits said.
 ///

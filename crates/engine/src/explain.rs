@@ -233,7 +233,7 @@ fn descriptor<'a>(
     let tier = tenant.and_then(|tenant| rules.tier_name(domain, tenant));
     let why = match (node, last_rule) {
         (Some(_), Some(rule)) => {
-            let hit = rules.find_for((number, domain), entries, tenant.unwrap_or_default());
+            let hit = rules.find_for((number, domain), entries, tenant);
             let lifted = hit.is_some_and(|hit| !hit.has_limits(rules.seed));
             let by_override = hit.is_some_and(|hit| hit.own.is_some());
             match tier {

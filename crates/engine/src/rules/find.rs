@@ -1,12 +1,11 @@
 //! Finding the rules a request falls under.
 
-use tidegate_core::{Key, KeySeed};
+use tidegate_core::{Key, KeySeed, Limit};
 
 use super::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
 use crate::request::{Entry, Request};
+use crate::tenants::own::{Own, OwnLimit, OwnPlace};
 use crate::tenants::resolve::values_of;
-use crate::tenants::table::{Own, OwnLimit, OwnPlace};
-use tidegate_core::Limit;
 
 /// A rule that applies to a descriptor of the request.
 #[derive(Clone, Copy)]
@@ -149,10 +148,13 @@ impl RuleSet {
         &'r self,
         (number, domain): (u32, &'r DomainTree),
         entries: &'r [Entry<'r>],
-        tenant: &str,
+        tenant: Option<&str>,
     ) -> Option<Hit<'r>> {
         let (rule, values) = domain.walk(self.seed, entries)?;
-        let (tier, own) = self.personal((number, domain), rule, tenant, self.seed.text(tenant));
+        let (tier, own) = match tenant.filter(|_| rule.personal) {
+            Some(tenant) => self.personal((number, domain), rule, tenant, self.seed.text(tenant)),
+            None => (None, None),
+        };
         let (key, enforced) = (rule.key.of_values(values), rule.enforces(entries));
         Some(Hit { rule, descriptor: 0, tier, key, cost: 0, enforced, own, entries })
     }

@@ -1,8 +1,11 @@
 //! Putting tenants in force.
 
+use std::collections::BTreeMap;
+
 use tidegate_core::Key;
 
-use super::table::{Draft, Tenants};
+use super::own::Draft;
+use super::table::Tenants;
 use super::{Tenant, TenantChange, TenantSource};
 use crate::limiter::{Inner, Limiter};
 use crate::rules::problem::{Problem, Problems};
@@ -11,6 +14,9 @@ use crate::rules::tree::RuleSet;
 impl Limiter {
     /// Puts changes to tenants in force, all at once. Decisions never wait for it, and counters stay as
     /// they are.
+    ///
+    /// When rules are loaded the next time, tenants are read from [`Builder::tenants`](crate::Builder::tenants)
+    /// alone: what that does not know by then is gone.
     pub fn change_tenants(&self, changes: impl IntoIterator<Item = TenantChange>) {
         self.inner.change_tenants(changes);
     }
@@ -27,7 +33,8 @@ impl Inner {
         let _loading = self.source.lock();
         let rules = self.rules.load();
         let mut tenants = rules.tenants.clone();
-        let (mut drafts, mut names) = (Vec::new(), Vec::new());
+        // Of several changes to one tenant the last counts.
+        let mut last: BTreeMap<Key, (String, Option<Draft>)> = BTreeMap::new();
         for change in changes {
             let (name, draft) = match change {
                 TenantChange::Gone(name) => (name, None),
@@ -36,17 +43,17 @@ impl Inner {
                     (tenant.name, Some(draft).filter(|draft| *draft != Draft::default()))
                 }
             };
-            let tenant = rules.seed.text(&name);
-            if rules.tenants.find(tenant).map(|own| own.draft()) != draft {
-                drafts.push((tenant, draft));
-                names.push(name);
-            }
+            last.insert(rules.seed.text(&name), (name, draft));
         }
-        if drafts.is_empty() {
+        last.retain(|tenant, (_, draft)| rules.tenants.find(*tenant).map(|own| own.draft()) != *draft);
+        if last.is_empty() {
             return;
         }
+        let (names, drafts): (Vec<String>, Vec<_>) =
+            last.into_iter().map(|(tenant, (name, draft))| (name, (tenant, draft))).unzip();
         let tenants = tenants.changed(drafts);
         self.rules.store(RuleSet { tenants, ..RuleSet::clone(&rules) });
+        tracing::debug!(tenants = names.len(), "tenants changed");
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.shared {
             shared.forget_denials_of(&rules, &self.rules.load(), &names);

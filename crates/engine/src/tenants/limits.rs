@@ -8,7 +8,7 @@ use crate::limiter::Limiter;
 use crate::request::Entry;
 use crate::rules::find::Hit;
 use crate::rules::tree::{LimitEntry, RuleSet};
-use crate::tenants::table::OwnPlace;
+use crate::tenants::own::OwnPlace;
 
 /// A limit that applies to a tenant.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +98,7 @@ impl RuleSet {
     /// How such a rule applies.
     pub(super) fn hit<'r>(&'r self, reached: &'r Reached<'r>, tenant: &str) -> Option<Hit<'r>> {
         let Found { domain_number, domain, .. } = reached.found;
-        self.find_for((domain_number, domain), &reached.entries, tenant)
+        self.find_for((domain_number, domain), &reached.entries, Some(tenant))
     }
 
     /// Every limit of a rule with the numbers that apply, `None` where none do, and where they come from.

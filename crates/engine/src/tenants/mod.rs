@@ -21,7 +21,7 @@
 //!
 //! # Layout
 //!
-//! - `table`: what decisions look up, shared between one change and the next
+//! - `table`, `shard`, `own`: what decisions look up, shared between one change and the next
 //! - `walk`: the rules that a tenant and a descriptor lead to
 //! - `resolve`: from an override as written to limits in the table
 //! - [`problem`]: why an override is none
@@ -30,8 +30,10 @@
 
 mod change;
 pub mod limits;
+pub(crate) mod own;
 pub mod problem;
 pub(crate) mod resolve;
+mod shard;
 pub(crate) mod table;
 pub mod usage;
 mod walk;

@@ -2,8 +2,9 @@
 
 use tidegate_core::{Key, KeySeed, Window};
 
+use super::own::{Draft, OwnLimit};
 use super::problem::OverrideProblem;
-use super::table::{Draft, OwnLimit, Tenants};
+use super::table::Tenants;
 use super::walk::{Found, Wanted};
 use super::{Override, Tenant};
 use crate::request::Entry;

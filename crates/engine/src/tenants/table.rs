@@ -7,8 +7,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use tidegate_core::{Key, Limit};
+use tidegate_core::Key;
 
+use super::own::{Draft, Own, OwnLimit, OwnPlace};
+use super::shard::Shard;
 use crate::rules::tree::DomainTree;
 
 /// Shards lie together in branches of so many, so that a change copies little of a large table.
@@ -16,8 +18,6 @@ const BRANCH: usize = 64;
 /// How many tenants a shard is made for, and how many on average make more shards of it.
 const USUAL: usize = 24;
 const CROWDED: usize = 96;
-/// The end of a search.
-const FREE: u32 = u32::MAX;
 
 /// Every tenant that has a tier or limits of its own. Cheap to clone.
 #[derive(Clone, Default)]
@@ -31,74 +31,6 @@ pub(crate) struct Tenants {
 }
 
 type Branch = [Arc<Shard>; BRANCH];
-
-#[derive(Default)]
-struct Shard {
-    /// Indices of `records` by `mark`, a power of two of them and at least twice as many.
-    slots: Box<[u32]>,
-    records: Box<[Record]>,
-    /// Those of all tenants, each tenant's together.
-    own: Box<[OwnLimit]>,
-}
-
-/// A tenant.
-#[derive(Clone, Copy)]
-struct Record {
-    tenant: Key,
-    /// Number of its tier's name.
-    tier: u32,
-    first: u32,
-    count: u32,
-}
-
-/// A limit that one tenant has in place of one in the rules.
-#[derive(Clone, PartialEq)]
-pub(crate) struct OwnLimit {
-    /// Whose limit it stands for: the rule's place among those of all domains.
-    pub(crate) rule: u32,
-    /// Which entries of the descriptor have to have a certain value: one bit each, the first lowest.
-    pub(crate) given: u32,
-    /// The fingerprint of those values.
-    pub(crate) values: u64,
-    pub(crate) salt: u64,
-    /// Index among the rule's own limits.
-    pub(crate) number: u16,
-    /// `None` for no limit at all.
-    pub(crate) limit: Option<Limit>,
-}
-
-/// Where in the table a tenant's limit is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OwnPlace {
-    shard: u32,
-    index: u32,
-}
-
-impl OwnPlace {
-    /// Of limits that are in the rules.
-    pub(crate) const NONE: Self = Self { shard: u32::MAX, index: u32::MAX };
-
-    #[inline]
-    pub(crate) fn is_none(self) -> bool {
-        self.shard == u32::MAX
-    }
-}
-
-/// What one tenant has.
-#[derive(Clone, Copy)]
-pub(crate) struct Own<'t> {
-    tier: u32,
-    pub(crate) limits: &'t [OwnLimit],
-    /// The place of the first.
-    first: OwnPlace,
-}
-
-/// A tenant on its way into the table.
-#[derive(Clone, Default, PartialEq)]
-pub(crate) struct Draft {
-    pub(crate) tier: Option<u32>,
-    pub(crate) own: Vec<OwnLimit>,
-}
 
 /// Names of tiers, and which of each domain's they are.
 #[derive(Clone, Default)]
@@ -126,11 +58,7 @@ impl Tenants {
             return None;
         }
         let number = self.shard_of(tenant);
-        let shard = self.shard(number)?;
-        let record = shard.find(tenant)?;
-        let limits = shard.own.get(record.first as usize..(record.first + record.count) as usize)?;
-        let first = OwnPlace { shard: number as u32, index: record.first };
-        Some(Own { tier: record.tier, limits, first })
+        self.shard(number)?.find(number as u32, tenant)
     }
 
     /// The limit at a place.
@@ -226,7 +154,7 @@ impl Tenants {
             let Some(branch) = branches.get_mut(number / BRANCH) else { continue };
             let shard = &mut Arc::make_mut(branch)[number % BRANCH];
             let new = shard.changed(changes);
-            self.len = self.len + new.records.len() - shard.records.len();
+            self.len = self.len + new.len() - shard.len();
             *shard = Arc::new(new);
         }
         self.branches = branches.into();
@@ -238,145 +166,5 @@ impl Tenants {
         let shards = self.branches.iter().flat_map(|branch| branch.iter());
         let drafts = shards.flat_map(|shard| shard.drafts()).collect();
         self.filled(drafts)
-    }
-}
-
-impl TierNames {
-    const NONE: u32 = u32::MAX;
-}
-
-impl Shard {
-    /// Of tenants that are not the same.
-    fn new(drafts: &[(Key, Draft)]) -> Self {
-        if drafts.is_empty() {
-            return Self::default();
-        }
-        let mut own = Vec::with_capacity(drafts.iter().map(|(_, draft)| draft.own.len()).sum());
-        let mut records = Vec::with_capacity(drafts.len());
-        for (tenant, draft) in drafts {
-            let (first, count) = (own.len() as u32, draft.own.len() as u32);
-            own.extend_from_slice(&draft.own);
-            records.push(Record {
-                tenant: *tenant,
-                tier: draft.tier.unwrap_or(TierNames::NONE),
-                first,
-                count,
-            });
-        }
-        let mut slots = vec![FREE; (2 * records.len()).next_power_of_two()];
-        for (number, record) in records.iter().enumerate() {
-            let mut at = record.tenant.mark as usize % slots.len();
-            while slots[at] != FREE {
-                at = (at + 1) % slots.len();
-            }
-            slots[at] = number as u32;
-        }
-        Self { slots: slots.into(), records: records.into(), own: own.into() }
-    }
-
-    #[inline]
-    fn find(&self, tenant: Key) -> Option<&Record> {
-        let last = self.slots.len().wrapping_sub(1);
-        let mut at = tenant.mark as usize & last;
-        // There is a free slot, so it ends; an empty shard has no slots.
-        loop {
-            let record = self.records.get(*self.slots.get(at)? as usize)?;
-            if record.tenant == tenant {
-                return Some(record);
-            }
-            at = (at + 1) & last;
-        }
-    }
-
-    fn drafts(&self) -> impl Iterator<Item = (Key, Draft)> {
-        self.records.iter().map(|record| {
-            let own = &self.own[record.first as usize..(record.first + record.count) as usize];
-            let tier = Some(record.tier).filter(|tier| *tier != TierNames::NONE);
-            (record.tenant, Draft { tier, own: own.to_vec() })
-        })
-    }
-
-    fn changed(&self, changes: Vec<(Key, Option<Draft>)>) -> Self {
-        let mut drafts: Vec<(Key, Draft)> = self.drafts().collect();
-        for (tenant, draft) in changes {
-            let known = drafts.iter().position(|(known, _)| *known == tenant);
-            match (known, draft) {
-                (Some(known), Some(draft)) => drafts[known].1 = draft,
-                (None, Some(draft)) => drafts.push((tenant, draft)),
-                (Some(known), None) => drop(drafts.remove(known)),
-                (None, None) => {}
-            }
-        }
-        Self::new(&drafts)
-    }
-}
-
-impl<'t> Own<'t> {
-    /// Those for a rule, in the order of its limits; of each limit the most special first.
-    #[inline]
-    pub(crate) fn of_rule(self, rule: u32) -> Option<Self> {
-        // Most tenants have one or none.
-        match self.limits {
-            [] => None,
-            [only] => (only.rule == rule).then_some(self),
-            _ => self.of_rule_among(rule),
-        }
-    }
-
-    fn of_rule_among(mut self, rule: u32) -> Option<Self> {
-        let before = self.limits.partition_point(|own| own.rule < rule);
-        self.limits = &self.limits[before..];
-        self.first.index += before as u32;
-        let count = self.limits.partition_point(|own| own.rule == rule);
-        self.limits = &self.limits[..count];
-        (count > 0).then_some(self)
-    }
-
-    /// The place of one of these.
-    #[inline]
-    pub(crate) fn place(&self, index: usize) -> OwnPlace {
-        OwnPlace { index: self.first.index + index as u32, ..self.first }
-    }
-
-    /// What stands in place of the rule's limit of that number: the most special that fits the entries,
-    /// whose values `values` makes a fingerprint of.
-    #[inline]
-    pub(crate) fn limit(&self, number: u16, values: impl Fn(u32) -> u64) -> Option<(OwnPlace, &'t OwnLimit)> {
-        match self.limits {
-            [only] => {
-                let fits = only.number == number && (only.given == 0 || values(only.given) == only.values);
-                fits.then_some((self.first, only))
-            }
-            _ => self.limit_among(number, values),
-        }
-    }
-
-    fn limit_among(&self, number: u16, values: impl Fn(u32) -> u64) -> Option<(OwnPlace, &'t OwnLimit)> {
-        let mut at = self.limits.partition_point(|own| own.number < number);
-        while let Some(first) = self.limits.get(at).filter(|own| own.number == number) {
-            let rest = &self.limits[at..];
-            let alike = rest.partition_point(|own| own.number == number && own.given == first.given);
-            let wanted = if first.given == 0 { first.values } else { values(first.given) };
-            if let Ok(found) = rest[..alike].binary_search_by_key(&wanted, |own| own.values) {
-                return Some((self.place(at + found), &rest[found]));
-            }
-            at += alike;
-        }
-        None
-    }
-
-    /// The same as it would be put into the table.
-    pub(crate) fn draft(&self) -> Draft {
-        let tier = Some(self.tier).filter(|tier| *tier != TierNames::NONE);
-        Draft { tier, own: self.limits.to_vec() }
-    }
-}
-
-impl OwnLimit {
-    /// In the order that [`Own::limit`] looks: those with more values given come first, and of as many
-    /// those that come earlier in the descriptor.
-    pub(crate) fn order(&self) -> impl Ord + use<> {
-        let special = std::cmp::Reverse((self.given.count_ones(), self.given.reverse_bits()));
-        (self.rule, self.number, special, self.values)
     }
 }

@@ -53,6 +53,11 @@ fn of_several_changes_at_once_the_last_counts() {
             TenantChange::Gone("bob".to_owned()),
         ]);
         assert_eq!(left(&limiter, &key("bob"))[0], 10);
+        // Back to what it is, by way of something else.
+        put(&limiter, Tenant::new("bob").with(steady(5)));
+        limiter.change_tenants([3, 5].map(|count| TenantChange::Put(Tenant::new("bob").with(steady(count)))));
+        assert_eq!(left(&limiter, &key("bob"))[0], 5);
+        limiter.change_tenants([TenantChange::Gone("bob".to_owned())]);
     }
 }
 

@@ -1,0 +1,102 @@
+//! A few dozen tenants, found by fingerprint.
+
+use tidegate_core::Key;
+
+use super::own::{Draft, NO_TIER, Own, OwnLimit, OwnPlace};
+
+/// The end of a search.
+const FREE: u32 = u32::MAX;
+
+/// Tenants whose fingerprints begin alike.
+#[derive(Default)]
+pub(super) struct Shard {
+    /// Indices of `records` by `mark`, a power of two of them and at least twice as many.
+    slots: Box<[u32]>,
+    records: Box<[Record]>,
+    /// Those of all tenants, each tenant's together.
+    pub(super) own: Box<[OwnLimit]>,
+}
+
+/// A tenant.
+#[derive(Clone, Copy)]
+struct Record {
+    tenant: Key,
+    /// Number of its tier's name.
+    tier: u32,
+    first: u32,
+    count: u32,
+}
+
+impl Shard {
+    /// Of tenants that are not the same.
+    pub(super) fn new(drafts: &[(Key, Draft)]) -> Self {
+        if drafts.is_empty() {
+            return Self::default();
+        }
+        let mut own = Vec::with_capacity(drafts.iter().map(|(_, draft)| draft.own.len()).sum());
+        let mut records = Vec::with_capacity(drafts.len());
+        for (tenant, draft) in drafts {
+            let (first, count) = (own.len() as u32, draft.own.len() as u32);
+            own.extend_from_slice(&draft.own);
+            records.push(Record { tenant: *tenant, tier: draft.tier.unwrap_or(NO_TIER), first, count });
+        }
+        let mut slots = vec![FREE; (2 * records.len()).next_power_of_two()];
+        for (number, record) in records.iter().enumerate() {
+            let mut at = record.tenant.mark as usize % slots.len();
+            while slots[at] != FREE {
+                at = (at + 1) % slots.len();
+            }
+            slots[at] = number as u32;
+        }
+        Self { slots: slots.into(), records: records.into(), own: own.into() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// What a tenant has, in the shard of that number.
+    #[inline]
+    pub(super) fn find(&self, number: u32, tenant: Key) -> Option<Own<'_>> {
+        let record = self.record(tenant)?;
+        let limits = self.own.get(record.first as usize..(record.first + record.count) as usize)?;
+        let first = OwnPlace { shard: number, index: record.first };
+        Some(Own { tier: record.tier, limits, first })
+    }
+
+    #[inline]
+    fn record(&self, tenant: Key) -> Option<&Record> {
+        let last = self.slots.len().wrapping_sub(1);
+        let mut at = tenant.mark as usize & last;
+        // There is a free slot, so it ends; an empty shard has no slots.
+        loop {
+            let record = self.records.get(*self.slots.get(at)? as usize)?;
+            if record.tenant == tenant {
+                return Some(record);
+            }
+            at = (at + 1) & last;
+        }
+    }
+
+    pub(super) fn drafts(&self) -> impl Iterator<Item = (Key, Draft)> {
+        self.records.iter().map(|record| {
+            let own = &self.own[record.first as usize..(record.first + record.count) as usize];
+            let tier = Some(record.tier).filter(|tier| *tier != NO_TIER);
+            (record.tenant, Draft { tier, own: own.to_vec() })
+        })
+    }
+
+    pub(super) fn changed(&self, changes: Vec<(Key, Option<Draft>)>) -> Self {
+        let mut drafts: Vec<(Key, Draft)> = self.drafts().collect();
+        for (tenant, draft) in changes {
+            let known = drafts.iter().position(|(known, _)| *known == tenant);
+            match (known, draft) {
+                (Some(known), Some(draft)) => drafts[known].1 = draft,
+                (None, Some(draft)) => drafts.push((tenant, draft)),
+                (Some(known), None) => drop(drafts.remove(known)),
+                (None, None) => {}
+            }
+        }
+        Self::new(&drafts)
+    }
+}
