@@ -313,11 +313,7 @@ impl Service {
         let nodes = self.limiter.store_health().map_or(1, |health| health.nodes);
         let alone = self.settings.catalog != CatalogPlace::Sqlite || nodes <= 1;
         if !alone {
-            tracing::warn!(
-                nodes,
-                "other nodes share the store, but each has a catalog of its own: what is changed here acts here \
-                 only; give all of them one (catalog: postgres://…)"
-            );
+            tracing::warn!(nodes, "other nodes share the store, but each has a catalog of its own");
         }
         !alone
     }

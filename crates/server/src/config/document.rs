@@ -56,7 +56,7 @@ pub fn sample() -> String {
             }
             inner = group;
             let indent = "  ".repeat(level + usize::from(!group.is_empty()));
-            let off = if matches!(row.kind, Kind::Path) { "" } else { "#" };
+            let off = if matches!(row.kind, Kind::Path | Kind::Rules) { "" } else { "#" };
             let gap = if row.default.is_empty() { "" } else { " " };
             let _ = writeln!(text, "{indent}# {}\n{indent}{off}{field}:{gap}{}", row.help, row.default);
         }

@@ -121,8 +121,13 @@ impl Control {
             return;
         }
         let followed = self.0.followed.lock().await;
-        self.compile_rules(limiter, &followed).await;
-        limiter.set_switches(followed.switches(&self.0.switches));
+        // Nothing is loaded a second time for nothing.
+        if !followed.rules.is_empty() {
+            self.compile_rules(limiter, &followed).await;
+        }
+        if !followed.switches.is_empty() {
+            limiter.set_switches(followed.switches(&self.0.switches));
+        }
         drop(followed);
         tokio::spawn(self.clone().keep_up());
     }

@@ -35,10 +35,24 @@ fn the_commands_of_redis_md_work() {
 }
 
 #[test]
+fn the_commands_of_quotas_md_work() {
+    Document::read("docs/quotas.md").run();
+}
+
+#[test]
+fn the_commands_of_administration_md_work() {
+    Document::read("docs/administration.md").run();
+}
+
+#[test]
 fn every_yaml_block_of_the_documents_is_yaml() {
-    for name in
-        ["docs/envoy.md", "docs/migrating-from-envoy-ratelimit.md", "docs/http.md", "docs/operations.md"]
-    {
+    for name in [
+        "docs/envoy.md",
+        "docs/migrating-from-envoy-ratelimit.md",
+        "docs/http.md",
+        "docs/operations.md",
+        "docs/administration.md",
+    ] {
         for block in Document::read(name).blocks.iter().filter(|block| block.kind == "yaml") {
             let parsed = yaml::parse(&block.text);
             assert!(matches!(parsed, Ok(Some(_))), "{name}:{}: {parsed:?}", block.line);

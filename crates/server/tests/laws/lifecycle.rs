@@ -133,13 +133,13 @@ fn a_data_folder_that_takes_no_new_files_is_found_out_at_the_start() {
     assert!(ended.errors.contains("cannot be used: "), "{}", ended.errors);
 }
 
-/// Rules that are a pipe: the service waits for them, and so it is known where it is.
-fn starting_up(signal: &str) -> Service {
+/// Rules that are a pipe: the service waits for them, and so it is known where it is when the signal comes.
+fn starting_up(signal: &'static str) -> (Setup, impl FnOnce(u32)) {
     let setup = Setup::rules(RULES);
     let rules = setup.path().join("rules/rules.yaml");
     fs::remove_file(&rules).expect("it was there");
     assert!(Command::new("mkfifo").arg(&rules).status().expect("mkfifo runs").success());
-    setup.start_after(|pid| {
+    let first = move |pid: u32| {
         let mut pipe = fs::File::options().write(true).open(&rules).expect("somebody reads it");
         let status = Command::new("kill").args(["-s", signal, &pid.to_string()]).status();
         assert!(status.expect("kill runs").success());
@@ -147,16 +147,19 @@ fn starting_up(signal: &str) -> Service {
         let file = rules.with_extension("new");
         fs::write(&file, RULES).and_then(|()| fs::rename(&file, &rules)).expect("it is written");
         pipe.write_all(RULES.as_bytes()).expect("it is read");
-    })
+    };
+    (setup, first)
 }
 
 #[test]
-fn a_signal_while_it_starts_is_heeded_once_it_has_started() {
-    let ended = starting_up("TERM").wait();
+fn a_signal_while_it_starts_is_heeded() {
+    let (setup, first) = starting_up("TERM");
+    let ended = setup.end_after(first);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.errors);
-    assert!(ended.errors.contains("\"stopped\""), "{}", ended.errors);
+    assert!(ended.errors.contains("\"stopped"), "{}", ended.errors);
 
-    let service = starting_up("HUP");
+    let (setup, first) = starting_up("HUP");
+    let service = setup.start_after(first);
     until("the rules were read again", || service.generation() >= 2);
 }
 

@@ -124,6 +124,15 @@ impl Setup {
         Service { folder: self.folder, grpc, http, admin, child, errors }
     }
 
+    /// Starts it, does something with its process id, and expects that it ends.
+    pub(crate) fn end_after(self, first: impl FnOnce(u32)) -> Ended {
+        let child = self.command().spawn().expect("the binary starts");
+        first(child.id());
+        let output = child.wait_with_output().expect("it ends");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ended { status: output.status, errors, folder: self.folder }
+    }
+
     /// Starts it and expects that it ends by itself.
     pub(crate) fn fail(self) -> Ended {
         let output = self.command().output().expect("the binary starts");
