@@ -16,9 +16,9 @@ use std::sync::Arc;
 use bytes::Buf;
 use http::{Method, Request, Response, header};
 use tidegate_http2::{Answer, Inbox, Later, Refusal, Service, Whole};
-use tonic::Status;
 use tonic::body::Body;
 use tonic::service::Routes;
+use tonic::{Code, Status};
 use tonic_health::pb::health_server::{Health as HealthService, HealthServer};
 use tower_service::Service as _;
 use tracing::Instrument;
@@ -161,12 +161,29 @@ impl Service for GrpcApi {
         let span = if self.traced { trace::span(&request) } else { tracing::Span::none() };
         let answered = async move {
             match others.call(request.map(Body::new)).await {
-                Ok(response) => response,
+                Ok(response) => blamed(response),
                 Err(never) => match never {},
             }
         };
         answered.instrument(span)
     }
+}
+
+/// A message that is too long or cannot be read is the client's mistake; tonic takes it for its own, or for
+/// one of numbers.
+fn blamed(mut response: Response<Body>) -> Response<Body> {
+    let Some(status) = Status::from_header_map(response.headers()) else { return response };
+    let unread = match status.code() {
+        Code::OutOfRange => status.message().contains("message length too large"),
+        Code::Internal => status.message().starts_with("failed to decode"),
+        _ => false,
+    };
+    if unread {
+        let text = format!("{} (bounds.message_bytes)", status.message());
+        let text = if status.code() == Code::OutOfRange { text } else { status.message().to_owned() };
+        *response.headers_mut() = refusal(Status::invalid_argument(text));
+    }
+    response
 }
 
 /// The one message of a body.

@@ -61,6 +61,33 @@ fn who_watches_the_health_is_told_and_does_not_hold_up_the_end() {
 }
 
 #[test]
+fn what_permits_cannot_read_is_the_clients_mistake() {
+    let service = Setup::rules(RULES).with("bounds.message_bytes", "1KiB").start();
+    let client = Client::new(&service);
+    let entry = Entry { key: "job".to_owned(), value: "x".repeat(4096) };
+    let request = AcquireRequest {
+        domain: "api".to_owned(),
+        descriptors: vec![Descriptor { entries: vec![entry] }],
+        ..AcquireRequest::default()
+    };
+    let refused = client.block_on(PermitsClient::new(client.channel.clone()).acquire(request));
+    let refused = refused.expect_err("it is too long");
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}");
+    assert!(refused.message().contains("bounds.message_bytes"), "{refused}");
+    // A domain that is not UTF-8.
+    let refused = client.block_on(async {
+        let mut raw = tonic::client::Grpc::new(client.channel.clone());
+        raw.ready().await.expect("it is ready");
+        let path = http::uri::PathAndQuery::from_static("/tidegate.v1.Permits/Acquire");
+        // Bytes go over the wire as a text does.
+        let codec = tonic_prost::ProstCodec::<Vec<u8>, Vec<u8>>::default();
+        raw.unary(tonic::Request::new(vec![0xc3, 0x28]), path, codec).await
+    });
+    let refused = refused.expect_err("it is no text");
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}");
+}
+
+#[test]
 fn reflection_lists_every_service() {
     let service = service(RULES);
     let client = Client::new(&service);

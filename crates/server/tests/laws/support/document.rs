@@ -197,6 +197,9 @@ impl Shell {
         for (listener, usual) in [("GRPC", 8081), ("HTTP", 8080), ("ADMIN", 6070)] {
             let free = ports.iter().find(|(port, _)| *port == usual).map_or(usual, |(_, free)| *free);
             command.env(format!("TIDEGATE_{listener}__LISTEN"), format!("127.0.0.1:{free}"));
+            if listener == "ADMIN" {
+                command.env("TIDEGATE_ADMIN", format!("http://127.0.0.1:{free}"));
+            }
         }
         let said = File::create(folder.path().join("out/shell")).expect("a file");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
