@@ -9,10 +9,12 @@ use serde_json::{Value as Json, json};
 
 use super::client::Call;
 use super::confirm::Confirm;
+use super::failure::Failure;
 use super::flags::AdminFlags;
 use super::output::{Format, ListOutput, OneOutput, items, print_body, text};
 use super::table::{Table, plain};
 use super::{Outcome, finish, long_help, when};
+use crate::access::Secret;
 use crate::cli::out;
 
 const EXAMPLES: &str = "\
@@ -34,6 +36,7 @@ enum Command {
     Create(Create),
     List(List),
     Revoke(Revoke),
+    Generate(Generate),
 }
 
 /// Make a token, and print it. It is shown this once.
@@ -77,6 +80,11 @@ struct Revoke {
     admin: AdminFlags,
 }
 
+/// Make up a token for the setting `admin.token_file`, and print it. Asks no node.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  (umask 077; tidegate token generate > admin.token)")]
+struct Generate {}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Role {
     /// Ask for decisions, where the service wants a token for that.
@@ -95,6 +103,7 @@ impl Token {
             Command::Create(command) => command.run(),
             Command::List(command) => command.run(),
             Command::Revoke(command) => command.run(),
+            Command::Generate(command) => command.run(),
         })
     }
 }
@@ -180,6 +189,17 @@ impl Revoke {
             client.send(Call::new(Method::DELETE, &["tokens", id]))?;
             out::print(&format!("{}: revoked\n", plain(id)));
         }
+        Ok(())
+    }
+}
+
+impl Generate {
+    fn run(self) -> Outcome {
+        let Self {} = self;
+        let token = Secret::generate();
+        let token =
+            token.map_err(|error| Failure::other(format!("the system has no random bytes: {error}")))?;
+        out::print(&(token.reveal() + "\n"));
         Ok(())
     }
 }
