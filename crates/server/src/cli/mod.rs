@@ -39,7 +39,7 @@ Examples:
   tidegate config                     show every setting in force, and where it came from
   tidegate quota set acme --tier pro  give a tenant a tier on a running service
   tidegate usage acme                 what a tenant has used
-  tidegate rules push -f api.yaml     put rules in force on every node
+  tidegate rules push api.yaml        put rules in force on every node
   tidegate audit list --from 24h      who changed what";
 
 /// A rate limiter for every request of an API.

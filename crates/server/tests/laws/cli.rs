@@ -338,11 +338,9 @@ fn explain_live_tells_what_a_running_service_has_counted() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     let here = folder(&[]);
     let url = format!("http://{}", service.admin);
-    let token = service.file("data/admin-token").display().to_string();
-    let told = run(
-        here.path(),
-        &["explain", "--live", "--url", &url, "--token-file", &token, "--domain", "api", "user=ann"],
-    );
+    let token = service.folder.path().join("data/admin-token").display().to_string();
+    let live = ["explain", "--live", "--url", &url, "--token-file", &token, "--domain", "api", "user=ann"];
+    let told = run(here.path(), &live);
     assert_eq!((told.code, told.err.as_str()), (0, ""));
     assert!(told.out.starts_with("allowed by user (minute), domain api\n"), "{}", told.out);
     assert!(told.out.contains("4 left before, 3 after"), "{}", told.out);

@@ -34,9 +34,9 @@ pub(in crate::cli) struct Token {
 #[derive(Subcommand)]
 enum Command {
     Create(Create),
-    Generate(Generate),
     List(List),
     Revoke(Revoke),
+    Generate(Generate),
 }
 
 /// Make a token, and print it. It is shown this once.
@@ -56,11 +56,6 @@ struct Create {
     #[command(flatten)]
     admin: AdminFlags,
 }
-
-/// Print a token that no node knows yet, for a file that `admin.token_file` names. Asks nobody.
-#[derive(Args)]
-#[command(after_long_help = "Examples:\n  (umask 077; tidegate token generate > /etc/tidegate/token)")]
-struct Generate {}
 
 /// List tokens, without their secrets.
 #[derive(Args)]
@@ -85,6 +80,11 @@ struct Revoke {
     admin: AdminFlags,
 }
 
+/// Make up a token for the setting `admin.token_file`, and print it. Asks no node.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  (umask 077; tidegate token generate > admin.token)")]
+struct Generate {}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Role {
     /// Ask for decisions, where the service wants a token for that.
@@ -101,9 +101,9 @@ impl Token {
     pub(in crate::cli) fn run(self) -> ExitCode {
         finish(match self.command {
             Command::Create(command) => command.run(),
-            Command::Generate(command) => command.run(),
             Command::List(command) => command.run(),
             Command::Revoke(command) => command.run(),
+            Command::Generate(command) => command.run(),
         })
     }
 }
@@ -132,15 +132,6 @@ impl Create {
         let ends = if ends.is_empty() { "for good".to_owned() } else { format!("until {ends}") };
         let (name, id) = (plain(&self.name), plain(&text(&made, "id")));
         out::note(format_args!("{name}: {role}, {ends}, id {id}; keep the token, it is not shown again"));
-        Ok(())
-    }
-}
-
-impl Generate {
-    #[expect(clippy::unused_self, reason = "commands are run alike")]
-    fn run(self) -> Outcome {
-        let made = Secret::generate().map_err(|error| Failure::other(format!("no random bytes: {error}")))?;
-        out::print(&(made.reveal() + "\n"));
         Ok(())
     }
 }
@@ -198,6 +189,17 @@ impl Revoke {
             client.send(Call::new(Method::DELETE, &["tokens", id]))?;
             out::print(&format!("{}: revoked\n", plain(id)));
         }
+        Ok(())
+    }
+}
+
+impl Generate {
+    fn run(self) -> Outcome {
+        let Self {} = self;
+        let token = Secret::generate();
+        let token =
+            token.map_err(|error| Failure::other(format!("the system has no random bytes: {error}")))?;
+        out::print(&(token.reveal() + "\n"));
         Ok(())
     }
 }

@@ -1,13 +1,14 @@
 //! The commands over the admin API, as people and scripts run them.
 //!
 //! - [`node`]: an admin API that answers as a test tells it to, and remembers what it was asked
-//! - the laws: [`reaching`] a node, [`quotas`], [`rules`], and [`lists`]
+//! - the laws: [`reaching`] a node, [`quotas`], [`rules`], and [`lists`]; [`service`]: with the real service
 
 mod lists;
 mod node;
 mod quotas;
 mod reaching;
 mod rules;
+mod service;
 
 use std::io::Write;
 use std::path::Path;

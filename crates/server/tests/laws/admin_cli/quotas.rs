@@ -71,6 +71,13 @@ fn set_puts_an_override_in_place_of_the_same_or_beside_the_others() {
         "descriptor": "a:b=c", "requests_per_unit": 9, "duration": "2h", "expires_at": "2030-01-01T00:00:00Z",
     });
     assert_eq!((body["overrides"].as_array().unwrap().len(), &body["overrides"][2]), (3, &expected));
+    let body =
+        put(&["--override", "7/day", "--override", "a:b/c=d=unlimited", "--replace", "--domain", "api"]);
+    let expected = json!([
+        { "domain": "api", "descriptor": "default", "requests_per_unit": 7, "unit": "day" },
+        { "domain": "api", "descriptor": "a:b/c=d", "unlimited": true },
+    ]);
+    assert_eq!(body["overrides"], expected);
     let body = put(&["--unlimited", "--replace"]);
     assert_eq!(body["overrides"], json!([{ "descriptor": "default", "unlimited": true }]));
     let body = put(&["--remove", "endpoint:POST /orders"]);
@@ -111,6 +118,9 @@ fn a_dry_run_and_a_command_line_that_says_nothing_change_nothing() {
         &["--descriptor", "x"],
         &["--requests", "5"],
         &["--expires-at", "30d"],
+        &["--override", "x=5"],
+        &["--override", "=5/day"],
+        &["--override", "x=5/"],
         &["--tier", "a", "--no-tier"],
         &["--tier", "a", "-f", "x"],
         &["--requests", "-1", "--per", "day"],

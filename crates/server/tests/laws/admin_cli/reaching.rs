@@ -180,7 +180,7 @@ fn every_command_explains_itself_with_examples_and_is_completed_by_the_shell() {
         ("reset", &[]),
         ("rules", &["list", "show", "push", "diff", "history", "rollback", "delete"]),
         ("switch", &["list", "get", "set"]),
-        ("token", &["create", "list", "revoke"]),
+        ("token", &["create", "list", "revoke", "generate"]),
         ("audit", &["list", "verify"]),
     ] {
         let help = finish(command(here.path(), &[command_name, "--help"]));

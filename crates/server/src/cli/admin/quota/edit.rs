@@ -24,6 +24,10 @@ pub(super) struct Edit {
     /// Take its tier away.
     #[arg(long)]
     no_tier: bool,
+    /// An override in short: `DESCRIPTOR=REQUESTS/UNIT` or `DESCRIPTOR=unlimited`; without the descriptor,
+    /// for the tenant's own rule. Can be given several times.
+    #[arg(long = "override", value_name = "TEXT", value_parser = Short::parse)]
+    short: Vec<Short>,
     /// How many requests; 0 blocks. Needs --per.
     #[arg(long, value_name = "N", requires = "per")]
     requests: Option<u64>,
@@ -66,26 +70,23 @@ pub(super) struct Edit {
 impl Edit {
     /// Whether the flags say something.
     pub(super) fn check(&self, file: bool) -> Outcome {
-        let of_override = self.burst.is_some()
-            || self.descriptor.is_some()
-            || self.limit.is_some()
-            || self.domain.is_some()
-            || self.effective_at.is_some()
-            || self.expires_at.is_some();
-        if of_override && self.requests.is_none() && !self.unlimited {
+        let of_any = self.domain.is_some() || self.effective_at.is_some() || self.expires_at.is_some();
+        let of_one = self.burst.is_some() || self.descriptor.is_some() || self.limit.is_some();
+        let one = self.requests.is_some() || self.unlimited;
+        if !one && (of_one || (of_any && self.short.is_empty())) {
             return Err(Failure::usage(
                 "an override needs its numbers: give --requests and --per, or --unlimited",
             ));
         }
         let nothing = self.tier.is_none()
             && !self.no_tier
-            && self.requests.is_none()
-            && !self.unlimited
+            && !one
+            && self.short.is_empty()
             && self.remove.is_empty()
             && !self.replace;
         if nothing && !file {
             return Err(Failure::usage(
-                "nothing to set: give --tier, --requests with --per, --unlimited, --remove, or -f FILE",
+                "nothing to set: give --tier, --requests with --per, --unlimited, --override, --remove, or -f FILE",
             ));
         }
         Ok(())
@@ -113,7 +114,7 @@ impl Edit {
                 )));
             }
         }
-        if let Some(wanted) = self.wanted() {
+        for wanted in self.wanted() {
             let same = |item: &Json| IDENTITY.iter().all(|name| item[*name] == wanted[*name]);
             match overrides.iter_mut().find(|item| same(item)) {
                 Some(item) => *item = wanted,
@@ -124,31 +125,68 @@ impl Edit {
         Ok(body)
     }
 
-    /// The override that the flags describe.
-    fn wanted(&self) -> Option<Json> {
-        if self.requests.is_none() && !self.unlimited {
-            return None;
+    /// The overrides that the flags describe.
+    fn wanted(&self) -> Vec<Json> {
+        let mut all = Vec::new();
+        if self.requests.is_some() || self.unlimited {
+            let numbers = self.requests.map(|requests| (requests, self.per.clone().unwrap_or_default()));
+            let mut one = self.base(self.descriptor.as_deref().unwrap_or("default"), numbers.as_ref());
+            let mut put =
+                |name: &str, value: Option<Json>| one.extend(value.map(|value| (name.to_owned(), value)));
+            put("limit", self.limit.as_ref().map(|limit| json!(limit)));
+            put("burst", self.burst.map(|burst| json!(burst)));
+            put("algorithm", self.algorithm.as_ref().map(|algorithm| json!(algorithm)));
+            all.push(Json::Object(one));
         }
-        let mut wanted = Map::new();
-        let mut put = |name: &str, value: Option<Json>| {
-            wanted.extend(value.map(|value| (name.to_owned(), value)));
-        };
+        all.extend(
+            self.short.iter().map(|short| Json::Object(self.base(&short.descriptor, short.numbers.as_ref()))),
+        );
+        all
+    }
+
+    /// What every override has; no numbers are no limit.
+    fn base(&self, descriptor: &str, numbers: Option<&(u64, String)>) -> Map<String, Json> {
+        let mut base = Map::new();
+        let mut put =
+            |name: &str, value: Option<Json>| base.extend(value.map(|value| (name.to_owned(), value)));
         put("domain", self.domain.as_ref().map(|domain| json!(domain)));
-        put("descriptor", Some(json!(self.descriptor.as_deref().unwrap_or("default"))));
-        put("limit", self.limit.as_ref().map(|limit| json!(limit)));
-        put("unlimited", self.unlimited.then_some(Json::Bool(true)));
-        put("requests_per_unit", self.requests.map(|requests| json!(requests)));
-        let (unit, duration) = match self.per.as_deref() {
-            Some(unit) if UNITS.contains(&unit) => (Some(json!(unit)), None),
-            per => (None, per.map(|duration| json!(duration))),
-        };
-        put("unit", unit);
-        put("duration", duration);
-        put("burst", self.burst.map(|burst| json!(burst)));
-        put("algorithm", self.algorithm.as_ref().map(|algorithm| json!(algorithm)));
+        put("descriptor", Some(json!(descriptor)));
+        match numbers {
+            None => put("unlimited", Some(Json::Bool(true))),
+            Some((requests, per)) => {
+                put("requests_per_unit", Some(json!(requests)));
+                put(if UNITS.contains(&per.as_str()) { "unit" } else { "duration" }, Some(json!(per)));
+            }
+        }
         put("effective_at", self.effective_at.map(|time| json!(time.to_string())));
         put("expires_at", self.expires_at.map(|time| json!(time.to_string())));
-        Some(Json::Object(wanted))
+        base
+    }
+}
+
+/// An override in short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Short {
+    descriptor: String,
+    /// How many in which time; none is no limit.
+    numbers: Option<(u64, String)>,
+}
+
+impl Short {
+    fn parse(text: &str) -> Result<Self, String> {
+        // A value may have `=` and `/` in it; numbers have not.
+        let (descriptor, numbers) = text.rsplit_once('=').unwrap_or(("default", text));
+        let wrong = || format!("must be DESCRIPTOR=500/minute or DESCRIPTOR=unlimited, got {text:?}");
+        let numbers = if numbers == "unlimited" {
+            None
+        } else {
+            let (requests, per) = numbers.split_once('/').ok_or_else(wrong)?;
+            Some((requests.parse().map_err(|_| wrong())?, per.to_owned()))
+        };
+        if descriptor.is_empty() || numbers.as_ref().is_some_and(|(_, per)| per.is_empty()) {
+            return Err(wrong());
+        }
+        Ok(Self { descriptor: descriptor.to_owned(), numbers })
     }
 }
 

@@ -39,7 +39,7 @@ Examples:
   tidegate quota set acme --requests 500 --per minute --burst 50
   tidegate quota set acme --descriptor 'endpoint:POST /v1/orders' --requests 20 --per minute
   tidegate quota set acme --requests 9000 --per hour --effective-at 2026-12-24 --expires-at 30d
-  tidegate quota set acme --descriptor endpoint --unlimited
+  tidegate quota set acme --override 500/minute --override 'endpoint:GET /search=unlimited'
   tidegate quota set acme --remove 'endpoint:POST /v1/orders'
   tidegate quota get acme -o json | jq '{tier, overrides: .quotas.overrides}' > acme.json
   tidegate quota set acme -f acme.json";

@@ -21,9 +21,12 @@ use crate::cli::out;
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help(EXAMPLES))]
 pub(super) struct Push {
-    /// A rule file; `-` is standard input. Can be given several times.
-    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    /// Rule files; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present = "named")]
     files: Vec<PathBuf>,
+    /// A rule file, named the way kubectl does. Can be given several times.
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    named: Vec<PathBuf>,
     /// The domain [default: the one that the file names]
     #[arg(long)]
     domain: Option<String>,
@@ -98,15 +101,14 @@ fn domain_or(given: Option<&String>, rules: &[u8]) -> Outcome<String> {
 
 impl Push {
     pub(super) fn run(self) -> Outcome {
-        if self.files.len() > 1
-            && (self.domain.is_some() || self.if_version.is_some() || self.output.is_json())
-        {
+        let files = [self.files, self.named].concat();
+        if files.len() > 1 && (self.domain.is_some() || self.if_version.is_some() || self.output.is_json()) {
             return Err(Failure::usage(
                 "--domain, --if-version and JSON go with one file; push the files one by one",
             ));
         }
         let client = self.admin.client()?;
-        for file in &self.files {
+        for file in &files {
             let rules = read(file)?;
             let domain = domain_or(self.domain.as_ref(), &rules)?;
             let mut call = Call::new(Method::PUT, &["rules", &domain])

@@ -23,8 +23,8 @@ use crate::cli::out;
 const EXAMPLES: &str = "\
 Examples:
   tidegate rules list
-  tidegate rules push -f rules/api.yaml -m 'twice the search limit'
-  tidegate rules push -f rules/api.yaml --dry-run     what would change
+  tidegate rules push rules/api.yaml -m 'twice the search limit'
+  tidegate rules push rules/api.yaml --dry-run        what would change
   tidegate rules diff -f rules/api.yaml               the same, the lines alone
   tidegate rules history api
   tidegate rules diff api --from 3 --to 5
