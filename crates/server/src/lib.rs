@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! - [`cli`]: commands; [`config`]: settings
-//! - [`run`]: from start to end; [`banner`]: what is seen first; [`logs`], [`trace`]
+//! - [`run`]: from start to end; `assemble`: what it is made of; [`banner`]: what is seen first; [`logs`], [`trace`]
 //! - [`listen`]: sockets, TLS, workers and connections
 //! - [`grpc`], [`http`], [`admin`]: who answers
 //! - [`body`], [`bounds`]: what a client may send; [`permit_token`]: what it holds
@@ -14,6 +14,7 @@
 
 pub mod access;
 pub mod admin;
+mod assemble;
 pub mod banner;
 pub mod body;
 pub mod bounds;

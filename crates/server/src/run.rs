@@ -10,29 +10,20 @@ use std::time::Duration;
 use jiff::Timestamp;
 use thiserror::Error;
 use tidegate::{BuildError, Limiter};
-use tidegate_audit::{FileSink, Trail};
-use tidegate_middleware::{Headers, Renderer};
-use tidegate_stores::SystemClock;
-use tidegate_stores::redis::url::StoreUrl;
-use tidegate_stores::redis::{Finding, RedisStore, RedisStoreConfig};
+use tidegate_audit::Trail;
 use tokio::runtime;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use crate::access::{Book, OwnTokenError, own};
-use crate::admin::AdminApi;
+use crate::access::OwnTokenError;
+use crate::assemble::{Apis, Assembly};
 use crate::banner;
 use crate::config::Settings;
-use crate::config::settings::{CatalogPlace, Redis, Store};
-use crate::control::{Control, Parts};
+use crate::config::settings::CatalogPlace;
 use crate::data_folder::{DataFolder, DataFolderError};
-use crate::denials::Denials;
-use crate::grpc::GrpcApi;
-use crate::grpc::rate_limit::RateLimit;
 use crate::health::Health;
-use crate::http::HttpApi;
 use crate::listen::acceptor::accept;
 use crate::listen::connection::{Front, Serve};
 use crate::listen::socket::{BindError, Socket};
@@ -40,7 +31,6 @@ use crate::listen::tls::{Certificates, TlsError};
 use crate::listen::watchdog::Patience;
 use crate::listen::worker::Worker;
 use crate::logs::{self, TelemetryError};
-use crate::metrics::Metrics;
 use crate::signals::Signals;
 
 /// How often connections are counted while the service drains.
@@ -160,56 +150,11 @@ struct Service {
 
 impl Service {
     async fn start(settings: &Settings) -> Result<Self, ServeError> {
-        let data = DataFolder::open(&settings.data)?;
-        let (trail, book) = (open_trail(settings, &data)?, Book::default());
-        own::generated(&book, &data.admin_token())?;
-        if let Some(file) = &settings.admin.token_file {
-            own::given(&book, file)?;
-        }
-        let parts = Parts {
-            book: book.clone(),
-            trail: Some(trail.clone()),
-            switches: settings.switches.clone(),
-            node: node(settings),
-        };
-        let control = Control::open(&settings.catalog, data.path(), parts).await?;
-        let limiter = build_limiter(settings, &data, &control).await?;
-        control.start(&limiter).await;
-        let audit = &settings.audit;
-        let denials =
-            Denials::new(trail.clone(), audit.denials_per_second, audit.descriptors, node(settings));
-        let (health, metrics) = (Health::new(limiter.clone()), Metrics::default());
-        let health = health.with_catalog(control.health().clone());
-        let (reporter, health_server) = tonic_health::server::health_reporter();
+        let Assembly { data, limiter, control, trail, metrics, health, reporter, apis } =
+            Assembly::new(settings).await?;
         let (stop, stopping) = watch::channel(false);
         let (drain, draining) = watch::channel(false);
-        let headers = Headers {
-            ratelimit: settings.headers.ratelimit,
-            draft06: settings.headers.draft06,
-            x_ratelimit: settings.headers.x_ratelimit,
-            partition_key: settings.headers.partition_key,
-        };
-        let renderer = Renderer::new(headers);
-        let rate_limit = RateLimit {
-            limiter: limiter.clone(),
-            bounds: settings.bounds,
-            headers: settings.headers.rls.then_some(renderer),
-            metrics: metrics.clone(),
-            denials,
-        };
-        let (bounds, grpc) = (settings.bounds, &settings.grpc);
-        let http_api = HttpApi {
-            limiter: limiter.clone(),
-            renderer,
-            bounds,
-            metrics: metrics.clone(),
-            health: health.clone(),
-            rate_limit: rate_limit.clone(),
-            tokens: settings.http.tokens.then(|| book.clone()),
-        };
-        let admin_api =
-            AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds, control.clone());
-        let grpc_api = GrpcApi::new(rate_limit, health_server, settings.traces.is_some())?;
+        let (grpc, Apis { grpc: grpc_api, http: http_api, admin: admin_api }) = (&settings.grpc, apis);
         let fronts = [
             (Front::Admin(admin_api), &settings.admin.listen, "admin.listen", &settings.admin.tls),
             (Front::Grpc(grpc_api, grpc.clone()), &grpc.listen, "grpc.listen", &grpc.tls),
@@ -228,9 +173,10 @@ impl Service {
             }
             let socket = Socket::bind(listen, setting, settings.connections.socket_mode)?;
             let name = setting.split('.').next().unwrap_or(setting);
-            let has_token = || settings.admin.token_file.is_some() || book.has_shared(Timestamp::now());
+            let has_token =
+                || settings.admin.token_file.is_some() || control.book().has_shared(Timestamp::now());
             if matches!(front, Front::Admin(_)) && socket.is_exposed() && !has_token() {
-                return Err(ServeError::NoToken { place: socket.place().to_string() });
+                return Err(ServeError::NoToken { place: socket.place() });
             }
             let protocols: &[&[u8]] = match &front {
                 Front::Grpc(..) => &[b"h2"],
@@ -379,91 +325,6 @@ fn announce(socket: &Socket, how: &Serve) {
         Front::Admin(_) => "admin",
     };
     tracing::info!(listener, at = socket.place(), tls = how.certificates.is_some(), "listening");
-}
-
-/// What this node is called.
-fn node(settings: &Settings) -> String {
-    if !settings.node.is_empty() {
-        return settings.node.clone();
-    }
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-fn open_trail(settings: &Settings, data: &DataFolder) -> Result<Trail, ServeError> {
-    let audit = &settings.audit;
-    let bounds = tidegate_audit::Settings {
-        segment_bytes: audit.segment_bytes,
-        total_bytes: audit.total_bytes,
-        total_age: audit.keep,
-        node: node(settings),
-        ..tidegate_audit::Settings::default()
-    };
-    let sink = FileSink::open(&data.audit(), &bounds)?;
-    Ok(Trail::start(sink, &bounds, Arc::new(SystemClock::new())))
-}
-
-async fn build_limiter(
-    settings: &Settings,
-    data: &DataFolder,
-    control: &Control,
-) -> Result<Limiter, ServeError> {
-    if let Some(path) = settings.rules.as_ref().filter(|path| !path.exists()) {
-        return Err(ServeError::NoRules { path: path.clone() });
-    }
-    let never = Duration::from_hours(24 * 365);
-    let mut builder = Limiter::builder();
-    if let Some(path) = &settings.rules {
-        builder = builder.rules(path);
-    }
-    let builder = builder
-        .tenants(Arc::new(control.tenants()))
-        .rules_may_come_later(true)
-        .watch(settings.reload)
-        .defaults(settings.defaults)
-        .switches(settings.switches.clone())
-        .max_keys(settings.memory.max_keys);
-    let builder = match &settings.store {
-        Store::Memory => {
-            builder.memory().snapshot(data.counters(), settings.memory.snapshot_every.unwrap_or(never))
-        }
-        Store::Redis(url) => {
-            let store = connect(url, &settings.redis).await;
-            builder.redis(store, settings.fallback, &settings.redis.secret)
-        }
-    };
-    // Tenants are read from the catalog, and that waits.
-    let built = tokio::task::spawn_blocking(|| builder.build()).await.map_err(io::Error::other)?;
-    Ok(built?)
-}
-
-/// A store on these servers, and in the log what is wrong with them. The service starts all the same:
-/// rules say what to do without a store.
-async fn connect(url: &StoreUrl, settings: &Redis) -> RedisStore {
-    let store = RedisStore::connect(RedisStoreConfig {
-        deadline: settings.deadline,
-        prefix: settings.prefix.clone(),
-        parts: settings.parts,
-        nodes: settings.nodes,
-        remember_denials: settings.remember_denials,
-        most_waiting: settings.max_waiting,
-        ..RedisStoreConfig::new(url.clone())
-    })
-    .await;
-    for Finding { server, version, problems } in store.check_up().await {
-        let version = version.unwrap_or_default();
-        if problems.is_empty() {
-            tracing::info!(server, version, "the store is there");
-        }
-        for problem in problems {
-            tracing::warn!(server, version, problem, "the store is not as it should be");
-        }
-    }
-    if settings.secret.is_empty() {
-        tracing::warn!(
-            "redis.secret is empty: whoever knows this program can find keys that meet others'; set one"
-        );
-    }
-    store
 }
 
 fn patience(settings: &Settings, front: &Front) -> Patience {

@@ -19,7 +19,6 @@ const MOST_SECONDS: f64 = 2.0;
 /// How many changes are timed.
 const CHANGES: usize = 2_000;
 
-#[expect(clippy::unnecessary_wraps, reason = "it is a study like the others")]
 pub(crate) fn run(_: &Options) -> Result<Finding, Error> {
     let progress = Progress::new("tenants", 3);
     let build = |count: usize| of_users([subject::generous()], false, count);

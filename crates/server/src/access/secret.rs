@@ -29,7 +29,7 @@ impl Secret {
         let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
         getrandom::fill(&mut id)?;
         getrandom::fill(&mut secret)?;
-        Ok(Self { id: id.iter().map(|byte| format!("{byte:02x}")).collect(), secret })
+        Ok(Self { id: format!("{:016x}", u64::from_be_bytes(id)), secret })
     }
 
     /// Reads one as it was shown when it was made.

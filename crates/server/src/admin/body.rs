@@ -52,6 +52,7 @@ impl<S: Send + Sync> FromRequest<S> for RulesBody {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is the argument of map_err")]
 fn unreadable(rejection: BytesRejection) -> Problem {
     Problem::new(rejection.status(), rejection.body_text())
 }

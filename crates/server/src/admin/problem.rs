@@ -1,8 +1,8 @@
 //! Refusals of the admin API, as problems (RFC 9457) that name the fields at fault.
 
-use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, StatusCode};
+use axum::response::{AppendHeaders, IntoResponse, Response};
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde::Serialize;
 use tidegate::Problems;
 use tidegate_catalog::Error as CatalogError;
@@ -29,7 +29,7 @@ pub(super) struct Problem {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldError>,
     #[serde(skip)]
-    headers: HeaderMap,
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 /// One field that is wrong.
@@ -46,7 +46,7 @@ pub(super) type Answer<T = Response> = Result<T, Problem>;
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or_default();
-        let (errors, headers) = (Vec::new(), HeaderMap::new());
+        let (errors, headers) = (Vec::new(), Vec::new());
         Self { kind: "about:blank", title, status: status.as_u16(), detail: detail.into(), errors, headers }
     }
 
@@ -79,7 +79,7 @@ impl Problem {
     /// Nobody known asks.
     pub(super) fn unauthorized(unknown: Unknown) -> Self {
         let mut problem = Self::new(StatusCode::UNAUTHORIZED, unknown.reason());
-        problem.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(unknown.challenge()));
+        problem.headers.push((WWW_AUTHENTICATE, HeaderValue::from_static(unknown.challenge())));
         problem
     }
 }
@@ -90,7 +90,7 @@ impl IntoResponse for Problem {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let json = HeaderValue::from_static("application/problem+json");
-        (status, headers, [(CONTENT_TYPE, json)], body).into_response()
+        (status, [(CONTENT_TYPE, json)], AppendHeaders(headers), body).into_response()
     }
 }
 
@@ -103,7 +103,7 @@ impl From<CatalogError> for Problem {
             CatalogError::Precondition { .. } => Self::new(StatusCode::PRECONDITION_FAILED, text),
             CatalogError::Unavailable(_) => {
                 let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, text);
-                problem.headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
+                problem.headers.push((RETRY_AFTER, HeaderValue::from(RETRY_SECONDS)));
                 problem
             }
             CatalogError::Other(_) => {

@@ -115,8 +115,11 @@ pub(super) async fn reset(
     Ok(Json(Reset { reset }))
 }
 
+/// The entries of a descriptor besides the tenant's.
+type Entries = Vec<(String, Option<String>)>;
+
 impl Wanted {
-    fn entries(&self) -> Answer<Option<Vec<(String, Option<String>)>>> {
+    fn entries(&self) -> Answer<Option<Entries>> {
         let Some(text) = self.descriptor.as_deref().filter(|text| *text != "default") else {
             return Ok(None);
         };

@@ -136,10 +136,9 @@ impl Kind {
     fn read(&self, text: &str) -> Result<Value, Wrong> {
         let wrong = || Wrong::Remedy(String::new());
         match self {
-            Self::Path if text.is_empty() => Err(wrong()),
+            Self::Path | Self::Rules if text.is_empty() => Err(wrong()),
             Self::Path => Ok(Value::Path(text.into())),
             Self::OptionalPath => Ok(Value::OptionalPath((!text.is_empty()).then(|| text.into()))),
-            Self::Rules if text.is_empty() => Err(wrong()),
             Self::Rules => Ok(Value::Rules((text != CATALOG).then(|| text.into()))),
             Self::Listen { off } => match Listen::parse(text) {
                 Ok(Listen::Off) if !off => Err(Wrong::Remedy("; this listener cannot be off".to_owned())),

@@ -1,6 +1,6 @@
 //! Keeping up with the catalog.
 //!
-//! Every second, at once where PostgreSQL tells of a change, and after every change made here: whatever is
+//! Every second, at once where `PostgreSQL` tells of a change, and after every change made here: whatever is
 //! newer than the version in force is put in force. Overrides begin and end by a timer, from what is already
 //! here, so that nothing has to be written for it.
 
@@ -270,7 +270,7 @@ async fn reload(limiter: &Limiter) {
     let _ = tokio::task::spawn_blocking(move || limiter.reload()).await;
 }
 
-/// Waits until PostgreSQL tells of a change; true if it will not any more.
+/// Waits until `PostgreSQL` tells of a change; true if it will not any more.
 async fn is_told(listener: &mut Option<Listener>) -> bool {
     match listener {
         Some(listener) => listener.next().await.is_err(),

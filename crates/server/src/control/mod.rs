@@ -1,8 +1,8 @@
 //! The control plane of a node: what the catalog says, in force here.
 //!
-//! Changes are written to the catalog, on SQLite in the data folder or on PostgreSQL. Every node follows it
-//! and hands what changes to its limiter, so that no decision ever asks a database. With PostgreSQL a node
-//! keeps a copy in its data folder: it starts from it while PostgreSQL is away, and its limiter reads it.
+//! Changes are written to the catalog, on `SQLite` in the data folder or on `PostgreSQL`. Every node follows it
+//! and hands what changes to its limiter, so that no decision ever asks a database. With `PostgreSQL` a node
+//! keeps a copy in its data folder: it starts from it while `PostgreSQL` is away, and its limiter reads it.
 //!
 //! - [`follow`][]: keeping up with the catalog
 //! - [`tenants`][]: from the catalog's tenants to the limiter's
@@ -77,7 +77,7 @@ pub struct Parts {
 }
 
 impl Control {
-    /// Opens the catalog, and brings the copy up to date if there is one. A PostgreSQL that is away is no
+    /// Opens the catalog, and brings the copy up to date if there is one. A `PostgreSQL` that is away is no
     /// reason not to start.
     ///
     /// # Errors

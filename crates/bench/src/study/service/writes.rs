@@ -5,8 +5,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use quanta::Instant;
 use serde::Serialize;
 use tidegate_load::{Pace, Plan};
 
@@ -49,10 +50,10 @@ pub(super) fn run(options: &Options, programs: &Programs) -> Result<Finding, Err
     let (mut written, mut busy) = (0, Duration::ZERO);
     for number in 0..passes.count {
         for turn in 0..2 {
-            let writes = (turn + number) % 2 == 1;
-            let what = if writes { "with changes" } else { "without" };
+            let changes = (turn + number) % 2 == 1;
+            let what = if changes { "with changes" } else { "without" };
             progress.step(format!("pass {}: {what}", number + 1));
-            let writers = writes.then(|| Writers::start(admin, &token));
+            let writers = changes.then(|| Writers::start(admin, &token));
             let plan = Plan {
                 pace: Pace::Open { per_second: PER_SECOND, poisson: true },
                 ..passes.plan(&server, BATCHED)
@@ -63,7 +64,7 @@ pub(super) fn run(options: &Options, programs: &Programs) -> Result<Finding, Err
                 busy += begun.elapsed();
                 written += writers.stop()?;
             }
-            latencies[usize::from(writes)].push(report?.latency);
+            latencies[usize::from(changes)].push(report?.latency);
         }
         progress.done(1);
     }

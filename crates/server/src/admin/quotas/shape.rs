@@ -52,7 +52,7 @@ struct OverridePut {
     limit: Option<String>,
     /// How many; 0 blocks.
     #[serde(default)]
-    #[schema(minimum = 0, maximum = 9007199254740992_i64, example = 500)]
+    #[schema(minimum = 0, maximum = 9_007_199_254_740_992_i64, example = 500)]
     requests_per_unit: Option<i64>,
     /// second, minute, hour, day, week, month or year.
     #[serde(default)]
@@ -64,7 +64,7 @@ struct OverridePut {
     duration: Option<String>,
     /// The most at once, for buckets.
     #[serde(default)]
-    #[schema(minimum = 1, maximum = 9007199254740992_i64)]
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_992_i64)]
     burst: Option<i64>,
     /// Another algorithm than the rule's.
     #[serde(default)]

@@ -1,0 +1,183 @@
+//! What a service is made of, before anybody can reach it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::Limiter;
+use tidegate_audit::{FileSink, Trail};
+use tidegate_middleware::{Headers, Renderer};
+use tidegate_stores::SystemClock;
+use tidegate_stores::redis::url::StoreUrl;
+use tidegate_stores::redis::{Finding, RedisStore, RedisStoreConfig};
+use tonic_health::server::HealthReporter;
+
+use crate::access::{Book, own};
+use crate::admin::AdminApi;
+use crate::config::Settings;
+use crate::config::settings::{Redis, Store};
+use crate::control::{Control, Parts};
+use crate::data_folder::DataFolder;
+use crate::denials::Denials;
+use crate::grpc::GrpcApi;
+use crate::grpc::rate_limit::RateLimit;
+use crate::health::Health;
+use crate::http::HttpApi;
+use crate::metrics::Metrics;
+use crate::run::ServeError;
+
+/// The parts of a service.
+pub(crate) struct Assembly {
+    pub(crate) data: DataFolder,
+    pub(crate) limiter: Limiter,
+    pub(crate) control: Control,
+    pub(crate) trail: Trail,
+    pub(crate) metrics: Metrics,
+    pub(crate) health: Health,
+    pub(crate) reporter: HealthReporter,
+    pub(crate) apis: Apis,
+}
+
+/// Who answers.
+pub(crate) struct Apis {
+    pub(crate) grpc: GrpcApi,
+    pub(crate) http: HttpApi,
+    pub(crate) admin: AdminApi,
+}
+
+impl Assembly {
+    /// Puts them together as the settings say.
+    pub(crate) async fn new(settings: &Settings) -> Result<Self, ServeError> {
+        let data = DataFolder::open(&settings.data)?;
+        let trail = open_trail(settings, &data)?;
+        let control = open_control(settings, &data, &trail).await?;
+        let limiter = build_limiter(settings, &data, &control).await?;
+        control.start(&limiter).await;
+        let (health, metrics) = (Health::new(limiter.clone()), Metrics::default());
+        let health = health.with_catalog(control.health().clone());
+        let (reporter, health_server) = tonic_health::server::health_reporter();
+        let renderer = Renderer::new(Headers {
+            ratelimit: settings.headers.ratelimit,
+            draft06: settings.headers.draft06,
+            x_ratelimit: settings.headers.x_ratelimit,
+            partition_key: settings.headers.partition_key,
+        });
+        let (bounds, audit) = (settings.bounds, &settings.audit);
+        let rate_limit = RateLimit {
+            limiter: limiter.clone(),
+            bounds,
+            headers: settings.headers.rls.then_some(renderer),
+            metrics: metrics.clone(),
+            denials: Denials::new(trail.clone(), audit.denials_per_second, audit.descriptors, node(settings)),
+        };
+        let http = HttpApi {
+            limiter: limiter.clone(),
+            renderer,
+            bounds,
+            metrics: metrics.clone(),
+            health: health.clone(),
+            rate_limit: rate_limit.clone(),
+            tokens: settings.http.tokens.then(|| control.book().clone()),
+        };
+        let admin = AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds, control.clone());
+        let grpc = GrpcApi::new(rate_limit, health_server, settings.traces.is_some())?;
+        let apis = Apis { grpc, http, admin };
+        Ok(Self { data, limiter, control, trail, metrics, health, reporter, apis })
+    }
+}
+
+async fn open_control(settings: &Settings, data: &DataFolder, trail: &Trail) -> Result<Control, ServeError> {
+    let book = Book::default();
+    own::generated(&book, &data.admin_token())?;
+    if let Some(file) = &settings.admin.token_file {
+        own::given(&book, file)?;
+    }
+    let parts =
+        Parts { book, trail: Some(trail.clone()), switches: settings.switches.clone(), node: node(settings) };
+    Ok(Control::open(&settings.catalog, data.path(), parts).await?)
+}
+
+/// What this node is called.
+fn node(settings: &Settings) -> String {
+    if !settings.node.is_empty() {
+        return settings.node.clone();
+    }
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn open_trail(settings: &Settings, data: &DataFolder) -> Result<Trail, ServeError> {
+    let audit = &settings.audit;
+    let bounds = tidegate_audit::Settings {
+        segment_bytes: audit.segment_bytes,
+        total_bytes: audit.total_bytes,
+        total_age: audit.keep,
+        node: node(settings),
+        ..tidegate_audit::Settings::default()
+    };
+    let sink = FileSink::open(&data.audit(), &bounds)?;
+    Ok(Trail::start(sink, &bounds, Arc::new(SystemClock::new())))
+}
+
+async fn build_limiter(
+    settings: &Settings,
+    data: &DataFolder,
+    control: &Control,
+) -> Result<Limiter, ServeError> {
+    if let Some(path) = settings.rules.as_ref().filter(|path| !path.exists()) {
+        return Err(ServeError::NoRules { path: path.clone() });
+    }
+    let never = Duration::from_hours(24 * 365);
+    let mut builder = Limiter::builder();
+    if let Some(path) = &settings.rules {
+        builder = builder.rules(path);
+    }
+    let builder = builder
+        .tenants(Arc::new(control.tenants()))
+        .rules_may_come_later(true)
+        .watch(settings.reload)
+        .defaults(settings.defaults)
+        .switches(settings.switches.clone())
+        .max_keys(settings.memory.max_keys);
+    let builder = match &settings.store {
+        Store::Memory => {
+            builder.memory().snapshot(data.counters(), settings.memory.snapshot_every.unwrap_or(never))
+        }
+        Store::Redis(url) => {
+            let store = connect(url, &settings.redis).await;
+            builder.redis(store, settings.fallback, &settings.redis.secret)
+        }
+    };
+    // Tenants are read from the catalog, and that waits.
+    let built = tokio::task::spawn_blocking(|| builder.build()).await.map_err(io::Error::other)?;
+    Ok(built?)
+}
+
+/// A store on these servers, and in the log what is wrong with them. The service starts all the same:
+/// rules say what to do without a store.
+async fn connect(url: &StoreUrl, settings: &Redis) -> RedisStore {
+    let store = RedisStore::connect(RedisStoreConfig {
+        deadline: settings.deadline,
+        prefix: settings.prefix.clone(),
+        parts: settings.parts,
+        nodes: settings.nodes,
+        remember_denials: settings.remember_denials,
+        most_waiting: settings.max_waiting,
+        ..RedisStoreConfig::new(url.clone())
+    })
+    .await;
+    for Finding { server, version, problems } in store.check_up().await {
+        let version = version.unwrap_or_default();
+        if problems.is_empty() {
+            tracing::info!(server, version, "the store is there");
+        }
+        for problem in problems {
+            tracing::warn!(server, version, problem, "the store is not as it should be");
+        }
+    }
+    if settings.secret.is_empty() {
+        tracing::warn!(
+            "redis.secret is empty: whoever knows this program can find keys that meet others'; set one"
+        );
+    }
+    store
+}
