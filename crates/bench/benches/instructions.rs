@@ -135,7 +135,7 @@ fn others() -> Ready<Limiter> {
 }
 
 fn two_limits(count: usize) -> Ready<Limiter> {
-    tenants_of([per(10_000, HOUR).token_bucket(), subject::generous()], true, count, name)
+    tenants_of([per(100, HOUR).token_bucket(), subject::generous()], true, count, name)
 }
 
 fn below_tenants(count: usize) -> Ready<Limiter> {

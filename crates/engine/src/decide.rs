@@ -1,7 +1,7 @@
 //! From a request to a decision.
 
 use smallvec::SmallVec;
-use tidegate_core::{Key, Limit, Outcome, Verdict};
+use tidegate_core::{Key, Limit, Verdict};
 use tidegate_stores::{Charge, Force, MemoryStore, Usual, Verdicts, blocked};
 
 use crate::decision::{Decision, Item, Items};
@@ -39,14 +39,9 @@ pub(crate) fn check(current: &CurrentRules, store: &MemoryStore, request: &Reque
     let Some((entry, cost)) = only_entry else {
         return decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take);
     };
-    let Some((domain, rule, value)) = rules.find_only(domain, entry) else {
-        return decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take);
+    let Some((domain, rule, key)) = rules.find_plain(domain, entry) else {
+        return check_personal(rules, store, request);
     };
-    if rule.way != Way::Plain {
-        let spot = Spot { domain, rule: rule.number, key: value, cost };
-        return check_personal(rules, store, request, spot);
-    }
-    let key = rule.key_of(value);
     let (allowed, items) = if let [entry] = &*rule.limits {
         let key_of_limit = key.of_limit(entry.salt);
         let Some(verdict) = store.settle_usual(key_of_limit, &entry.limit, cost, rules.count_denied) else {
@@ -76,49 +71,64 @@ struct Spot {
     cost: u64,
 }
 
-/// Decides a request whose only entry leads to a rule that is not plain: where it names the tenant, by the
-/// tenant's tier and own limits, and still the short way. `spot` has the fingerprint of the entry's value
-/// for a key.
+/// Decides a request with one entry that does not lead to a plain rule: where it names the tenant, by the
+/// tenant's tier and own limits, and still a short way.
 #[inline(never)]
-fn check_personal(rules: Rules, store: &MemoryStore, request: &Request<'_>, spot: Spot) -> Decision {
-    let Spot { domain, key: value, cost, .. } = spot;
-    let tree = &rules.domains[domain as usize];
-    let rule = &tree.rules[spot.rule as usize];
-    let Some((tenant, Way::Tenant)) = request.only_entry().map(|((_, tenant), _)| (tenant, rule.way)) else {
-        return decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take);
-    };
-    let (tier, own) = rules.personal((domain, tree), rule, tenant, value);
+fn check_personal(rules: Rules, store: &MemoryStore, request: &Request<'_>) -> Decision {
+    let mut decision = Decision::under(rules);
+    let usual = take_personal(&mut decision, store, request);
+    if usual.is_none() {
+        decide_at_length(&mut decision, store, request, Scope::Rates { hold: false }, Intent::Take);
+    }
+    decision
+}
+
+/// Settles the limits of a tenant that is named by a request's only entry, if that is as usual; else nothing
+/// has changed but the items.
+#[inline]
+fn take_personal(decision: &mut Decision, store: &MemoryStore, request: &Request<'_>) -> Option<()> {
+    let Decision { under, domain, allowed, items, .. } = decision;
+    let rules: &RuleSet = &under.rules;
+    let (entry, cost) = request.only_entry()?;
+    let (number, rule, value) = rules.find_only(request.domain(), entry)?;
+    if rule.way == Way::Long {
+        return None;
+    }
+    *domain = number;
+    let tree = &rules.domains[number as usize];
+    let (tier, own) = rules.personal((number, tree), rule, entry.1, value);
     let key = rule.key_of(value);
     let hit = Hit { rule, descriptor: 0, tier, key, cost, enforced: true, own, entries: &[] };
-    let settled = match hit.only_limit() {
-        Some(limit) => {
-            let verdict = store.settle_usual(key.of_limit(limit.salt), limit.limit, cost, rules.count_denied);
-            verdict.map(|verdict| {
-                let mut items = Items::new();
-                items.push(Item::personal(rule, tier, &limit, verdict));
-                (verdict.allowed() || rule.force == Force::Shadow, items)
-            })
-        }
-        None => take_personal(&rules, store, &hit).map(|items| (true, items)),
+    let Some(limit) = hit.only_limit() else {
+        return take_personal_limits(rules, store, &hit, items);
     };
-    match settled {
-        Some((allowed, items)) => Decision::new(rules, domain, allowed, items),
-        None => decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take),
-    }
+    let verdict = store.settle_usual(key.of_limit(limit.salt), limit.limit, cost, rules.count_denied)?;
+    *allowed = verdict.allowed() || rule.force == Force::Shadow;
+    items.push(Item::personal(rule, tier, &limit, verdict));
+    Some(())
 }
 
 /// Takes the cost of each of a tenant's limits, of which there are none or several, if that is as usual.
 #[inline(never)]
-fn take_personal(rules: &RuleSet, store: &MemoryStore, hit: &Hit<'_>) -> Option<Items> {
-    let (mut items, mut limits) = (Items::new(), SmallVec::<[(u64, &Limit); 4]>::new());
+fn take_personal_limits(
+    rules: &RuleSet,
+    store: &MemoryStore,
+    hit: &Hit<'_>,
+    items: &mut Items,
+) -> Option<()> {
+    let mut limits = SmallVec::<[(u64, &Limit); 4]>::new();
     hit.each_limit(rules.seed, |limit: Applied<'_>| {
-        let verdict = Verdict { outcome: Outcome::Allowed, remaining: 0, reset_after_us: 0 };
-        items.push(Item::personal(hit.rule, hit.tier, &limit, verdict));
+        items.push(Item::personal(
+            hit.rule,
+            hit.tier,
+            &limit,
+            Usual { remaining: 0, reset_after_us: 0 }.into(),
+        ));
         limits.push((limit.salt, limit.limit));
     });
     let said = store.take_all_usual(hit.key, limits.iter().copied(), hit.cost)?;
     items.iter_mut().zip(said).for_each(|(item, said)| item.verdict = said.into());
-    Some(items)
+    Some(())
 }
 
 /// Takes `cost` of each limit of a plain rule that has none or several, if that is as usual.
@@ -171,15 +181,27 @@ pub(crate) fn decide(
     intent: Intent,
 ) -> Decision {
     let mut decision = Decision::under(rules);
-    let Decision { under, domain, allowed, items, .. } = &mut decision;
+    decide_at_length(&mut decision, store, request, scope, intent);
+    decision
+}
+
+/// The same in the place of a decision that has not been made.
+fn decide_at_length(
+    decision: &mut Decision,
+    store: &MemoryStore,
+    request: &Request<'_>,
+    scope: Scope,
+    intent: Intent,
+) {
+    let Decision { under, domain, allowed, items, .. } = decision;
+    items.clear();
     let rules: &RuleSet = &under.rules;
     let mut charges = Charges::new();
     *domain = plan(rules, request, scope, &mut charges, items);
     *allowed = settle(store, &charges, items, intent);
     // They borrow the rules, which the decision takes along.
     drop(charges);
-    *decision.under.brought = request.brought().clone();
-    decision
+    *under.brought = request.brought().clone();
 }
 
 /// Adds the charges of the limits a request falls under, and an item for each that says which

@@ -97,12 +97,49 @@ pub(crate) struct Item {
     pub(crate) descriptor: u16,
     /// Index of the limit in the rule's set for the tier; in its own where the numbers are the tenant's.
     limit: u16,
-    tier: Option<u16>,
     force: Force,
-    /// Where the tenant's numbers are, if they are not in the rules.
-    own: OwnPlace,
+    whose: Whose,
     pub(crate) verdict: Verdict,
 }
+
+/// Whose numbers a limit has: the rule's, a tier's or a tenant's own. In bytes, so that it fits into the gap
+/// that an item has anyway: items are copied by every decision.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Whose {
+    /// The shard of the tenant's own limit; or a number above all of those, which ends with the tier.
+    shard_or_tier: [u8; 4],
+    /// The index in the shard.
+    index: [u8; 3],
+}
+
+impl Whose {
+    const RULE: Self = Self { shard_or_tier: [u8::MAX; 4], index: [u8::MAX; 3] };
+    /// With the tier added, less than that of no tier: there are at most 65,535.
+    const TIERS: u32 = u32::MAX - u16::MAX as u32;
+
+    #[inline]
+    fn new(tier: Option<u16>, own: OwnPlace) -> Self {
+        if !own.is_none() {
+            let [a, b, c, _] = own.index.to_le_bytes();
+            return Self { shard_or_tier: own.shard.to_le_bytes(), index: [a, b, c] };
+        }
+        let of = |tier| Self { shard_or_tier: (Self::TIERS + u32::from(tier)).to_le_bytes(), ..Self::RULE };
+        tier.map_or(Self::RULE, of)
+    }
+
+    fn tier(self) -> Option<u16> {
+        let tier = u32::from_le_bytes(self.shard_or_tier).checked_sub(Self::TIERS)?;
+        (self != Self::RULE).then_some(tier as u16)
+    }
+
+    fn own(self) -> Option<OwnPlace> {
+        let [a, b, c] = self.index;
+        let (shard, index) = (u32::from_le_bytes(self.shard_or_tier), u32::from_le_bytes([a, b, c, 0]));
+        (shard < Self::TIERS).then_some(OwnPlace { shard, index })
+    }
+}
+
+const _: () = assert!(size_of::<Item>() == 48, "an item has no room to spare");
 
 impl Item {
     /// Stands for the rule's limit on holders.
@@ -113,7 +150,8 @@ impl Item {
 
     #[inline]
     pub(crate) fn new(hit: &Hit<'_>, limit: &Applied<'_>, force: Force) -> Self {
-        Self { limit: limit.index, own: limit.own, ..Self::holders(hit, force) }
+        let whose = Whose::new(hit.tier, limit.own);
+        Self { limit: limit.index, whose, ..Self::holders(hit, force) }
     }
 
     /// Of the rule's limit on holders.
@@ -123,9 +161,8 @@ impl Item {
             rule: hit.rule.number,
             descriptor: hit.descriptor,
             limit: Self::CONCURRENCY,
-            tier: hit.tier,
             force,
-            own: OwnPlace::NONE,
+            whose: Whose::new(hit.tier, OwnPlace::NONE),
             verdict: Verdict { outcome: Outcome::Allowed, remaining: 0, reset_after_us: 0 },
         }
     }
@@ -133,8 +170,7 @@ impl Item {
     /// Of a plain rule, by a request's only entry.
     #[inline]
     pub(crate) fn plain(rule: &RuleEntry, limit: u16, verdict: Verdict) -> Self {
-        let own = OwnPlace::NONE;
-        Self { rule: rule.number, descriptor: 0, limit, tier: None, force: rule.force, own, verdict }
+        Self { rule: rule.number, descriptor: 0, limit, force: rule.force, whose: Whose::RULE, verdict }
     }
 
     /// The same of a rule whose limits depend on the tenant.
@@ -145,7 +181,7 @@ impl Item {
         limit: &Applied<'_>,
         verdict: Verdict,
     ) -> Self {
-        Self { tier, own: limit.own, ..Self::plain(rule, limit.index, verdict) }
+        Self { whose: Whose::new(tier, limit.own), ..Self::plain(rule, limit.index, verdict) }
     }
 
     /// Whether it is evaluated and counted only.
@@ -157,8 +193,8 @@ impl Item {
     pub(crate) fn entry<'r>(&self, rule: &'r RuleEntry) -> Option<&'r LimitEntry> {
         match self.limit {
             Self::CONCURRENCY => rule.concurrency.as_ref(),
-            index if !self.own.is_none() => rule.limits.get(usize::from(index)),
-            index => rule.limits_for(self.tier).get(usize::from(index)),
+            index if self.whose.own().is_some() => rule.limits.get(usize::from(index)),
+            index => rule.limits_for(self.whose.tier()).get(usize::from(index)),
         }
     }
 }
@@ -299,19 +335,19 @@ impl Decision {
 
     /// The numbers a limit was held against.
     pub(crate) fn numbers(&self, item: &Item) -> Option<&Limit> {
-        if item.own.is_none() {
-            return item.entry(self.rule(item)).map(|entry| &entry.limit);
+        match item.whose.own() {
+            Some(place) => self.under.rules.tenants.at(place)?.limit.as_ref(),
+            None => item.entry(self.rule(item)).map(|entry| &entry.limit),
         }
-        self.under.rules.tenants.at(item.own)?.limit.as_ref()
     }
 
     /// Where the numbers come from: `rule`, `tier pro` or `override`.
     pub(crate) fn origin(&self, item: &Item) -> String {
-        if !item.own.is_none() {
+        if item.whose.own().is_some() {
             return "override".to_owned();
         }
         let rule = self.rule(item);
-        let tier = item.tier.filter(|_| item.limit != Item::CONCURRENCY);
+        let tier = item.whose.tier().filter(|_| item.limit != Item::CONCURRENCY);
         let changed = item.entry(rule).is_some_and(|entry| {
             rule.limits.get(usize::from(entry.number)).is_none_or(|base| base.limit != entry.limit)
         });

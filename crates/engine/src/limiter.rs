@@ -445,7 +445,7 @@ impl Inner {
         // They compiled before.
         if let Ok(mut rules) = source.recompile(self.store.seed(), before.generation + 1) {
             // What tenants have goes by the places of the same rules.
-            rules.tenants = before.tenants.clone();
+            rules.set_tenants(before.tenants.clone());
             self.put_in_force(rules);
         }
     }

@@ -24,6 +24,7 @@ impl RuleSet {
             domains: Arc::default(),
             by_name: Arc::default(),
             tenants: Tenants::default(),
+            short: Way::Tenant,
             defaults: Defaults::default(),
             generation: 0,
             count_denied: false,
@@ -66,6 +67,7 @@ impl RuleSet {
             domains: trees.into(),
             by_name: Arc::new(by_name),
             tenants: Tenants::default(),
+            short: Way::Tenant,
             defaults: *defaults,
             generation,
             count_denied: defaults.count_denied,
@@ -206,7 +208,8 @@ impl<'a> Compiler<'a> {
             limits.map(|(spec, entry)| (spec.clone(), entry)).unzip();
         let way = match &self.domain.tenant {
             _ if rule.enforce_percent != 100 => Way::Long,
-            Some(key) if *key == rule.key => Way::Tenant,
+            Some(key) if *key == rule.key && rule.tiers.is_empty() => Way::Tenant,
+            Some(key) if *key == rule.key => Way::Tier,
             _ => Way::Plain,
         };
         if rule.enforce_percent > 100 {

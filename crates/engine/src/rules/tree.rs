@@ -29,6 +29,9 @@ pub(crate) struct RuleSet {
     /// Index into `domains` by name.
     pub(crate) by_name: Arc<HashTable<u32>>,
     pub(crate) tenants: Tenants,
+    /// The longest way that is as short as the shortest: as long as no tenant has anything of its own, who
+    /// is named makes no difference to rules without tiers.
+    pub(crate) short: Way,
     /// What the rules were compiled under; overrides are, too.
     pub(crate) defaults: Defaults,
     /// Counts reloads: a decision tells by it which rules it was made under.
@@ -114,13 +117,15 @@ pub(crate) struct RuleEntry {
 }
 
 /// How short the way of a request is whose only entry leads to a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
     /// The rule's limits are the same for everybody who comes this way, enforced for all, and never
     /// replaced.
     Plain,
-    /// The same, but that the entry names the tenant, who may have other limits.
+    /// The same, but that the entry names the tenant, who may have limits of its own.
     Tenant,
+    /// The same, and tiers have other limits as well.
+    Tier,
     /// A staged roll-out, or another rule of the domain stands in for some limit.
     Long,
 }
@@ -160,6 +165,12 @@ pub(crate) enum Step {
 }
 
 impl RuleSet {
+    /// Sets what tenants have.
+    pub(crate) fn set_tenants(&mut self, tenants: Tenants) {
+        self.short = if tenants.is_empty() { Way::Tenant } else { Way::Plain };
+        self.tenants = tenants;
+    }
+
     /// The domains, of rules that nobody has yet.
     pub(crate) fn domains_mut(&mut self) -> &mut [DomainTree] {
         Arc::get_mut(&mut self.domains).unwrap_or_default()

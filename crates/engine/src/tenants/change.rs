@@ -52,7 +52,9 @@ impl Inner {
         let (names, drafts): (Vec<String>, Vec<_>) =
             last.into_iter().map(|(tenant, (name, draft))| (name, (tenant, draft))).unzip();
         let tenants = tenants.changed(drafts);
-        self.rules.store(RuleSet { tenants, ..RuleSet::clone(&rules) });
+        let mut next = RuleSet::clone(&rules);
+        next.set_tenants(tenants);
+        self.rules.store(next);
         tracing::debug!(tenants = names.len(), "tenants changed");
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.shared {
@@ -95,7 +97,7 @@ impl RuleSet {
             let message = format!("the tenants cannot be read: {reason}");
             Problems(vec![Problem { file: "tenants".to_owned(), place: None, field: String::new(), message }])
         })?;
-        self.tenants = tenants.filled(drafts);
+        self.set_tenants(tenants.filled(drafts));
         Ok(())
     }
 }

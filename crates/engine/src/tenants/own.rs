@@ -2,6 +2,9 @@
 
 use tidegate_core::Limit;
 
+/// So many limits of tenants are in one shard at most; items of decisions have three bytes for it.
+pub(super) const MOST_IN_SHARD: usize = 1 << 24;
+
 /// The number of no tier.
 pub(super) const NO_TIER: u32 = u32::MAX;
 
@@ -24,8 +27,9 @@ pub(crate) struct OwnLimit {
 /// Where in the table a tenant's limit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnPlace {
-    pub(super) shard: u32,
-    pub(super) index: u32,
+    pub(crate) shard: u32,
+    /// Below [`MOST_IN_SHARD`].
+    pub(crate) index: u32,
 }
 
 impl OwnPlace {

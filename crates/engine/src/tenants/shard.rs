@@ -2,7 +2,7 @@
 
 use tidegate_core::Key;
 
-use super::own::{Draft, NO_TIER, Own, OwnLimit, OwnPlace};
+use super::own::{Draft, MOST_IN_SHARD, NO_TIER, Own, OwnLimit, OwnPlace};
 
 /// The end of a search.
 const FREE: u32 = u32::MAX;
@@ -36,8 +36,10 @@ impl Shard {
         let mut own = Vec::with_capacity(drafts.iter().map(|(_, draft)| draft.own.len()).sum());
         let mut records = Vec::with_capacity(drafts.len());
         for (tenant, draft) in drafts {
-            let (first, count) = (own.len() as u32, draft.own.len() as u32);
-            own.extend_from_slice(&draft.own);
+            let first = own.len() as u32;
+            // More would be thousands of times the usual, and are left out.
+            own.extend_from_slice(&draft.own[..draft.own.len().min(MOST_IN_SHARD - own.len())]);
+            let count = own.len() as u32 - first;
             records.push(Record { tenant: *tenant, tier: draft.tier.unwrap_or(NO_TIER), first, count });
         }
         let mut slots = vec![FREE; (2 * records.len()).next_power_of_two()];
