@@ -247,6 +247,9 @@ impl Service {
                 }
             }
         }
+        if !warned {
+            self.warn_of_other_nodes();
+        }
         tokio::select! {
             () = self.drain() => {}
             () = signals.stop() => tracing::warn!("stopping at once, as told twice"),

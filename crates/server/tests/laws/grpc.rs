@@ -65,11 +65,8 @@ fn what_permits_cannot_read_is_the_clients_mistake() {
     let service = Setup::rules(RULES).with("bounds.message_bytes", "1KiB").start();
     let client = Client::new(&service);
     let entry = Entry { key: "job".to_owned(), value: "x".repeat(4096) };
-    let request = AcquireRequest {
-        domain: "api".to_owned(),
-        descriptors: vec![Descriptor { entries: vec![entry] }],
-        ..AcquireRequest::default()
-    };
+    let request =
+        AcquireRequest { domain: "api".to_owned(), descriptors: vec![Descriptor { entries: vec![entry] }] };
     let refused = client.block_on(PermitsClient::new(client.channel.clone()).acquire(request));
     let refused = refused.expect_err("it is too long");
     assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}");

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use crate::support::grpc::{Client, only, with_hits};
-use crate::support::service::{PATIENCE, Service, Setup, get, service, until};
+use crate::support::service::{PATIENCE, Setup, get, service, until};
 
 const RULES: &str = "
 domain: api

@@ -1,7 +1,8 @@
-//! Two nodes on one PostgreSQL and one Redis: changed through one, observed through the other.
+//! Two nodes on one `PostgreSQL` and one Redis: changed through one, observed through the other.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use quanta::Instant;
 use serde_json::{Value, json};
 use tidegate_testkit::postgres::PostgresServer;
 use tidegate_testkit::redis::RedisServer;
@@ -98,8 +99,6 @@ fn nodes_on_catalogs_of_their_own_are_warned() {
     let nodes = [node(), node()];
     let seen = |node: &Service| get(node.admin, "/metrics").body.contains("ratelimit_nodes 2");
     until("they see each other", || nodes.iter().all(seen));
-    // The warning comes with the next look, which is twice a second.
-    std::thread::sleep(Duration::from_secs(2));
     for node in nodes {
         let ended = node.stop();
         assert!(ended.errors.contains("a catalog of its own"), "{}", ended.errors);

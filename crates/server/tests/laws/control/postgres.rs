@@ -1,7 +1,8 @@
-//! PostgreSQL away, late and changed over: decisions go on, and nothing that was said is lost.
+//! `PostgreSQL` away, late and changed over: decisions go on, and nothing that was said is lost.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use quanta::Instant;
 use serde_json::{Value, json};
 use tidegate_testkit::postgres::{PostgresServer, multi_host_url};
 
