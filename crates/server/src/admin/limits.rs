@@ -25,24 +25,24 @@ pub(super) struct LimitShown {
 #[derive(Clone, Serialize, ToSchema)]
 pub(super) struct Numbers {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(super) unlimited: bool,
+    unlimited: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) requests: Option<u64>,
+    requests_per_unit: Option<u64>,
     /// The unit, or another length of time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) per: Option<String>,
+    unit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) burst: Option<u64>,
+    burst: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) algorithm: Option<&'static str>,
+    algorithm: Option<&'static str>,
 }
 
 impl Numbers {
     fn new(limit: Option<&Limit>) -> Self {
         Self {
             unlimited: limit.is_none(),
-            requests: limit.map(Limit::requests),
-            per: limit.map(|limit| limit.window().to_string()),
+            requests_per_unit: limit.map(Limit::requests),
+            unit: limit.map(|limit| limit.window().to_string()),
             burst: limit.filter(|limit| has_burst(limit)).map(Limit::burst),
             algorithm: limit.map(|limit| limit.algorithm().name()),
         }
@@ -59,11 +59,6 @@ impl LimitShown {
             name: limit.name,
             from: limit.from.name(),
         }
-    }
-
-    /// Its numbers, and where they come from.
-    pub(super) fn said(&self) -> (&Numbers, &'static str) {
-        (&self.numbers, self.from)
     }
 
     /// Whether it is of the tenant's own rule.

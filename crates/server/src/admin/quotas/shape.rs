@@ -135,27 +135,9 @@ pub(in crate::admin) struct Quota {
 #[derive(Serialize, ToSchema)]
 struct Quotas {
     /// The limit of the tenant's own rule; null where there is none.
-    default: Option<DefaultShown>,
+    default: Option<LimitShown>,
     /// What was put, in effect or not.
     overrides: Vec<OverrideShown>,
-}
-
-/// What the tenant's own rule allows it.
-#[derive(Serialize, ToSchema)]
-struct DefaultShown {
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    unlimited: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    requests_per_unit: Option<u64>,
-    /// The unit, or another length of time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unit: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    burst: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    algorithm: Option<&'static str>,
-    /// Where the numbers come from: `rule`, `tier` or `override`.
-    from: &'static str,
 }
 
 /// A tenant in a list.
@@ -205,7 +187,7 @@ struct OverrideShown {
 
 impl Quota {
     pub(super) fn new(tenant: &Tenant, limits: Vec<LimitShown>, now: Timestamp) -> Self {
-        let default = limits.iter().find(|limit| limit.is_of_tenant()).map(DefaultShown::new);
+        let default = limits.iter().find(|limit| limit.is_of_tenant()).cloned();
         let overrides = tenant.overrides.iter().map(|item| OverrideShown::new(item, now)).collect();
         Self {
             tenant: tenant.name.clone(),
@@ -214,20 +196,6 @@ impl Quota {
             limits,
             updated_at: tenant.updated_at,
             revision: tenant.revision,
-        }
-    }
-}
-
-impl DefaultShown {
-    fn new(limit: &LimitShown) -> Self {
-        let (numbers, from) = limit.said();
-        Self {
-            unlimited: numbers.unlimited,
-            requests_per_unit: numbers.requests,
-            unit: numbers.per.clone(),
-            burst: numbers.burst,
-            algorithm: numbers.algorithm,
-            from,
         }
     }
 }
