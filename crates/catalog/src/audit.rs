@@ -54,6 +54,22 @@ pub struct AuditFilter {
 }
 
 impl Catalog {
+    /// The change that made a version.
+    ///
+    /// # Errors
+    ///
+    /// If none did, or the database fails.
+    pub async fn audit_entry(&self, id: u64) -> Result<AuditEntry> {
+        self.within(async {
+            let mut read = self.read().await?;
+            let sql = format!("SELECT {ENTRY} FROM audit WHERE id = $1");
+            let found = read.row(sql, &[id.into()], read_entry).await?;
+            read.commit().await?;
+            found.ok_or_else(|| Error::not_found("change", &id.to_string()))
+        })
+        .await
+    }
+
     /// Changes, the newest first.
     ///
     /// # Errors
@@ -76,7 +92,8 @@ impl Catalog {
         .await
     }
 
-    /// Puts down what was done to something that the catalog does not hold, as a counter that was reset.
+    /// Puts down what was done to something that the catalog does not hold, as a counter that was reset; gives
+    /// the number of the entry.
     ///
     /// # Errors
     ///
@@ -89,13 +106,15 @@ impl Catalog {
         before: Option<Value>,
         after: Option<Value>,
         by: &By,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         for (field, text) in [("action", action), ("object_kind", object_kind), ("object", object)] {
             name::check(field, text)?;
         }
         self.within(async {
             let write = self.begin(by).await?;
-            write.commit(action, object_kind, object, before, after).await
+            let revision = write.revision;
+            write.commit(action, object_kind, object, before, after).await?;
+            Ok(revision)
         })
         .await
     }

@@ -35,7 +35,9 @@ pub enum Precondition {
     Any,
     /// It does not exist yet.
     Absent,
-    /// It is at this revision.
+    /// It exists.
+    Present,
+    /// It is at this revision; for rules, at this version.
     Revision(u64),
 }
 
@@ -44,6 +46,7 @@ impl Precondition {
         let holds = match self {
             Self::Any => true,
             Self::Absent => current.is_none(),
+            Self::Present => current.is_some(),
             Self::Revision(wanted) => current == Some(wanted),
         };
         if holds { Ok(()) } else { Err(Error::Precondition { current }) }

@@ -74,6 +74,39 @@ impl Catalog {
         .await
     }
 
+    /// What tells this database from any other; of a copy, the one it is a copy of.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    pub async fn identity(&self) -> Result<String> {
+        self.within(async {
+            let mut read = self.read().await?;
+            let found = read.row("SELECT identity FROM catalog", &[], |row| row.text(0)).await?;
+            read.commit().await?;
+            found.ok_or_else(|| Error::Other("its identity is missing".to_owned()))
+        })
+        .await
+    }
+
+    /// Makes this a copy of the database with that identity, by all that it holds.
+    ///
+    /// # Errors
+    ///
+    /// If `all` is not all, or the database fails.
+    pub async fn become_copy(&self, identity: &str, all: &Changes) -> Result<()> {
+        if !all.whole {
+            return Err(Error::invalid("all", "is not all there is"));
+        }
+        self.apply(all).await?;
+        self.within(async {
+            let mut write = Session::write(&self.pool).await?;
+            write.execute("UPDATE catalog SET identity = $1", &[identity.into()]).await?;
+            write.commit().await
+        })
+        .await
+    }
+
     /// All there is.
     ///
     /// # Errors

@@ -228,7 +228,7 @@ async fn put(
 ) -> Result<Rules> {
     let last = current(&mut write, domain).await?;
     let before = last.as_ref().filter(|rules| rules.text.is_some());
-    precondition.check(before.map(|rules| rules.revision))?;
+    precondition.check(before.map(|rules| rules.version))?;
     match (before, text) {
         (None, None) => return Err(Error::not_found("rule set", domain)),
         (Some(before), Some(text)) if before.text.as_deref() == Some(text) => {

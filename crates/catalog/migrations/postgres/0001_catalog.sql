@@ -6,9 +6,11 @@ CREATE TABLE catalog (
     one BIGINT PRIMARY KEY CHECK (one = 1),
     version BIGINT NOT NULL CHECK (version >= 0),
     base BIGINT NOT NULL,
-    lineage TEXT NOT NULL
+    lineage TEXT NOT NULL,
+    -- Tells this database from any other; a copy has that of the one it is of.
+    identity TEXT NOT NULL
 );
-INSERT INTO catalog (one, version, base, lineage) VALUES (1, 0, 0, '');
+INSERT INTO catalog (one, version, base, lineage, identity) VALUES (1, 0, 0, '', md5(random()::text || clock_timestamp()::text));
 
 -- What is deleted stays as a row, so that readers hear of it.
 CREATE TABLE tenants (

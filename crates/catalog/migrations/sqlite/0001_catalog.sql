@@ -5,9 +5,11 @@ CREATE TABLE catalog (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     version INTEGER NOT NULL CHECK (version >= 0),
     base INTEGER NOT NULL,
-    lineage TEXT NOT NULL
+    lineage TEXT NOT NULL,
+    -- Tells this database from any other; a copy has that of the one it is of.
+    identity TEXT NOT NULL
 ) STRICT;
-INSERT INTO catalog (one, version, base, lineage) VALUES (1, 0, 0, '');
+INSERT INTO catalog (one, version, base, lineage, identity) VALUES (1, 0, 0, '', lower(hex(randomblob(16))));
 
 -- What is deleted stays as a row, so that readers hear of it.
 CREATE TABLE tenants (

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::walk::{Found, Wanted};
+use super::walk::{Found, Wanted, written};
 use super::{Override, Tenant};
 use crate::limiter::Limiter;
 use crate::rules::file::words::list;
@@ -109,9 +109,5 @@ impl RuleSet {
 }
 
 fn told(entries: &[(String, Option<String>)]) -> String {
-    let told = |(key, value): &(String, Option<String>)| match value {
-        Some(value) => format!("{key}:{value}"),
-        None => key.clone(),
-    };
-    entries.iter().map(told).collect::<Vec<_>>().join(",")
+    written(entries.iter().map(|(key, value)| (key.as_str(), value.as_deref())))
 }

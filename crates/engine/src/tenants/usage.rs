@@ -4,11 +4,12 @@ use tidegate_core::{Algorithm, Limit, MAX_COUNT, Micros, Span, Verdict};
 use tidegate_stores::Charge;
 #[cfg(feature = "redis")]
 use tidegate_stores::Store as _;
-use tidegate_stores::Verdicts;
+use tidegate_stores::{StoreError, Verdicts};
 
 use super::limits::{Origin, Reached};
 use super::walk::Descriptor;
 use crate::decide::{Charges, Intent};
+use crate::decision::Source;
 use crate::limiter::{Inner, Limiter};
 use crate::rules::tree::RuleSet;
 
@@ -39,6 +40,9 @@ pub struct Usage {
     pub window_end: Micros,
     /// Where the numbers come from.
     pub from: Origin,
+    /// Who says how much is used: the store that nodes share, or this node's memory where there is none or it
+    /// fails.
+    pub source: Source,
 }
 
 /// What is asked about: a limit's names, and its counter.
@@ -60,24 +64,32 @@ impl Limiter {
         let mut usage = Vec::with_capacity(counters.len());
         for some in counters.chunks(AT_A_TIME) {
             let charges: Charges<'_> = some.iter().map(|counter| counter.charge).collect();
-            let verdicts = self.inner.look(&charges).await;
+            let (verdicts, source) = self.inner.look(&charges).await;
             let told = some.iter().zip(&verdicts);
-            usage.extend(told.map(|(counter, verdict)| counter.usage(&reached, verdict, self.now())));
+            let told = told.map(|(counter, verdict)| counter.usage(&reached, verdict, self.now()));
+            usage.extend(told.map(|usage| Usage { source, ..usage }));
         }
         usage
     }
 
     /// Gives a tenant back all it has used of its limits, as [`Limiter::usage`] finds them. Answers how
     /// many limits that were.
-    pub async fn reset_usage(&self, tenant: &str, descriptor: Option<&Descriptor>) -> usize {
+    ///
+    /// # Errors
+    /// If the store that nodes share fails; some of it may be given back then. Doing it again does no harm.
+    pub async fn reset_usage(
+        &self,
+        tenant: &str,
+        descriptor: Option<&Descriptor>,
+    ) -> Result<usize, StoreError> {
         let rules = self.inner.rules.load();
         let reached = rules.reached(tenant, descriptor);
         let counters = rules.counters(&reached, tenant);
         for some in counters.chunks(AT_A_TIME) {
             let all = some.iter().map(|counter| Charge { cost: MAX_COUNT, ..counter.charge });
-            self.inner.give_back_all(&all.collect()).await;
+            self.inner.give_back_all(&all.collect()).await?;
         }
-        counters.len()
+        Ok(counters.len())
     }
 }
 
@@ -87,26 +99,25 @@ impl Limiter {
 )]
 impl Inner {
     /// What limits hold; if the shared store does not say, by this node's memory.
-    async fn look(&self, charges: &Charges<'_>) -> Verdicts {
+    async fn look(&self, charges: &Charges<'_>) -> (Verdicts, Source) {
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.shared
             && let Ok(verdicts) = shared.store.settle(charges, Intent::Look).await
         {
-            return verdicts;
+            return (verdicts, Source::Shared);
         }
         let mut verdicts = Verdicts::new();
         self.store.settle_now(charges, Intent::Look, &mut verdicts);
-        verdicts
+        (verdicts, Source::Memory)
     }
 
-    async fn give_back_all(&self, charges: &Charges<'_>) {
-        #[cfg(feature = "redis")]
-        if let Some(shared) = &self.shared
-            && let Err(error) = shared.store.give_back(charges).await
-        {
-            tracing::warn!(%error, "a reset was lost in the shared store; reset again");
-        }
+    async fn give_back_all(&self, charges: &Charges<'_>) -> Result<(), StoreError> {
         self.store.give_back_now(charges);
+        #[cfg(feature = "redis")]
+        if let Some(shared) = &self.shared {
+            shared.store.give_back(charges).await?;
+        }
+        Ok(())
     }
 }
 
@@ -157,6 +168,7 @@ impl Counter<'_> {
             window_start: window.start,
             window_end: window.end,
             from: self.from,
+            source: Source::default(),
         }
     }
 }

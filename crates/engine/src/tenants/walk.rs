@@ -58,12 +58,19 @@ impl<'r> Found<'r> {
     /// The entries besides the tenant's as text: `endpoint:POST /orders`.
     pub(super) fn text(&self) -> String {
         let others = self.stops.iter().filter(|stop| !stop.is_tenant);
-        let text = |stop: &Stop<'_>| match stop.value {
-            Some(value) => format!("{}:{value}", stop.key),
-            None => stop.key.to_owned(),
-        };
-        others.map(text).collect::<Vec<_>>().join(",")
+        written(others.map(|stop| (stop.key, stop.value)))
     }
+}
+
+/// A descriptor as overrides have it: `key:value` or `key`, joined by `|`, with `\\` before what would mean
+/// something else.
+pub(super) fn written<'a>(entries: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> String {
+    let plain = |text: &str| text.replace('\\', r"\\").replace('|', r"\|");
+    let text = |(key, value): (&str, Option<&str>)| {
+        let key = plain(key).replace(':', r"\:");
+        value.map_or_else(|| key.clone(), |value| format!("{key}:{}", plain(value)))
+    };
+    entries.map(text).collect::<Vec<_>>().join("|")
 }
 
 impl RuleSet {

@@ -116,9 +116,13 @@ impl Book {
         });
     }
 
-    /// Whether there is any token but the one this node made for itself.
+    /// Whether an administrator of whatever kind has a token but the one this node made for itself.
     pub fn has_shared(&self, now: Timestamp) -> bool {
-        self.0.known.load().values().any(|known| known.shared && known.is_valid(now))
+        self.0
+            .known
+            .load()
+            .values()
+            .any(|known| known.shared && known.is_valid(now) && known.role.may(Role::Viewer))
     }
 
     /// Who sends a request with these headers.

@@ -34,6 +34,9 @@ pub enum OwnTokenError {
     },
 }
 
+/// What these tokens are called.
+pub const NAMES: [&str; 2] = ["node", "token_file"];
+
 /// Adds the token that this node made for itself, in the data folder; makes it if there is none.
 ///
 /// # Errors
@@ -46,7 +49,7 @@ pub fn generated(book: &Book, path: &Path) -> Result<(), OwnTokenError> {
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(unusable)?;
         writeln!(file, "{}", token.reveal()).and_then(|()| file.sync_all()).map_err(unusable)?;
     }
-    read(book, "node", path, "remove it, and another is made at the next start")
+    read(book, NAMES[0], path, "remove it, and another is made at the next start")
 }
 
 /// Adds the token of a file that the settings name (`admin.token_file`).
@@ -54,7 +57,7 @@ pub fn generated(book: &Book, path: &Path) -> Result<(), OwnTokenError> {
 /// # Errors
 /// If the file cannot be read, or has something else in it.
 pub fn given(book: &Book, path: &Path) -> Result<(), OwnTokenError> {
-    read(book, "token_file", path, "make one with `tidegate token generate`")
+    read(book, NAMES[1], path, "make one with `tidegate token generate`")
 }
 
 fn read(book: &Book, name: &str, path: &Path, instead: &'static str) -> Result<(), OwnTokenError> {

@@ -80,6 +80,6 @@ mod tests {
         {
             assert_eq!(Secret::parse(other), None, "{other}");
         }
-        assert!(!format!("{token:?}").contains(text.rsplit('_').next().expect("a part")));
+        assert!(!format!("{token:?}").contains(&text["tg_0123456789abcdef_".len()..]));
     }
 }

@@ -9,6 +9,9 @@ use super::problem::Problem;
 /// The tenant of a path.
 pub(super) struct TenantName(pub(super) String);
 
+/// Anything else of a path.
+pub(super) struct PlainPath(pub(super) String);
+
 /// The domain of a path.
 pub(super) struct DomainName(pub(super) String);
 
@@ -28,9 +31,22 @@ impl<S: Send + Sync> FromRequestParts<S> for DomainName {
     }
 }
 
+impl<S: Send + Sync> FromRequestParts<S> for PlainPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        plain(parts, state).await.map(Self)
+    }
+}
+
 async fn named<S: Send + Sync>(field: &str, parts: &mut Parts, state: &S) -> Result<String, Problem> {
-    let path = Path::<String>::from_request_parts(parts, state).await;
-    let Path(name) = path.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
+    let name = plain(parts, state).await?;
     check_name(field, &name)?;
     Ok(name)
+}
+
+async fn plain<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Problem> {
+    let path = Path::<String>::from_request_parts(parts, state).await;
+    let path = path.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()));
+    path.map(|Path(text)| text)
 }

@@ -23,6 +23,7 @@ pub(super) fn precondition(headers: &HeaderMap) -> Answer<Precondition> {
         (None, Some("*")) => Ok(Precondition::Absent),
         (None, Some(_)) => Err(Problem::field("if-none-match", "must be `*`: only if there is none yet")),
         (Some(_), Some(_)) => Err(Problem::field("if-none-match", "must be left out beside if-match")),
+        (Some("*"), None) => Ok(Precondition::Present),
         (Some(tag), None) => {
             let number = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
             let revision = number.and_then(|number| number.parse().ok());

@@ -76,6 +76,13 @@ impl Problem {
         Self { errors, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail) }
     }
 
+    /// What is needed is away for now.
+    pub(super) fn unavailable(detail: impl Into<String>) -> Self {
+        let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, detail);
+        problem.headers.push((RETRY_AFTER, HeaderValue::from(RETRY_SECONDS)));
+        problem
+    }
+
     /// Nobody known asks.
     pub(super) fn unauthorized(unknown: Unknown) -> Self {
         let mut problem = Self::new(StatusCode::UNAUTHORIZED, unknown.reason());
@@ -101,11 +108,7 @@ impl From<CatalogError> for Problem {
             CatalogError::Invalid { field, reason } => Self::field(field, reason),
             CatalogError::NotFound { .. } => Self::not_found(text),
             CatalogError::Precondition { .. } => Self::new(StatusCode::PRECONDITION_FAILED, text),
-            CatalogError::Unavailable(_) => {
-                let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, text);
-                problem.headers.push((RETRY_AFTER, HeaderValue::from(RETRY_SECONDS)));
-                problem
-            }
+            CatalogError::Unavailable(_) => Self::unavailable(text),
             CatalogError::Other(_) => {
                 tracing::error!(error = text, "the catalog failed");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, text)

@@ -228,7 +228,8 @@ pub(super) async fn put(
         return Ok(Json(answer).into_response());
     }
     let comment = query.comment.unwrap_or_default();
-    let stored = admin.control.put_rules(&caller.by(), &answer.domain, &text, &comment, precondition).await?;
+    let stored =
+        admin.control.put_rules(caller.by(), answer.domain.clone(), text, comment, precondition).await?;
     answer.version = Some(stored.version);
     Ok((etag(stored.version), Json(answer)).into_response())
 }
@@ -271,7 +272,7 @@ pub(super) async fn remove(
     DomainName(domain): DomainName,
     headers: HeaderMap,
 ) -> Answer<StatusCode> {
-    admin.control.delete_rules(&caller.by(), &domain, precondition(&headers)?).await?;
+    admin.control.delete_rules(caller.by(), domain, precondition(&headers)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -333,8 +334,10 @@ pub(super) async fn rollback(
     State(admin): State<Admin>,
     caller: Caller,
     DomainName(domain): DomainName,
+    headers: HeaderMap,
     JsonBody(wanted): JsonBody<Rollback>,
 ) -> Answer {
+    let precondition = precondition(&headers)?;
     is_ours(&admin, &domain)?;
     let to = found_version(&admin, &domain, Some(wanted.version)).await?;
     let Some(text) = to.text else {
@@ -344,7 +347,8 @@ pub(super) async fn rollback(
     let before = admin.control.rules(&domain).await?;
     let checked = admin.limiter.check_rules(Some(&domain), &text)?;
     let comment = wanted.comment.unwrap_or_default();
-    let stored = admin.control.roll_back(&caller.by(), &domain, wanted.version, &comment).await?;
+    let stored =
+        admin.control.roll_back(caller.by(), domain.clone(), wanted.version, comment, precondition).await?;
     let answer = RulesChanged {
         diff: diff(&domain, before.as_ref(), &text),
         version: Some(stored.version),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use tidegate::Switch;
 use utoipa::ToSchema;
@@ -11,6 +13,8 @@ use utoipa::ToSchema;
 use super::Admin;
 use super::body::JsonBody;
 use super::guard::Caller;
+use super::name::PlainPath;
+use super::precondition::{etag, precondition};
 use super::problem::{Answer, Problem};
 
 const TAG: &str = "switches";
@@ -74,18 +78,26 @@ pub(super) async fn list(State(admin): State<Admin>) -> Json<SwitchList> {
         (status = 404, description = "No such rule", body = Problem, content_type = "application/problem+json"),
     )
 )]
-pub(super) async fn show(State(admin): State<Admin>, Path(rule): Path<String>) -> Answer<Json<SwitchShown>> {
+pub(super) async fn show(State(admin): State<Admin>, PlainPath(rule): PlainPath) -> Answer<Response> {
     known(&admin, &rule)?;
     let switches = admin.limiter.switches();
     let mode =
         if rule == ALL { switches.all } else { switches.rules.get(&rule).copied().unwrap_or_default() };
-    Ok(Json(SwitchShown { rule, mode: mode.into() }))
+    let revision = admin.control.switch_revision(&rule).await?;
+    let shown = Json(SwitchShown { rule, mode: mode.into() });
+    Ok(match revision {
+        Some(revision) => (etag(revision), shown).into_response(),
+        None => shown.into_response(),
+    })
 }
 
 /// Switches a rule, or all, on every node.
 #[utoipa::path(
     put, path = "/switches/{rule}", tag = TAG,
-    params(("rule" = String, Path, description = "The rule's name or path, percent-encoded; `*` for all rules")),
+    params(
+        ("rule" = String, Path, description = "The rule's name or path, percent-encoded; `*` for all rules"),
+        ("If-Match" = Option<String>, Header, description = "The ETag that the switch must still have"),
+    ),
     request_body = SwitchPut,
     responses(
         (status = 200, description = "The switch", body = SwitchShown),
@@ -95,12 +107,15 @@ pub(super) async fn show(State(admin): State<Admin>, Path(rule): Path<String>) -
 pub(super) async fn put(
     State(admin): State<Admin>,
     caller: Caller,
-    Path(rule): Path<String>,
+    PlainPath(rule): PlainPath,
+    headers: HeaderMap,
     JsonBody(wanted): JsonBody<SwitchPut>,
-) -> Answer<Json<SwitchShown>> {
+) -> Answer<Response> {
+    let precondition = precondition(&headers)?;
     known(&admin, &rule)?;
-    admin.control.set_switch(&caller.by(), &rule, wanted.mode.into()).await?;
-    Ok(Json(SwitchShown { rule, mode: wanted.mode }))
+    let mode = wanted.mode.into();
+    let revision = admin.control.set_switch(caller.by(), rule.clone(), mode, precondition).await?;
+    Ok((etag(revision), Json(SwitchShown { rule, mode: wanted.mode })).into_response())
 }
 
 fn known(admin: &Admin, rule: &str) -> Answer<()> {

@@ -1,7 +1,7 @@
 //! `/admin/v1/tokens`: who may ask.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use jiff::Timestamp;
@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use super::Admin;
 use super::body::JsonBody;
 use super::guard::Caller;
+use super::name::PlainPath;
 use super::problem::{Answer, Problem};
 use crate::access::Secret;
 
@@ -97,8 +98,7 @@ pub(super) async fn create(
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no random bytes: {error}"))
     })?;
     let role = Role::from(wanted.role);
-    let made =
-        admin.control.create_token(&caller.by(), &secret, &wanted.name, role, wanted.expires_at).await?;
+    let made = admin.control.create_token(caller.by(), &secret, wanted.name, role, wanted.expires_at).await?;
     let made = TokenMade { token: secret.reveal(), made: TokenShown::new(made) };
     Ok((StatusCode::CREATED, Json(made)).into_response())
 }
@@ -125,9 +125,9 @@ pub(super) async fn list(State(admin): State<Admin>) -> Answer<Json<TokenList>> 
 pub(super) async fn revoke(
     State(admin): State<Admin>,
     caller: Caller,
-    Path(id): Path<String>,
+    PlainPath(id): PlainPath,
 ) -> Answer<StatusCode> {
-    admin.control.revoke_token(&caller.by(), &id).await?;
+    admin.control.revoke_token(caller.by(), id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidegate::Usage;
+use tidegate::{Source, Usage};
 use tidegate_catalog::{Descriptor, MAX_DESCRIPTOR};
 use utoipa::{IntoParams, ToSchema};
 
@@ -46,6 +46,7 @@ pub(super) struct UsageShown {
     descriptor: String,
     name: String,
     used: u64,
+    /// The most at once: for buckets the burst, else the requests per window.
     limit: u64,
     remaining: u64,
     window: UsageWindow,
@@ -86,8 +87,9 @@ pub(super) async fn show(
 ) -> Answer<Json<TenantUsage>> {
     let descriptor = wanted.entries()?;
     let usage = admin.limiter.usage(&tenant, descriptor.as_deref()).await;
+    let shared = admin.limiter.is_shared() && usage.iter().all(|usage| usage.source == Source::Shared);
+    let scope = if shared { "fleet" } else { "node" };
     let usage = usage.into_iter().map(UsageShown::new).collect();
-    let scope = if admin.limiter.is_shared() { "fleet" } else { "node" };
     Ok(Json(TenantUsage { tenant, scope, usage }))
 }
 
@@ -108,10 +110,13 @@ pub(super) async fn reset(
 ) -> Answer<Json<Reset>> {
     let entries = wanted.entries()?;
     let before = admin.limiter.usage(&tenant, entries.as_deref()).await;
-    let reset = admin.limiter.reset_usage(&tenant, entries.as_deref()).await;
     let used: Vec<UsageShown> = before.into_iter().map(UsageShown::new).collect();
-    let before = Some(serde_json::json!({ "usage": used }));
-    admin.control.note(&caller.by(), "reset_usage", &tenant, before).await?;
+    let before = serde_json::json!({ "usage": used });
+    // First: what is not written down is not done.
+    admin.control.note(caller.by(), "reset_usage", tenant.clone(), before).await?;
+    let reset = admin.limiter.reset_usage(&tenant, entries.as_deref()).await;
+    let reset = reset
+        .map_err(|error| Problem::unavailable(format!("the shared store failed: {error}; try again")))?;
     Ok(Json(Reset { reset }))
 }
 
@@ -120,9 +125,9 @@ type Entries = Vec<(String, Option<String>)>;
 
 impl Wanted {
     fn entries(&self) -> Answer<Option<Entries>> {
-        let Some(text) = self.descriptor.as_deref().filter(|text| *text != "default") else {
-            return Ok(None);
-        };
+        let Some(text) = self.descriptor.as_deref() else { return Ok(None) };
+        // Of the tenant's own rule alone.
+        let text = if text == "default" { "" } else { text };
         if text.chars().count() > MAX_DESCRIPTOR {
             return Err(Problem::field(
                 "descriptor",
@@ -143,7 +148,7 @@ impl UsageShown {
             descriptor: descriptor(&usage.descriptor),
             name: usage.name,
             used: usage.used,
-            limit: usage.limit.requests(),
+            limit: usage.limit.burst(),
             remaining: usage.remaining,
             window: UsageWindow { start: shown(usage.window_start), end: shown(usage.window_end) },
             from: usage.from.name(),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan as _};
-use tidegate::{CatalogRules, Limiter, Switch, Switches};
+use tidegate::{CatalogRules, Limiter, Owner, Switch, Switches};
 use tidegate_catalog::{Changes, Error, Listener, Rules, SwitchMode, TenantChange, Token};
 use tokio::time::{Instant, sleep};
 
@@ -29,8 +29,8 @@ pub(super) struct Followed {
     rules: BTreeMap<String, Rules>,
     switches: BTreeMap<String, SwitchMode>,
     tokens: BTreeMap<String, Token>,
-    /// Overrides have begun and ended up to then.
-    turned: Timestamp,
+    /// Something that the catalog says could not be put in force, and is tried again.
+    unsettled: bool,
 }
 
 impl Followed {
@@ -86,17 +86,27 @@ impl Control {
     /// Writes what is new in the catalog into this node's copy. If the catalog is away, the copy stays.
     pub(super) async fn update_copy(&self) -> Result<(), Error> {
         let inner = &self.0;
-        let since = inner.local.version().await?;
-        match inner.catalog.changes_since(since).await {
-            Ok(changes) => {
-                inner.health.answered();
-                inner.local.apply(&changes).await
+        let ours = inner.local.identity().await?;
+        let updated = match inner.catalog.identity().await {
+            Ok(theirs) if theirs == ours => {
+                let since = inner.local.version().await?;
+                match inner.catalog.changes_since(since).await {
+                    Ok(changes) => inner.local.apply(&changes).await,
+                    Err(error) => Err(error),
+                }
             }
-            Err(error) => {
-                inner.health.failed(&error);
-                Ok(())
-            }
+            // Of another database nothing may stay.
+            Ok(theirs) => match inner.catalog.everything().await {
+                Ok(all) => inner.local.become_copy(&theirs, &all).await,
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        };
+        match updated {
+            Ok(()) => inner.health.answered(),
+            Err(error) => inner.health.failed(&error),
         }
+        Ok(())
     }
 
     /// Reads what this node has, before there is a limiter.
@@ -104,7 +114,7 @@ impl Control {
         let all = self.0.local.everything().await?;
         let mut followed = self.0.followed.lock().await;
         followed.take_in(&all);
-        followed.turned = now;
+        *self.0.turned.lock().await = now;
         self.put_tokens(&followed);
         self.0.health.reached(all.version);
         Ok(())
@@ -120,16 +130,17 @@ impl Control {
         if self.0.limiter.set(limiter.clone()).is_err() {
             return;
         }
-        let followed = self.0.followed.lock().await;
+        let mut followed = self.0.followed.lock().await;
         // Nothing is loaded a second time for nothing.
         if !followed.rules.is_empty() {
-            self.compile_rules(limiter, &followed).await;
+            followed.unsettled = !self.compile_rules(limiter, &followed).await;
         }
         if !followed.switches.is_empty() {
             limiter.set_switches(followed.switches(&self.0.switches));
         }
         drop(followed);
         tokio::spawn(self.clone().keep_up());
+        tokio::spawn(self.clone().keep_time());
     }
 
     async fn keep_up(self) {
@@ -138,9 +149,6 @@ impl Control {
         loop {
             // What fails has been told, and is tried again.
             let _ = self.refresh().await;
-            if let Err(error) = self.turn(Timestamp::now()).await {
-                tracing::warn!(%error, "overrides cannot begin or end");
-            }
             if noted.elapsed() >= NOTE_USE {
                 noted = Instant::now();
                 self.note_use().await;
@@ -149,12 +157,25 @@ impl Control {
                 listener = self.0.catalog.listen().await.ok().flatten();
             }
             let silent = tokio::select! {
-                () = sleep(self.until_next_turn().await) => false,
+                () = sleep(POLL) => false,
                 () = self.0.nudge.notified() => false,
                 gone = is_told(&mut listener) => gone,
             };
             if silent {
                 listener = None;
+            }
+        }
+    }
+
+    /// Lets overrides begin and end, whether the catalog answers or not.
+    async fn keep_time(self) {
+        loop {
+            if let Err(error) = self.turn(Timestamp::now()).await {
+                tracing::warn!(%error, "overrides cannot begin or end");
+            }
+            tokio::select! {
+                () = sleep(self.until_next_turn().await) => {}
+                () = self.0.retime.notified() => {}
             }
         }
     }
@@ -176,9 +197,14 @@ impl Control {
         let Some(limiter) = self.0.limiter.get() else { return Ok(()) };
         let mut followed = self.0.followed.lock().await;
         if self.0.catalog.version().await? == followed.version {
+            if followed.unsettled {
+                followed.unsettled = !(self.compile_rules(limiter, &followed).await && reload(limiter).await);
+            }
             return Ok(());
         }
         let changes = self.0.catalog.changes_since(followed.version).await?;
+        // From here on nothing far away is asked: overrides begin and end meanwhile at most a moment later.
+        let turned = self.0.turned.lock().await;
         if self.0.is_copy {
             self.0.local.apply(&changes).await?;
         }
@@ -187,21 +213,26 @@ impl Control {
             self.put_tokens(&followed);
         }
         if changes.whole || !changes.switches.is_empty() {
-            limiter.set_switches(followed.switches(&self.0.switches));
+            let (limiter, switches) = (limiter.clone(), followed.switches(&self.0.switches));
+            aside(move || limiter.set_switches(switches)).await;
         }
         if changes.whole || !changes.rules.is_empty() {
-            self.compile_rules(limiter, &followed).await;
+            followed.unsettled = !self.compile_rules(limiter, &followed).await;
         }
         // Loading rules reads all tenants anew; only then those that are not there any more are forgotten.
         if changes.whole {
-            reload(limiter).await;
+            followed.unsettled |= !reload(limiter).await;
         } else {
             let now = Timestamp::now();
-            limiter.change_tenants(changes.tenants.iter().map(|change| match change {
+            let tenants = changes.tenants.iter().map(|change| match change {
                 TenantChange::Put(tenant) => tidegate::TenantChange::Put(engine_tenant(tenant, now)),
                 TenantChange::Gone(name) => tidegate::TenantChange::Gone(name.clone()),
-            }));
+            });
+            let (limiter, tenants) = (limiter.clone(), tenants.collect::<Vec<_>>());
+            aside(move || limiter.change_tenants(tenants)).await;
         }
+        drop(turned);
+        self.0.retime.notify_one();
         self.0.health.reached(changes.version);
         Ok(())
     }
@@ -209,9 +240,9 @@ impl Control {
     /// Lets overrides begin and end whose time has come.
     async fn turn(&self, now: Timestamp) -> Result<(), Error> {
         let Some(limiter) = self.0.limiter.get() else { return Ok(()) };
-        let mut followed = self.0.followed.lock().await;
+        let mut turned = self.0.turned.lock().await;
         // A clock that was set back brings back what had ended.
-        let (from, to) = (followed.turned.min(now), followed.turned.max(now));
+        let (from, to) = ((*turned).min(now), (*turned).max(now));
         let mut changes = Vec::new();
         for name in self.0.local.tenants_turned(from, to).await? {
             match self.0.local.tenant(&name).await {
@@ -221,29 +252,43 @@ impl Control {
             }
         }
         if !changes.is_empty() {
-            limiter.change_tenants(changes);
+            let limiter = limiter.clone();
+            aside(move || limiter.change_tenants(changes)).await;
         }
-        followed.turned = now;
+        *turned = now;
         Ok(())
     }
 
     async fn until_next_turn(&self) -> Duration {
-        let turned = self.0.followed.lock().await.turned;
+        let turned = *self.0.turned.lock().await;
         let Ok(Some(next)) = self.0.local.next_turn(turned).await else { return POLL };
         let until = Duration::try_from(Timestamp::now().until(next).unwrap_or(0.seconds()));
         until.unwrap_or(Duration::ZERO).min(POLL)
     }
 
-    /// Compiles the catalog's rules, away from this thread.
-    async fn compile_rules(&self, limiter: &Limiter, followed: &Followed) {
-        let (limiter, rules) = (limiter.clone(), followed.catalog_rules());
-        let put = tokio::task::spawn_blocking(move || limiter.set_catalog_rules(rules)).await;
-        let refused = match put {
-            Ok(Ok(())) => None,
-            Ok(Err(problems)) => Some(problems.to_string()),
-            Err(error) => Some(error.to_string()),
+    /// Compiles the catalog's rules, away from this thread; false if not all of them are in force then.
+    async fn compile_rules(&self, limiter: &Limiter, followed: &Followed) -> bool {
+        let (limiter, mut rules) = (limiter.clone(), followed.catalog_rules());
+        let put = move || {
+            // A domain that a file has is the file's; the others need not suffer for it.
+            let mut clashes = Vec::new();
+            rules.retain(|rules| match limiter.owner_of(&rules.domain) {
+                Some(Owner::File(file)) => {
+                    clashes.push(format!("domain {:?} belongs to the file {file}, too", rules.domain));
+                    false
+                }
+                _ => true,
+            });
+            match limiter.set_catalog_rules(rules) {
+                Ok(()) if clashes.is_empty() => None,
+                Ok(()) => Some(clashes.join("; ")),
+                Err(problems) => Some(problems.to_string()),
+            }
         };
+        let refused = tokio::task::spawn_blocking(put).await.unwrap_or_else(|error| Some(error.to_string()));
+        let settled = refused.is_none();
         self.0.health.set_refused(refused);
+        settled
     }
 
     fn put_tokens(&self, followed: &Followed) {
@@ -264,10 +309,16 @@ impl Control {
     }
 }
 
-async fn reload(limiter: &Limiter) {
+/// Whether all was loaded; if not, that has been logged.
+async fn reload(limiter: &Limiter) -> bool {
     let limiter = limiter.clone();
-    // What is wrong has been logged.
-    let _ = tokio::task::spawn_blocking(move || limiter.reload()).await;
+    tokio::task::spawn_blocking(move || limiter.reload()).await.is_ok_and(|loaded| loaded.is_ok())
+}
+
+/// Does what may wait for a lock, away from this thread.
+async fn aside(work: impl FnOnce() + Send + 'static) {
+    // It does not panic, and nobody stops it.
+    let _ = tokio::task::spawn_blocking(work).await;
 }
 
 /// Waits until `PostgreSQL` tells of a change; true if it will not any more.

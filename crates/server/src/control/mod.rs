@@ -54,8 +54,12 @@ struct Inner {
     health: CatalogHealth,
     /// Locked while something is put in force, so that changes do not overtake each other.
     followed: Mutex<Followed>,
+    /// Up to when overrides have begun and ended. Locked while tenants are put in force.
+    turned: Mutex<Timestamp>,
     /// Something is known to have changed.
     nudge: Notify,
+    /// The next override may begin or end sooner than was known.
+    retime: Notify,
 }
 
 /// Makes the file for nobody else to read, if it is not there. What cannot be made is told by who opens it.
@@ -105,7 +109,9 @@ impl Control {
             node,
             health: CatalogHealth::default(),
             followed: Mutex::default(),
+            turned: Mutex::default(),
             nudge: Notify::new(),
+            retime: Notify::new(),
         };
         let control = Self(Arc::new(inner));
         if is_copy {

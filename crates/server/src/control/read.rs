@@ -34,16 +34,22 @@ impl Control {
     }
 
     pub(crate) async fn rules_version(&self, domain: &str, version: u64) -> Result<Option<Rules>, Error> {
-        present(self.read(|catalog| catalog.rules_version(domain, version)).await)
+        // The copy has no history.
+        present(self.0.catalog.rules_version(domain, version).await)
     }
 
     pub(crate) async fn rule_versions(&self, domain: &str, page: &PageQuery) -> Result<Page<Rules>, Error> {
-        self.read(|catalog| catalog.rule_versions(domain, page.cursor.as_deref(), page.limit)).await
+        self.0.catalog.rule_versions(domain, page.cursor.as_deref(), page.limit).await
     }
 
     /// The version of a domain's rules that is in force here.
     pub(crate) async fn rules_version_in_force(&self, domain: &str) -> Option<u64> {
         self.followed_rules_version(domain).await
+    }
+
+    /// The revision of a switch that was ever thrown.
+    pub(crate) async fn switch_revision(&self, rule: &str) -> Result<Option<u64>, Error> {
+        Ok(present(self.read(|catalog| catalog.switch(rule)).await)?.map(|switch| switch.revision))
     }
 
     pub(crate) async fn tokens(&self) -> Result<Vec<Token>, Error> {

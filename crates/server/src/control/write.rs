@@ -1,4 +1,6 @@
 //! Changes that administrators make: written to the catalog, put in force here, written down in the trail.
+//!
+//! Each is a task of its own, so that a caller who hangs up does not leave it half done.
 
 use std::time::Duration;
 
@@ -7,12 +9,12 @@ use serde_json::Value;
 use tidegate::{Micros, Switch};
 use tidegate_audit::Change;
 use tidegate_catalog::{
-    AuditEntry, AuditFilter, By, Error, Precondition, Role, Rules, SwitchMode, Tenant, TenantDraft, Token,
-    TokenDraft, TokenHash,
+    AuditEntry, By, Error, Precondition, Role, Rules, SwitchMode, Tenant, TenantDraft, Token, TokenDraft,
+    TokenHash,
 };
 
 use super::Control;
-use crate::access::Secret;
+use crate::access::{Secret, own};
 
 /// How long the answer to an administrator waits for the audit trail's disk.
 const TRAIL_DEADLINE: Duration = Duration::from_secs(2);
@@ -21,126 +23,176 @@ impl Control {
     /// Makes a tenant be what the draft says.
     pub(crate) async fn put_tenant(
         &self,
-        by: &By,
-        name: &str,
-        draft: &TenantDraft,
+        by: By,
+        name: String,
+        draft: TenantDraft,
         precondition: Precondition,
     ) -> Result<Tenant, Error> {
-        let stored = self.0.catalog.put_tenant(name, draft, precondition, by).await?;
-        self.changed(by).await;
-        Ok(stored)
+        let control = self.clone();
+        whole(async move {
+            let stored = control.0.catalog.put_tenant(&name, &draft, precondition, &by).await?;
+            control.changed(&by, stored.revision).await;
+            Ok(stored)
+        })
+        .await
     }
 
     pub(crate) async fn delete_tenant(
         &self,
-        by: &By,
-        name: &str,
+        by: By,
+        name: String,
         precondition: Precondition,
     ) -> Result<(), Error> {
-        self.0.catalog.delete_tenant(name, precondition, by).await?;
-        self.changed(by).await;
-        Ok(())
+        let control = self.clone();
+        whole(async move {
+            let revision = control.0.catalog.delete_tenant(&name, precondition, &by).await?;
+            control.changed(&by, revision).await;
+            Ok(())
+        })
+        .await
     }
 
     pub(crate) async fn put_rules(
         &self,
-        by: &By,
-        domain: &str,
-        text: &str,
-        comment: &str,
+        by: By,
+        domain: String,
+        text: String,
+        comment: String,
         precondition: Precondition,
     ) -> Result<Rules, Error> {
-        let stored = self.0.catalog.put_rules(domain, text, comment, precondition, by).await?;
-        self.changed(by).await;
-        Ok(stored)
+        let control = self.clone();
+        whole(async move {
+            let stored = control.0.catalog.put_rules(&domain, &text, &comment, precondition, &by).await?;
+            control.changed(&by, stored.revision).await;
+            Ok(stored)
+        })
+        .await
     }
 
     pub(crate) async fn roll_back(
         &self,
-        by: &By,
-        domain: &str,
+        by: By,
+        domain: String,
         version: u64,
-        comment: &str,
+        comment: String,
+        precondition: Precondition,
     ) -> Result<Rules, Error> {
-        let stored = self.0.catalog.roll_back_rules(domain, version, comment, Precondition::Any, by).await?;
-        self.changed(by).await;
-        Ok(stored)
+        let control = self.clone();
+        whole(async move {
+            let catalog = &control.0.catalog;
+            let stored = catalog.roll_back_rules(&domain, version, &comment, precondition, &by).await?;
+            control.changed(&by, stored.revision).await;
+            Ok(stored)
+        })
+        .await
     }
 
     pub(crate) async fn delete_rules(
         &self,
-        by: &By,
-        domain: &str,
+        by: By,
+        domain: String,
         precondition: Precondition,
     ) -> Result<(), Error> {
-        self.0.catalog.delete_rules(domain, "", precondition, by).await?;
-        self.changed(by).await;
-        Ok(())
+        let control = self.clone();
+        whole(async move {
+            let gone = control.0.catalog.delete_rules(&domain, "", precondition, &by).await?;
+            control.changed(&by, gone.revision).await;
+            Ok(())
+        })
+        .await
     }
 
-    pub(crate) async fn set_switch(&self, by: &By, rule: &str, mode: Switch) -> Result<(), Error> {
+    /// Throws a switch; gives its revision.
+    pub(crate) async fn set_switch(
+        &self,
+        by: By,
+        rule: String,
+        mode: Switch,
+        precondition: Precondition,
+    ) -> Result<u64, Error> {
         let mode = match mode {
             Switch::Enforce => SwitchMode::Enforce,
             Switch::Shadow => SwitchMode::Shadow,
             Switch::Off => SwitchMode::Off,
         };
-        self.0.catalog.set_switch(rule, mode, Precondition::Any, by).await?;
-        self.changed(by).await;
-        Ok(())
+        let control = self.clone();
+        whole(async move {
+            let stored = control.0.catalog.set_switch(&rule, mode, precondition, &by).await?;
+            control.changed(&by, stored.revision).await;
+            Ok(stored.revision)
+        })
+        .await
     }
 
+    /// Makes a token. Names tell who changed what, so those that count differ.
     pub(crate) async fn create_token(
         &self,
-        by: &By,
+        by: By,
         secret: &Secret,
-        name: &str,
+        name: String,
         role: Role,
         expires_at: Option<Timestamp>,
     ) -> Result<Token, Error> {
-        let draft = TokenDraft {
-            id: secret.id().to_owned(),
-            name: name.to_owned(),
-            role,
-            hash: TokenHash(secret.hash()),
-            expires_at,
-        };
-        let made = self.0.catalog.create_token(&draft, by).await?;
-        self.changed(by).await;
-        Ok(made)
+        let taken = self.0.catalog.tokens().await?;
+        let taken = taken.iter().any(|token| token.name == name && token.holds_at(by.at));
+        if taken || own::NAMES.contains(&name.as_str()) {
+            let reason = format!("{name:?} is in use; choose another, or revoke that token first");
+            return Err(Error::Invalid { field: "name".to_owned(), reason });
+        }
+        let (id, hash) = (secret.id().to_owned(), TokenHash(secret.hash()));
+        let draft = TokenDraft { id, name, role, hash, expires_at };
+        let control = self.clone();
+        whole(async move {
+            let made = control.0.catalog.create_token(&draft, &by).await?;
+            control.changed(&by, made.revision).await;
+            Ok(made)
+        })
+        .await
     }
 
-    pub(crate) async fn revoke_token(&self, by: &By, id: &str) -> Result<(), Error> {
-        self.0.catalog.revoke_token(id, by).await?;
-        self.changed(by).await;
-        Ok(())
+    pub(crate) async fn revoke_token(&self, by: By, id: String) -> Result<(), Error> {
+        let control = self.clone();
+        whole(async move {
+            let revoked = control.0.catalog.revoke_token(&id, &by).await?;
+            control.changed(&by, revoked.revision).await;
+            Ok(())
+        })
+        .await
     }
 
-    /// Writes down what was done to something that the catalog does not hold.
+    /// Writes down what is about to be done to something that the catalog does not hold.
     pub(crate) async fn note(
         &self,
-        by: &By,
-        action: &str,
-        object: &str,
-        before: Option<Value>,
+        by: By,
+        action: &'static str,
+        object: String,
+        before: Value,
     ) -> Result<(), Error> {
-        self.0.catalog.record(action, "usage", object, before, None, by).await?;
-        self.changed(by).await;
-        Ok(())
+        let control = self.clone();
+        whole(async move {
+            let noted = control.0.catalog.record(action, "usage", &object, Some(before), None, &by).await?;
+            control.changed(&by, noted).await;
+            Ok(())
+        })
+        .await
     }
 
     /// Puts a change in force here before it is answered, and writes it down.
-    async fn changed(&self, by: &By) {
+    async fn changed(&self, by: &By, revision: u64) {
         // If it fails, it was told, and is tried again within a second.
         let _ = self.refresh().await;
         let Some(trail) = &self.0.trail else { return };
-        let filter = AuditFilter { actor: Some(by.actor.clone()), ..AuditFilter::default() };
-        let newest = self.0.catalog.audit(&filter, None, 10).await;
-        let entries = newest.map(|page| page.items).unwrap_or_default();
-        // A write that changed nothing has no entry.
-        let Some(entry) = entries.into_iter().find(|entry| entry.request_id == by.request_id) else { return };
-        let change = self.change(entry);
-        if let Err(error) = trail.record_and_wait(change).within(TRAIL_DEADLINE).await {
-            tracing::warn!(%error, request_id = by.request_id, "a change is not in the audit files; the catalog has it");
+        let entry = match self.0.catalog.audit_entry(revision).await {
+            // What changed nothing was written down when it did.
+            Ok(entry) if entry.at != whole_us(by.at) || entry.request_id != by.request_id => return,
+            Ok(entry) => entry,
+            Err(error) => {
+                tracing::warn!(%error, by.request_id, "a change is not in the audit files; the catalog has it");
+                return;
+            }
+        };
+        if let Err(error) = trail.record_and_wait(self.change(entry)).within(TRAIL_DEADLINE).await {
+            tracing::warn!(%error, by.request_id, "a change is not in the audit files; the catalog has it");
         }
     }
 
@@ -156,4 +208,16 @@ impl Control {
             node: self.0.node.clone(),
         }
     }
+}
+
+/// As the catalog keeps it.
+fn whole_us(at: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
+}
+
+/// Does all of it, whether somebody waits or not.
+async fn whole<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::spawn(work).await.unwrap_or_else(|error| Err(Error::Other(error.to_string())))
 }

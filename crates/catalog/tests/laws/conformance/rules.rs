@@ -77,7 +77,7 @@ async fn a_deletion_is_a_version_too(world: World) {
 async fn preconditions_guard_rules(world: World) {
     let first = put(&world, "1").await;
     let write = async |condition| world.catalog.put_rules("api", "2", "", condition, &ann()).await;
-    let current = Some(first.revision);
+    let current = Some(first.version);
     for wrong in [Precondition::Absent, Precondition::Revision(7)] {
         assert!(matches!(write(wrong).await, Err(Error::Precondition { current: now }) if now == current));
         let refused = world.catalog.delete_rules("api", "", wrong, &ann()).await;
@@ -85,7 +85,7 @@ async fn preconditions_guard_rules(world: World) {
         let refused = world.catalog.roll_back_rules("api", 1, "", wrong, &ann()).await;
         assert!(matches!(refused, Err(Error::Precondition { current: now }) if now == current));
     }
-    assert_eq!(write(Precondition::Revision(first.revision)).await.unwrap().version, 2);
+    assert_eq!(write(Precondition::Revision(first.version)).await.unwrap().version, 2);
 }
 
 async fn histories_come_newest_first_and_page_by_page(world: World) {

@@ -79,8 +79,7 @@ pub(super) async fn put(
     let draft = put.draft()?;
     draft.check().map_err(renamed)?;
     check_against_rules(&admin, &tenant, &draft)?;
-    let stored =
-        admin.control.put_tenant(&caller.by(), &tenant, &draft, precondition).await.map_err(renamed)?;
+    let stored = admin.control.put_tenant(caller.by(), tenant, draft, precondition).await.map_err(renamed)?;
     Ok(shown(&admin, &stored))
 }
 
@@ -116,7 +115,7 @@ pub(super) async fn remove(
     TenantName(tenant): TenantName,
     headers: HeaderMap,
 ) -> Answer<StatusCode> {
-    admin.control.delete_tenant(&caller.by(), &tenant, precondition(&headers)?).await?;
+    admin.control.delete_tenant(caller.by(), tenant, precondition(&headers)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

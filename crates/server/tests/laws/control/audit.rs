@@ -83,6 +83,30 @@ fn a_killed_service_leaves_a_trail_that_verifies_and_goes_on() {
 }
 
 #[test]
+fn of_many_changes_at_once_each_is_written_down_once() {
+    let service = start();
+    let token = service.token();
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let (service, token) = (&service, &token);
+            scope.spawn(move || {
+                for number in 0..10 {
+                    // One request id for all: it is the change that counts.
+                    let headers = [("x-request-id", "same"), ("content-type", "application/json")];
+                    let (path, body) = (format!("/admin/v1/quotas/t{writer}"), requests(number).to_string());
+                    let put = super::ask_at(service.admin, Some(token), "PUT", &path, &headers, &body);
+                    assert_eq!(put.status, 200, "{}", put.body);
+                }
+            });
+        }
+    });
+    // What changes nothing is not written down again.
+    service.put_quota("t0", &requests(9));
+    let (_, lines) = trail(&service.stop());
+    assert_eq!(lines.iter().filter(|line| line.to_string().contains("put_tenant")).count(), 80);
+}
+
+#[test]
 fn a_request_id_of_the_callers_own_is_kept_and_answered() {
     let service = start();
     let headers = [("x-request-id", "from-the-caller-1"), ("content-type", "application/json")];

@@ -15,23 +15,23 @@ use serde_json::{Value, json};
 
 use crate::support::service::{Answer, Service, Setup, send};
 
-/// A tenant's own rule, one per endpoint, and tiers.
+/// A tenant's own rule, one per endpoint, and tiers. Windows are long, so that none ends during a test.
 pub(super) const RULES: &str = r#"
 domain: api
 tenant: api_key
 descriptors:
   - key: api_key
     limits:
-      - {name: steady, requests: 5, per: hour, algorithm: fixed_window}
+      - {name: steady, requests: 5, per: 365d, algorithm: fixed_window}
     tiers:
       free: {}
       pro: {steady: {requests: 50}}
     descriptors:
       - key: endpoint
         value: "POST /orders"
-        rate_limit: {unit: hour, requests_per_unit: 3}
+        rate_limit: {unit: year, requests_per_unit: 3}
       - key: region
-        rate_limit: {unit: hour, requests_per_unit: 2}
+        rate_limit: {unit: year, requests_per_unit: 2}
 "#;
 
 /// Asks the admin API, with a token if there is one.
@@ -96,5 +96,5 @@ pub(super) fn fields(answer: &Answer) -> Vec<String> {
 
 /// An override of the tenant's own rule.
 pub(super) fn requests(requests: i64) -> Value {
-    json!({ "overrides": [{ "requests_per_unit": requests, "unit": "hour" }] })
+    json!({ "overrides": [{ "requests_per_unit": requests, "unit": "year" }] })
 }

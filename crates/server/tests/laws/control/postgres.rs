@@ -59,15 +59,24 @@ fn decisions_go_on_while_it_is_stopped_and_a_node_starts_from_its_copy() {
 
 #[test]
 fn overrides_end_on_time_while_it_is_away() {
+    ends_on_time(PostgresServer::kill);
+}
+
+#[test]
+fn overrides_end_on_time_while_it_hangs() {
+    ends_on_time(PostgresServer::pause);
+}
+
+fn ends_on_time(trouble: impl Fn(&PostgresServer)) {
     let postgres = PostgresServer::start();
     let service = on(&postgres.url(&postgres.create_database())).start();
-    let end = (jiff::Timestamp::now() + jiff::SignedDuration::from_secs(4)).to_string();
+    let end = (jiff::Timestamp::now() + jiff::SignedDuration::from_secs(8)).to_string();
     service.put_quota(
         "ann",
-        &json!({ "overrides": [{ "requests_per_unit": 0, "unit": "hour", "expires_at": end }] }),
+        &json!({ "overrides": [{ "requests_per_unit": 0, "unit": "year", "expires_at": end }] }),
     );
     assert_eq!(limit(&service, "ann"), Some(0));
-    postgres.kill();
+    trouble(&postgres);
     until("the override ends", || limit(&service, "ann") == Some(5));
 }
 

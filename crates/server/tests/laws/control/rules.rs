@@ -6,7 +6,7 @@ use super::{RULES, ask_at, fields, start};
 use crate::support::service::{Answer, Service, Setup, until};
 
 const SHOP: &str =
-    "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 2}\n";
+    "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {unit: year, requests_per_unit: 2}\n";
 
 fn put(service: &Service, path: &str, text: &str) -> Answer {
     let yaml = [("content-type", "application/yaml")];
@@ -41,7 +41,7 @@ fn rules_are_put_compared_listed_and_rolled_back() {
     assert!(
         dry["diff"]
             .as_str()
-            .is_some_and(|diff| diff.contains("-    rate_limit: {unit: hour, requests_per_unit: 2}"))
+            .is_some_and(|diff| diff.contains("-    rate_limit: {unit: year, requests_per_unit: 2}"))
     );
     assert_eq!(passing(&service), 2, "a dry run changes nothing");
     let second = put(&service, "shop?comment=more", &more).json();
@@ -55,7 +55,7 @@ fn rules_are_put_compared_listed_and_rolled_back() {
     assert_eq!(comments, [json!("more"), json!("first")]);
     assert_eq!(versions["items"][0]["author"], "node");
     let diff = look(&service, "/shop/diff?from=1&to=2");
-    assert!(diff.body.contains("+    rate_limit: {unit: hour, requests_per_unit: 4}"), "{}", diff.body);
+    assert!(diff.body.contains("+    rate_limit: {unit: year, requests_per_unit: 4}"), "{}", diff.body);
     assert_eq!(look(&service, "/shop?version=1").body, SHOP);
     let back = service.ask("POST", "/admin/v1/rules/shop/rollback", &json!({ "version": 1 }));
     assert_eq!((back.status, &back.json()["version"]), (200, &json!(3)), "{}", back.body);
@@ -65,6 +65,60 @@ fn rules_are_put_compared_listed_and_rolled_back() {
     assert_eq!(look(&service, "/shop").status, 404);
     assert_eq!(passing(&service), 20, "no rule applies any more");
     assert_eq!(look(&service, "/shop/versions").json()["items"].as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn nobody_overwrites_rules_they_have_not_seen() {
+    let service = start();
+    // The catalog's own version is not that of a domain's rules.
+    service.put_quota("ann", &super::requests(1));
+    let push = |headers: &[(&str, &str)], count: u32| {
+        let text = SHOP.replace("requests_per_unit: 2", &format!("requests_per_unit: {count}"));
+        ask_at(service.admin, Some(&service.token()), "PUT", "/admin/v1/rules/shop", headers, &text)
+    };
+    let first = push(&[("if-none-match", "*")], 2);
+    let tag = first.header("etag").expect("a tag").to_owned();
+    assert_eq!((first.status, tag.as_str()), (200, "\"1\""));
+    assert_eq!(push(&[("if-none-match", "*")], 3).status, 412);
+    assert_eq!(push(&[("if-match", "\"2\"")], 3).status, 412);
+    assert_eq!(push(&[("if-match", &tag)], 3).status, 200);
+    assert_eq!(push(&[("if-match", &tag)], 4).status, 412);
+    assert_eq!(push(&[("if-match", "*")], 4).status, 200);
+    let back = |headers: &[(&str, &str)]| {
+        let body = json!({ "version": 1 }).to_string();
+        ask_at(service.admin, Some(&service.token()), "POST", "/admin/v1/rules/shop/rollback", headers, &body)
+    };
+    assert_eq!(back(&[("if-match", &tag)]).status, 412);
+    assert_eq!(back(&[("if-match", "\"3\"")]).status, 200);
+    let switch = |headers: &[(&str, &str)]| {
+        let body = json!({ "mode": "shadow" }).to_string();
+        ask_at(service.admin, Some(&service.token()), "PUT", "/admin/v1/switches/api_key", headers, &body)
+    };
+    assert_eq!(switch(&[("if-match", "\"999\"")]).status, 412);
+    assert_eq!(switch(&[]).status, 200);
+}
+
+#[test]
+fn a_clash_with_a_file_takes_only_that_domain_and_ends_with_it() {
+    let service = start();
+    put(&service, "shop", SHOP);
+    put(&service, "other", &SHOP.replace("shop", "other"));
+    let ended = service.stop();
+    let file = ended.folder.path().join("rules/shop.yaml");
+    std::fs::write(&file, SHOP.replace("requests_per_unit: 2", "requests_per_unit: 5")).expect("a file");
+    let service = Setup::after(ended).start();
+    let owner = |domain: &str| {
+        let listed = look(&service, "").json();
+        let items = listed["items"].as_array().expect("a list").clone();
+        items.iter().find(|item| item["domain"] == domain).map(|item| item["owner"].clone())
+    };
+    assert_eq!((owner("shop"), owner("other")), (Some(json!("file")), Some(json!("catalog"))));
+    let metrics = || crate::support::service::get(service.admin, "/metrics").body;
+    assert!(metrics().contains("ratelimit_catalog_rules_refused 1"));
+    std::fs::remove_file(&file).expect("it is there");
+    until("the catalog has it again", || owner("shop") == Some(json!("catalog")));
+    until("all is well", || metrics().contains("ratelimit_catalog_rules_refused 0"));
+    assert_eq!(passing(&service), 2);
 }
 
 #[test]
