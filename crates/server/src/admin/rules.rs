@@ -321,12 +321,16 @@ pub(super) async fn compare(
 /// Goes back to the text of an earlier version, as a new one.
 #[utoipa::path(
     post, path = "/rules/{domain}/rollback", tag = TAG,
-    params(("domain" = String, Path, description = "The domain, percent-encoded", max_length = 256)),
+    params(
+        ("domain" = String, Path, description = "The domain, percent-encoded", max_length = 256),
+        ("If-Match" = Option<String>, Header, description = "The ETag that the rules must still have"),
+    ),
     request_body = Rollback,
     responses(
         (status = 200, description = "What changed", body = RulesChanged),
         (status = 404, description = "No such version", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The domain belongs to a file", body = Problem, content_type = "application/problem+json"),
+        (status = 412, description = "Somebody else was first", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "The rules have mistakes by now", body = Problem, content_type = "application/problem+json"),
     )
 )]

@@ -101,6 +101,7 @@ pub(super) async fn show(State(admin): State<Admin>, PlainPath(rule): PlainPath)
     request_body = SwitchPut,
     responses(
         (status = 200, description = "The switch", body = SwitchShown),
+        (status = 412, description = "Somebody else was first", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = Problem, content_type = "application/problem+json"),
     )
 )]

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+
+use socket2::{Domain, Socket, Type};
 
 use crate::support::grpc::{Client, only, with_hits};
 use crate::support::service::{PATIENCE, Setup, get, service, until};
@@ -175,7 +177,10 @@ fn logs_tell_where_it_listens() {
 
 #[test]
 fn traces_that_cannot_be_sent_are_told_of() {
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    // A port that is taken, so that nobody else comes to listen there, and at which nobody does.
+    let taken = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    taken.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a port");
+    let closed = taken.local_addr().ok().and_then(|at| at.as_socket()).expect("an address");
     let setup = Setup::rules(RULES).with("traces.endpoint", &format!("http://{closed}"));
     let service = setup.with("traces.sample", "1").start();
     assert_eq!(service.check("api", r#"{"user":"ann"}"#).status, 200);

@@ -77,8 +77,8 @@ mod tests {
         let shown = table.render(true);
         assert_eq!(
             shown,
-            "NAME                      TIER\n\
-             \u{65e5}\u{672c}                      pro\n\
+            "NAME                    TIER\n\
+             \u{65e5}\u{672c}                    pro\n\
              a\\u{1b}[2Jb\\nc\\u{202e}  -\n"
         );
         assert_eq!(table.render(false).lines().count(), 2);
