@@ -1,7 +1,7 @@
 //! `ETag` and `If-Match`: nobody overwrites what they have not seen.
 
+use http::HeaderMap;
 use http::header::{ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH};
-use http::{HeaderMap, StatusCode};
 use tidegate_catalog::Precondition;
 
 use super::problem::{Answer, Problem};
@@ -26,13 +26,10 @@ pub(super) fn precondition(headers: &HeaderMap) -> Answer<Precondition> {
         (Some("*"), None) => Ok(Precondition::Present),
         (Some(tag), None) => {
             let number = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
-            let revision = number.and_then(|number| number.parse().ok());
-            // What is no tag of ours is of something else, and does not match.
-            revision.map(Precondition::Revision).ok_or_else(|| {
-                let detail =
-                    format!("if-match has {tag}, which is no ETag that this API gave; read it again");
-                Problem::new(StatusCode::PRECONDITION_FAILED, detail)
-            })
+            let reason = || format!("must be an ETag that this API gave, such as \"7\", got {tag}");
+            let number = number.ok_or_else(|| Problem::field("if-match", reason()))?;
+            // A tag that is not ours is of something else, and nothing is at that revision.
+            Ok(Precondition::Revision(number.parse().unwrap_or(u64::MAX)))
         }
     }
 }
