@@ -25,6 +25,10 @@ local ENFORCED, QUOTA = 0, 2
 -- the start: as a list, which it would be up to 512 fields, it is searched from end to end for each field.
 local KEPT = 'until when this is kept, and no counter, whose names are all of sixteen bytes'
 
+-- Whoever brings a time of their own moves it as they like, and the server's goes on meanwhile: then nothing
+-- may expire by the latter.
+local SPARE_MS = args[1] and 3600000 or 0
+
 -- Drops a few small counters that count no more, so that dead ones stay a minority.
 local function sweep(key, limit, count)
   local found = call('HRANDFIELD', key, count, 'WITHVALUES')
@@ -46,7 +50,7 @@ local function write(key, fields, expires, kept, added, limit)
     insert(fields, KEPT)
     insert(fields, decimal(floor(now + keep)))
     call('HSET', key, unpack(fields))
-    call('PEXPIRE', key, ceil(keep / 1000))
+    call('PEXPIRE', key, ceil(keep / 1000) + SPARE_MS)
   else
     call('HSET', key, unpack(fields))
   end
