@@ -11,6 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use tidegate::{Domain, Limiter, Request, Rule, per_day};
 use tidegate_middleware::{Headers, Renderer};
 use tidegate_server::bounds::Bounds;
+use tidegate_server::denials::Denials;
 use tidegate_server::grpc::rate_limit::RateLimit;
 use tidegate_server::health::Health;
 use tidegate_server::http::HttpApi;
@@ -24,17 +25,25 @@ static API: LazyLock<(HttpApi, Runtime)> = LazyLock::new(|| {
         .rule(Rule::by("k").limit(per_day(1 << 53)))
         .rule(Rule::by("c").concurrency(5, std::time::Duration::from_secs(1)));
     let limiter = Limiter::builder().domain(domain).build().expect("valid rules");
-    let (bounds, metrics, renderer) = (Bounds::default(), Metrics::default(), Renderer::new(Headers::default()));
-    let rate_limit = RateLimit { limiter: limiter.clone(), bounds, headers: None, metrics: metrics.clone() };
+    let (bounds, metrics, renderer) =
+        (Bounds::default(), Metrics::default(), Renderer::new(Headers::default()));
+    let rate_limit = RateLimit {
+        limiter: limiter.clone(),
+        bounds,
+        headers: None,
+        metrics: metrics.clone(),
+        denials: Denials::default(),
+    };
     let health = Health::new(limiter.clone());
-    let api = HttpApi { limiter, renderer, bounds, metrics, health, rate_limit };
+    let api = HttpApi { limiter, renderer, bounds, metrics, health, rate_limit, tokens: None };
     (api, Builder::new_current_thread().enable_time().build().expect("a runtime"))
 });
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (api, runtime) = &*API;
     let path = PATHS[usize::from(input.0) % PATHS.len()];
-    let request = http::Request::post(path).body(Full::new(Bytes::copy_from_slice(input.1))).expect("a request");
+    let request =
+        http::Request::post(path).body(Full::new(Bytes::copy_from_slice(input.1))).expect("a request");
     let left = || api.limiter.peek_now(&Request::new("d", [("k", "v")]).cost(0)).remaining();
     let before = left();
     let status = runtime.block_on(api.answer(request)).status().as_u16();

@@ -9,6 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use tidegate::{Domain, Limiter, Rule, per_day};
 use tidegate_server::bounds::Bounds;
+use tidegate_server::denials::Denials;
 use tidegate_server::grpc::rate_limit::RateLimit;
 use tidegate_server::grpc::read::Asked;
 use tidegate_server::metrics::Metrics;
@@ -22,7 +23,7 @@ static SERVICE: LazyLock<(RateLimit, MessageDescriptor, MessageDescriptor)> = La
     let message = |name: &str| {
         pool.get_message_by_name(&format!("envoy.service.ratelimit.v3.{name}")).expect("it is in the pool")
     };
-    let service = RateLimit { limiter, bounds, headers: None, metrics };
+    let service = RateLimit { limiter, bounds, headers: None, metrics, denials: Denials::default() };
     (service, message("RateLimitRequest"), message("RateLimitResponse"))
 });
 
