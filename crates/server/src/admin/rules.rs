@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use similar::TextDiff;
-use tidegate::Owner;
+use tidegate::{Owner, RulesChange};
 use tidegate_catalog::Rules;
 use utoipa::{IntoParams, ToSchema};
 
@@ -214,16 +214,8 @@ pub(super) async fn put(
     is_ours(&admin, &domain)?;
     let before = admin.control.rules(&domain).await?;
     let checked = admin.limiter.check_rules(Some(&domain), &text)?;
-    let mut answer = RulesChanged {
-        diff: diff(&domain, before.as_ref(), &text),
-        version: before.as_ref().map(|before| before.version),
-        domain,
-        added: checked.added,
-        removed: checked.removed,
-        changed: checked.changed,
-        warnings: checked.findings.iter().map(ToString::to_string).collect(),
-        dry_run: query.dry_run,
-    };
+    let mut answer = RulesChanged::new(domain, before.as_ref(), &text, checked);
+    answer.dry_run = query.dry_run;
     if query.dry_run {
         return Ok(Json(answer).into_response());
     }
@@ -353,16 +345,8 @@ pub(super) async fn rollback(
     let comment = wanted.comment.unwrap_or_default();
     let stored =
         admin.control.roll_back(caller.by(), domain.clone(), wanted.version, comment, precondition).await?;
-    let answer = RulesChanged {
-        diff: diff(&domain, before.as_ref(), &text),
-        version: Some(stored.version),
-        domain,
-        added: checked.added,
-        removed: checked.removed,
-        changed: checked.changed,
-        warnings: checked.findings.iter().map(ToString::to_string).collect(),
-        dry_run: false,
-    };
+    let mut answer = RulesChanged::new(domain, before.as_ref(), &text, checked);
+    answer.version = Some(stored.version);
     Ok((etag(stored.version), Json(answer)).into_response())
 }
 
@@ -418,6 +402,22 @@ fn diff(domain: &str, before: Option<&Rules>, after: &str) -> String {
     let old = before.and_then(|before| before.text.as_deref()).unwrap_or_default();
     let from = before.map_or_else(|| "/dev/null".to_owned(), |before| format!("{domain} {}", before.version));
     TextDiff::from_lines(old, after).unified_diff().context_radius(3).header(&from, domain).to_string()
+}
+
+impl RulesChanged {
+    /// What another text would change; nothing is stored yet.
+    fn new(domain: String, before: Option<&Rules>, text: &str, checked: RulesChange) -> Self {
+        Self {
+            diff: diff(&domain, before, text),
+            version: before.map(|before| before.version),
+            domain,
+            added: checked.added,
+            removed: checked.removed,
+            changed: checked.changed,
+            warnings: checked.findings.iter().map(ToString::to_string).collect(),
+            dry_run: false,
+        }
+    }
 }
 
 impl VersionShown {

@@ -158,7 +158,6 @@ impl Control {
             }
             let silent = tokio::select! {
                 () = sleep(POLL) => false,
-                () = self.0.nudge.notified() => false,
                 gone = is_told(&mut listener) => gone,
             };
             if silent {

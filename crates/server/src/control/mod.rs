@@ -56,8 +56,6 @@ struct Inner {
     followed: Mutex<Followed>,
     /// Up to when overrides have begun and ended. Locked while tenants are put in force.
     turned: Mutex<Timestamp>,
-    /// Something is known to have changed.
-    nudge: Notify,
     /// The next override may begin or end sooner than was known.
     retime: Notify,
 }
@@ -110,7 +108,6 @@ impl Control {
             health: CatalogHealth::default(),
             followed: Mutex::default(),
             turned: Mutex::default(),
-            nudge: Notify::new(),
             retime: Notify::new(),
         };
         let control = Self(Arc::new(inner));
