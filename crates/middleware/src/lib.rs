@@ -28,7 +28,7 @@
 //! - `retry`: when to come back, with a jitter that every node agrees on
 //! - `body`: the JSON of an answer
 //!
-//! What is rendered is fixed by `vectors.json` in this crate; its README says how to read it.
+//! What is rendered is fixed by `vectors/rendering.json`; the README of this crate says how to read it.
 
 mod body;
 pub mod names;

@@ -1,4 +1,4 @@
-//! `vectors.json`: decisions and the exact bytes they render to.
+//! `vectors/rendering.json`: decisions and the exact bytes they render to.
 //!
 //! With `TIDEGATE_WRITE_VECTORS=1` the file is written anew instead; look at the difference.
 
@@ -145,7 +145,7 @@ fn decide(limiter: &Limiter, ask: Ask, request: &Request<'_>, held: &mut Vec<Per
 
 #[test]
 fn every_vector_renders_to_the_bytes_in_the_file() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/rendering.json");
     let mut vectors: Vectors = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     if env::var_os("TIDEGATE_WRITE_VECTORS").is_some() {
         for case in &mut vectors.cases {
