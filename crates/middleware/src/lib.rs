@@ -31,9 +31,12 @@
 //! What is rendered is fixed by `vectors/rendering.json`; the README of this crate says how to read it.
 
 mod body;
+pub mod client_ip;
 pub mod names;
 mod policy;
 pub mod renderer;
 mod retry;
+mod warnings;
 
+pub use client_ip::ClientIp;
 pub use renderer::{Headers, Renderer};
