@@ -1,0 +1,202 @@
+//! Who asked, behind proxies.
+//!
+//! The peer is the client unless it is a trusted proxy; then the last hop that is none is. What is
+//! decided here is fixed by `vectors/client_ip.json`, and its README says the rules in full.
+//!
+//! ```
+//! use http::HeaderMap;
+//! use tidegate_middleware::ClientIp;
+//!
+//! let client_ip = ClientIp::new().trusted_proxies(["10.0.0.0/8"])?;
+//! let mut headers = HeaderMap::new();
+//! headers.insert("x-forwarded-for", "1.2.3.4, 2001:db8:1:2ff::9".parse()?);
+//!
+//! let behind_proxy = client_ip.resolve("10.0.0.1".parse()?, &headers);
+//! assert_eq!(behind_proxy.key, "2001:db8:1:200::/56"); // not what the client claimed before it
+//! let direct = client_ip.resolve("203.0.113.7".parse()?, &headers);
+//! assert_eq!(direct.key, "203.0.113.7"); // anybody can write a header
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod address;
+mod hops;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use http::{HeaderMap, HeaderName};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use thiserror::Error;
+
+pub use address::parse_address;
+
+use crate::warnings;
+
+/// How much of an address of version 6 is one client, unless told otherwise: what a provider gives to
+/// one household or site at least.
+const USUAL_IPV6_PREFIX: u8 = 56;
+
+/// Beyond this one client has as many keys as it likes.
+const LONGEST_GROUPING_PREFIX: u8 = 64;
+
+/// So many leading bits of a mapped address say that it is one.
+const MAPPED_BITS: u8 = 96;
+
+/// How to tell who asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientIp {
+    trusted_proxies: Vec<IpNet>,
+    header: ForwardingHeader,
+    ipv6_prefix: u8,
+}
+
+/// The header in which proxies say who asked. Only one is read: the other is one that clients can write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForwardingHeader {
+    /// `X-Forwarded-For: 198.51.100.1, 10.0.0.2`.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded: for=198.51.100.1, for="[2001:db8::1]:4711"`, as in RFC 7239.
+    Forwarded,
+}
+
+impl ForwardingHeader {
+    /// The header's name.
+    pub const fn name(self) -> HeaderName {
+        match self {
+            Self::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
+            Self::Forwarded => http::header::FORWARDED,
+        }
+    }
+
+    /// The header of that name, in any case; `None` if nobody says there who asked.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::XForwardedFor, Self::Forwarded]
+            .into_iter()
+            .find(|header| header.name().as_str().eq_ignore_ascii_case(name))
+    }
+}
+
+/// Who asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientAddress {
+    /// The address; one of version 4 is never wrapped into version 6.
+    pub ip: IpAddr,
+    /// What it is counted under: the address, or the network of one of version 6.
+    pub key: String,
+}
+
+/// A network of proxies that is none.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "trusted proxy {0:?} is neither an address nor a network; write one such as 10.0.0.0/8, 192.0.2.7 or fd00::/8"
+)]
+pub struct NetworkError(pub String);
+
+impl Default for ClientIp {
+    fn default() -> Self {
+        Self {
+            trusted_proxies: Vec::new(),
+            header: ForwardingHeader::default(),
+            ipv6_prefix: USUAL_IPV6_PREFIX,
+        }
+    }
+}
+
+impl ClientIp {
+    /// Nobody is trusted: the peer is the client.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The networks of the proxies that are believed, in place of those before: `10.0.0.0/8`,
+    /// `192.0.2.7`, `fd00::/8`.
+    ///
+    /// # Errors
+    /// The first that is no network.
+    pub fn trusted_proxies<N: AsRef<str>>(
+        mut self,
+        networks: impl IntoIterator<Item = N>,
+    ) -> Result<Self, NetworkError> {
+        let parsed = networks.into_iter().map(|network| parse_network(network.as_ref()));
+        self.trusted_proxies = parsed.collect::<Result<_, _>>()?;
+        Ok(self)
+    }
+
+    /// The header in which they say who asked.
+    #[must_use]
+    pub fn header(mut self, header: ForwardingHeader) -> Self {
+        self.header = header;
+        self
+    }
+
+    /// How many leading bits of an address of version 6 are one client: 56 unless told otherwise, 128 at
+    /// most, and then every address is one by itself.
+    #[must_use]
+    pub fn ipv6_prefix(mut self, bits: u8) -> Self {
+        self.ipv6_prefix = bits.min(128);
+        self
+    }
+
+    /// Who asked, by the peer and what it says.
+    pub fn resolve(&self, peer: IpAddr, headers: &HeaderMap) -> ClientAddress {
+        let peer = peer.to_canonical();
+        let ip = if self.trusts(peer) { self.behind(peer, headers) } else { peer };
+        ClientAddress { ip, key: self.key(ip) }
+    }
+
+    /// What an address is counted under.
+    pub fn key(&self, ip: IpAddr) -> String {
+        match ip.to_canonical() {
+            IpAddr::V6(ip) if self.ipv6_prefix < 128 => {
+                let bits = u32::from(self.ipv6_prefix);
+                let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+                format!("{}/{bits}", Ipv6Addr::from_bits(ip.to_bits() & mask))
+            }
+            ip => ip.to_string(),
+        }
+    }
+
+    /// Tells the log of settings that are mostly mistakes, once per process.
+    pub fn warn(&self) {
+        if self.trusted_proxies.iter().any(|network| network.prefix_len() == 0) {
+            warnings::TRUST_ALL.tell();
+        }
+        if self.ipv6_prefix > LONGEST_GROUPING_PREFIX {
+            warnings::IPV6_UNGROUPED.tell();
+        }
+    }
+
+    fn trusts(&self, ip: IpAddr) -> bool {
+        self.trusted_proxies.iter().any(|network| network.contains(&ip))
+    }
+
+    /// The first hop from the end that is no proxy. A hop that is no address ends the search: the client
+    /// is then whoever wrote it.
+    fn behind(&self, proxy: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let mut client = proxy;
+        hops::each(self.header, headers, |hop| {
+            let Some(ip) = hop else { return false };
+            client = ip;
+            self.trusts(ip)
+        });
+        client
+    }
+}
+
+/// A network, or an address alone. One of version 4 written as version 6 is the former.
+fn parse_network(text: &str) -> Result<IpNet, NetworkError> {
+    let text = text.trim();
+    let network = match text.parse::<IpAddr>() {
+        Ok(ip) => Some(IpNet::from(ip)),
+        Err(_) => text.parse::<IpNet>().ok(),
+    };
+    let network = network.ok_or_else(|| NetworkError(text.to_owned()))?;
+    Ok(unmapped(network).unwrap_or(network))
+}
+
+fn unmapped(network: IpNet) -> Option<IpNet> {
+    let IpNet::V6(wide) = network else { return None };
+    let mapped = Ipv6Net::new(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped(), MAPPED_BITS).ok()?;
+    let inner = wide.addr().to_ipv4_mapped().filter(|_| mapped.contains(&wide))?;
+    Ipv4Net::new(inner, wide.prefix_len() - MAPPED_BITS).ok().map(IpNet::V4)
+}

@@ -1,0 +1,62 @@
+//! Mistakes in settings that nothing refuses, told to the log once per process.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A mistake, with what to do about it.
+pub(crate) struct Warning {
+    told: AtomicBool,
+    text: &'static str,
+}
+
+impl Warning {
+    const fn new(text: &'static str) -> Self {
+        Self { told: AtomicBool::new(false), text }
+    }
+
+    /// Tells the log, unless it has been told.
+    pub(crate) fn tell(&self) {
+        self.tell_of("");
+    }
+
+    /// The same with what it is about.
+    pub(crate) fn tell_of(&self, what: &str) {
+        // Looked at first: this may be on the way of every request.
+        if !self.told.load(Ordering::Relaxed) && !self.told.swap(true, Ordering::Relaxed) {
+            if what.is_empty() {
+                tracing::warn!("{}", self.text);
+            } else {
+                tracing::warn!(what, "{}", self.text);
+            }
+        }
+    }
+}
+
+pub(crate) static TRUST_ALL: Warning = Warning::new(
+    "TIDEGATE_TRUST_ALL: trusted_proxies has a network of every address, so whoever asks can say who they are \
+     and escape their limits; list the networks of your proxies only",
+);
+
+pub(crate) static IPV6_UNGROUPED: Warning = Warning::new(
+    "TIDEGATE_IPV6_UNGROUPED: ipv6_prefix is above 64, so one client has a key for each of its countless \
+     addresses and is hardly limited; set it to 56, or to 64 at most",
+);
+
+pub(crate) static SPOOFABLE_KEY: Warning = Warning::new(
+    "TIDEGATE_SPOOFABLE_KEY: requests are counted by a header that any client can write, so a client that \
+     writes another value each time is not limited; use by_ip with trusted_proxies instead",
+);
+
+pub(crate) static DOUBLE_COUNT: Warning = Warning::new(
+    "TIDEGATE_DOUBLE_COUNT: one request was charged twice for the same domain and descriptors, so clients get \
+     half of what their limits say; add the layer once, or give each layer a route or descriptors of its own",
+);
+
+pub(crate) static LIMITER_PER_REQUEST: Warning = Warning::new(
+    "TIDEGATE_LIMITER_PER_REQUEST: limiters or layers are created while requests are handled, or more than 100 \
+     exist, so each begins with full limits and connections of its own; create one at start and clone it",
+);
+
+pub(crate) static NO_PEER: Warning = Warning::new(
+    "TIDEGATE_NO_PEER: the server does not tell the address of its clients, so those without another key are \
+     counted together; serve with into_make_service_with_connect_info::<SocketAddr>(), or add PeerAddr to requests",
+);
