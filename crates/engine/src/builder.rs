@@ -26,6 +26,8 @@ use crate::rules::model::Domain;
 use crate::rules::problem::Problems;
 use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
+#[cfg(feature = "remote")]
+use crate::remote::Remote;
 #[cfg(feature = "redis")]
 use crate::shared::{Fallback, FallbackCounts, Shared};
 use crate::switches::Switches;
@@ -55,6 +57,8 @@ pub struct Builder {
     may_wait: bool,
     #[cfg(feature = "redis")]
     shared: Option<Shared>,
+    #[cfg(feature = "remote")]
+    remote: Option<Remote>,
     key_secret: Option<String>,
     switches: Switches,
     tenants: Option<Arc<dyn TenantSource>>,
@@ -72,6 +76,10 @@ pub enum BuildError {
     /// The thread that looks after the limiter could not be started.
     #[error("the limiter's keeper thread could not be started: {0}")]
     Keeper(std::io::Error),
+    /// The remote service cannot be asked as told.
+    #[cfg(feature = "remote")]
+    #[error("{0}")]
+    Remote(#[from] crate::remote::SettingsError),
 }
 
 impl Builder {
@@ -87,6 +95,8 @@ impl Builder {
             may_wait: false,
             #[cfg(feature = "redis")]
             shared: None,
+            #[cfg(feature = "remote")]
+            remote: None,
             key_secret: None,
             switches: Switches::default(),
             tenants: None,
@@ -107,6 +117,23 @@ impl Builder {
     pub fn redis(mut self, store: RedisStore, fallback: Fallback, secret: &str) -> Self {
         self.shared = Some(Shared { store, fallback, counts: FallbackCounts::default() });
         self.key_secret = Some(secret.to_owned());
+        self
+    }
+
+    /// Asks a service over HTTP. While it does not answer, [`Remote::fallback`] says what is done; rules
+    /// that this limiter has itself then decide for their domains.
+    ///
+    /// ```no_run
+    /// use tidegate::{Limiter, Remote, RemoteFallback};
+    ///
+    /// let limiter = Limiter::builder().remote("http://localhost:8080").build()?;
+    /// let strict = Remote::new("http://localhost:8080").token("...").fallback(RemoteFallback::Deny);
+    /// let limiter = Limiter::builder().remote(strict).build()?;
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    #[cfg(feature = "remote")]
+    pub fn remote(mut self, service: impl Into<Remote>) -> Self {
+        self.remote = Some(service.into());
         self
     }
 
@@ -174,11 +201,27 @@ impl Builder {
         self
     }
 
+    /// Whether somebody else is asked, which takes a while to answer.
+    #[cfg(any(feature = "redis", feature = "remote"))]
+    fn is_away(&self) -> bool {
+        #[cfg(feature = "redis")]
+        if self.shared.is_some() {
+            return true;
+        }
+        #[cfg(feature = "remote")]
+        if self.remote.is_some() {
+            return true;
+        }
+        false
+    }
+
     /// Reads rules and counters, and starts the limiter.
     ///
     /// # Errors
     /// Every mistake in the rules, or what is wrong with the snapshot.
     pub fn build(self) -> Result<Limiter, BuildError> {
+        #[cfg(any(feature = "redis", feature = "remote"))]
+        let away = self.is_away();
         let system_clock = self.clock.is_none().then(|| Arc::new(SystemClock::new()));
         let clock = self.clock.or_else(|| system_clock.clone().map(|clock| clock as Arc<dyn Clock>));
         let mut config = MemoryStoreConfig { max_keys: self.max_keys, ..MemoryStoreConfig::new() };
@@ -199,6 +242,8 @@ impl Builder {
         let mut source = Source::new(self.domains, self.paths, self.defaults);
         source.switches = self.switches;
         source.tenants = self.tenants;
+        #[cfg(feature = "remote")]
+        let remote = self.remote.map(Remote::open).transpose()?;
         let wait = self.may_wait && source.is_empty();
         let rules = if wait { RuleSet::empty(store.seed()) } else { source.load(store.seed(), 1)? };
         let every = self.snapshot.as_ref().map(|(_, every)| *every);
@@ -216,8 +261,12 @@ impl Builder {
             snapshot: self.snapshot.map(|(path, _)| path),
             closed: AtomicBool::new(false),
             system_clock,
+            #[cfg(any(feature = "redis", feature = "remote"))]
+            away,
             #[cfg(feature = "redis")]
             shared: self.shared,
+            #[cfg(feature = "remote")]
+            remote,
         });
         keeper::start(&Arc::downgrade(&inner), self.watch, every).map_err(BuildError::Keeper)?;
         Ok(Limiter { _last_word: Arc::new(LastWord(Arc::clone(&inner))), inner })

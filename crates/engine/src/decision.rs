@@ -10,6 +10,7 @@ use tidegate_core::{Limit, NEVER_US, Outcome, Verdict};
 use tidegate_stores::Force;
 
 use crate::inline::Brought;
+use crate::rendered::Rendered;
 use crate::request::Request;
 use crate::rules::current::Rules;
 use crate::rules::find::{Applied, Hit};
@@ -75,6 +76,12 @@ pub enum Source {
     Shared,
     /// This process by each rule's `on_store_error`, because the shared store failed.
     Fallback,
+    /// This process, because the remote service failed: by the limits at hand.
+    Local,
+    /// The same: let pass unseen.
+    Allow,
+    /// The same: denied unseen.
+    Deny,
 }
 
 impl Source {
@@ -84,9 +91,20 @@ impl Source {
             Self::Memory => "memory",
             Self::Shared => "redis",
             Self::Fallback => "fallback",
+            Self::Local => "local",
+            Self::Allow => "allow",
+            Self::Deny => "deny",
         }
     }
+
+    /// Whether the counters that all share were out of reach.
+    pub const fn is_makeshift(self) -> bool {
+        !matches!(self, Self::Memory | Self::Shared)
+    }
 }
+
+/// When whoever was denied unseen may come back.
+const UNSEEN_RETRY: Duration = Duration::from_secs(1);
 
 pub(crate) type Items = SmallVec<[Item; 4]>;
 
@@ -148,6 +166,9 @@ impl Item {
     /// The number of every rule that a request brought along.
     pub(crate) const BROUGHT: u32 = u32::MAX;
 
+    /// The number of every rule in the answer of a service.
+    const ANSWERED: u32 = u32::MAX - 1;
+
     #[inline]
     pub(crate) fn new(hit: &Hit<'_>, limit: &Applied<'_>, force: Force) -> Self {
         let whose = Whose::new(hit.tier, limit.own);
@@ -184,6 +205,14 @@ impl Item {
         Self { whose: Whose::new(tier, limit.own), ..Self::plain(rule, limit.index, verdict) }
     }
 
+    /// Of the limit in that place of a service's answer.
+    #[cfg(feature = "remote")]
+    pub(crate) fn answered(place: u16, shadow: bool, verdict: Verdict) -> Self {
+        let force = if shadow { Force::Shadow } else { Force::Enforced };
+        let (rule, descriptor, limit, whose) = (Self::ANSWERED, place, 0, Whose::RULE);
+        Self { rule, descriptor, limit, force, whose, verdict }
+    }
+
     /// Whether it is evaluated and counted only.
     pub(crate) fn is_shadow(&self) -> bool {
         self.force == Force::Shadow
@@ -202,7 +231,7 @@ impl Item {
 /// What one limit said.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitStatus<'a> {
-    /// Which of the request's descriptors it belongs to, from 0.
+    /// Which of the request's descriptors it belongs to, from 0. A remote service does not tell: 0.
     pub descriptor: usize,
     /// The rule's name, or its path.
     pub rule: &'a str,
@@ -252,6 +281,9 @@ impl Decision {
     /// How long to wait before the same request may pass: exact, if nothing else is charged until
     /// then. `None` if it passes, [`Duration::MAX`] if it never will.
     pub fn retry_after(&self) -> Option<Duration> {
+        if self.source == Source::Deny {
+            return Some(UNSEEN_RETRY);
+        }
         self.decided_by().filter(|_| !self.allowed)?.retry_after
     }
 
@@ -266,6 +298,9 @@ impl Decision {
     }
 
     pub(crate) fn deciding(&self) -> Option<&Item> {
+        if let Some(rendered) = self.rendered() {
+            return self.items.get(rendered.deciding?);
+        }
         if self.allowed {
             return self.enforced().min_by_key(|item| item.verdict.remaining);
         }
@@ -308,6 +343,11 @@ impl Decision {
         }
     }
 
+    /// The answer as the service rendered it, if one decided: to be passed on as it is.
+    pub fn rendered(&self) -> Option<&Rendered> {
+        self.under.brought.rendered()
+    }
+
     fn enforced(&self) -> impl Iterator<Item = &Item> {
         self.items.iter().filter(|item| item.force != Force::Shadow)
     }
@@ -317,7 +357,7 @@ impl Decision {
     }
 
     pub(crate) fn rule(&self, item: &Item) -> &RuleEntry {
-        if item.rule != Item::BROUGHT {
+        if item.rule < Item::ANSWERED {
             return &self.tree().rules[item.rule as usize];
         }
         let found = self.under.brought.of(usize::from(item.descriptor));
@@ -361,7 +401,8 @@ impl Decision {
         let rule = self.rule(item);
         let entry = item.entry(rule).expect("an item's limit is in the rules the decision was made under");
         LimitStatus {
-            descriptor: usize::from(item.descriptor),
+            // A service does not tell.
+            descriptor: if item.rule == Item::ANSWERED { 0 } else { usize::from(item.descriptor) },
             rule: &rule.id,
             name: &entry.name,
             given_name: entry.given_name.as_deref(),
@@ -401,7 +442,10 @@ impl fmt::Debug for Decision {
 /// `allowed`, or `denied by user (minute): 0 of 10 left, retry after 3.2s`.
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(by) = self.decided_by() else { return f.write_str("allowed: no limit applies") };
+        let Some(by) = self.decided_by() else {
+            let unseen = if self.allowed { "allowed: no limit applies" } else { "denied: nobody could tell" };
+            return f.write_str(unseen);
+        };
         let LimitStatus { rule, name, remaining, .. } = by;
         let of = by.limit.burst();
         match by.retry_after.filter(|_| !self.allowed) {

@@ -11,6 +11,7 @@ use tidegate_core::{Key, KeySeed, Micros};
 
 use crate::counts::RuleCounts;
 use crate::limiter::Limiter;
+use crate::rendered::Rendered;
 use crate::request::Entry;
 use crate::rules::limit_spec::{Defaults, LimitSpec};
 use crate::rules::tree::{RuleEntry, RuleSet};
@@ -25,12 +26,18 @@ const USUAL_MOST: u64 = 1_000;
 #[derive(Clone)]
 pub struct InlineLimits(pub(crate) Arc<RuleEntry>);
 
-/// The limits that one request brings along, each with the index of its descriptor. Mostly there are none,
-/// and then it costs a comparison to drop.
+/// What seldom goes with a request or its decision. Mostly there is none, and then it costs a comparison to
+/// drop.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Brought(ManuallyDrop<Option<Box<ByDescriptor>>>);
+pub(crate) struct Brought(ManuallyDrop<Option<Box<Along>>>);
 
-type ByDescriptor = Vec<(usize, InlineLimits)>;
+#[derive(Clone, Debug, Default)]
+struct Along {
+    /// The limits that the request brings along, each with the index of its descriptor.
+    limits: Vec<(usize, InlineLimits)>,
+    /// The answer of the service that decided.
+    rendered: Option<Arc<Rendered>>,
+}
 
 impl Brought {
     #[inline]
@@ -40,20 +47,39 @@ impl Brought {
 
     /// The limits of a descriptor.
     pub(crate) fn of(&self, descriptor: usize) -> Option<&InlineLimits> {
-        let all = self.0.as_deref()?;
+        let all = &self.0.as_deref()?.limits;
         all.iter().find(|(of, _)| *of == descriptor).map(|(_, limits)| limits)
     }
 
     /// Sets the limits of a descriptor.
     pub(crate) fn add(&mut self, descriptor: usize, limits: &InlineLimits) {
-        let all = self.0.get_or_insert_default();
+        let all = &mut self.0.get_or_insert_default().limits;
         all.retain(|(of, _)| *of != descriptor);
         all.push((descriptor, limits.clone()));
+    }
+
+    /// The answer of the service that decided, if one did.
+    pub(crate) fn rendered(&self) -> Option<&Rendered> {
+        self.0.as_deref()?.rendered.as_deref()
+    }
+
+    /// What a service answered, with a rule for each limit that it told of.
+    #[cfg(feature = "remote")]
+    pub(crate) fn answered(limits: Vec<(usize, InlineLimits)>, rendered: Arc<Rendered>) -> Self {
+        Self(ManuallyDrop::new(Some(Box::new(Along { limits, rendered: Some(rendered) }))))
+    }
+
+    /// Keeps the limits of an answer alone.
+    #[cfg(feature = "remote")]
+    pub(crate) fn forget_rendered(&mut self) {
+        if let Some(along) = self.0.as_deref_mut() {
+            along.rendered = None;
+        }
     }
 }
 
 #[cold]
-fn free(brought: Option<Box<ByDescriptor>>) {
+fn free(brought: Option<Box<Along>>) {
     drop(brought);
 }
 
@@ -143,8 +169,14 @@ impl Limiter {
     /// ```
     ///
     /// # Errors
-    /// If the domain does not allow it, has too many already, or the numbers do not make a limit.
+    /// If the domain does not allow it, has too many already, or the numbers do not make a limit. Whether a
+    /// remote service allows it is found out when it is asked.
     pub fn inline_limits(&self, domain: &str, limits: &[LimitSpec]) -> Result<InlineLimits, InlineError> {
+        #[cfg(feature = "remote")]
+        if self.inner.remote.is_some() {
+            let prepared = self.bring(domain, limits, USUAL_MOST)?;
+            return crate::remote::ask::can_be_sent(&prepared).map(|()| prepared);
+        }
         let allowed = self.inner.rules.load().domain(domain).and_then(|(_, domain)| domain.inline_limits);
         let most = allowed.ok_or_else(|| InlineError::NotAllowed { domain: domain.to_owned() })?;
         self.bring(domain, limits, most)
@@ -204,7 +236,7 @@ impl RuleEntry {
     }
 
     /// A rule of its own for limits that are not in the rules.
-    fn inline(
+    pub(crate) fn inline(
         domain: &str,
         limits: &[LimitSpec],
         defaults: &Defaults,

@@ -29,6 +29,7 @@
 //! - [`explain`]: why a request is decided as it is; [`counts`]: how often rules said what
 //! - [`rules`]: which requests get which limits
 //! - [`tenants`]: what single tenants have instead
+//! - `remote`: asking a service instead, with the feature of that name; [`rendered`]: what it answered
 //! - `decide`: from matched rules to a decision
 //! - `keeper`: the threads that look after a limiter
 
@@ -42,6 +43,9 @@ mod keeper;
 pub mod limiter;
 mod line;
 pub mod permit;
+#[cfg(feature = "remote")]
+pub mod remote;
+pub mod rendered;
 pub mod request;
 pub mod rules;
 #[cfg(feature = "redis")]
@@ -56,6 +60,9 @@ pub use explain::Explanation;
 pub use inline::{InlineError, InlineLimits};
 pub use limiter::Limiter;
 pub use permit::{Acquired, Lease, Permit};
+#[cfg(feature = "remote")]
+pub use remote::{Remote, RemoteError, RemoteFallback, RemoteHealth, RemoteReservation, RemoteReserved};
+pub use rendered::Rendered;
 pub use request::Request;
 pub use rules::catalog::{CatalogRules, RulesChange};
 pub use rules::forward_auth::{ForwardAuth, MappedEntry, ValueFrom};

@@ -24,6 +24,8 @@ use crate::rules::limit_spec::Defaults;
 use crate::rules::problem::Problems;
 use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
+#[cfg(feature = "remote")]
+use crate::remote::Service;
 #[cfg(feature = "redis")]
 use crate::shared::{Shared, StoreHealth};
 use crate::switches::{Switch, SwitchError, Switches};
@@ -78,10 +80,16 @@ pub(crate) struct Inner {
     /// The store that nodes share, if they do; memory is then for when it fails.
     #[cfg(feature = "redis")]
     pub(crate) shared: Option<Shared>,
+    /// The service that is asked instead, if one is; memory is then for when it fails.
+    #[cfg(feature = "remote")]
+    pub(crate) remote: Option<Arc<Service>>,
+    /// Whether there is one of the two: one question on the way of every decision.
+    #[cfg(any(feature = "redis", feature = "remote"))]
+    pub(crate) away: bool,
 }
 
 #[cfg_attr(
-    not(feature = "redis"),
+    not(any(feature = "redis", feature = "remote")),
     expect(clippy::unused_async, reason = "the memory store never waits; stores across a network do")
 )]
 impl Limiter {
@@ -92,12 +100,9 @@ impl Limiter {
 
     /// Decides a request and charges it: all of its limits, or none if one of them denies it.
     pub async fn check(&self, request: &Request<'_>) -> Decision {
-        #[cfg(feature = "redis")]
-        if let Some(shared) = &self.inner.shared {
-            return self
-                .inner
-                .decide_shared(shared, request, Scope::Rates { hold: false }, Intent::Take)
-                .await;
+        #[cfg(any(feature = "redis", feature = "remote"))]
+        if self.inner.away {
+            return self.inner.decide_anywhere(request, Scope::Rates { hold: false }, Intent::Take).await;
         }
         self.check_now(request)
     }
@@ -109,16 +114,10 @@ impl Limiter {
         check(&self.inner.rules, &self.inner.store, request)
     }
 
-    /// What [`Limiter::check`] would answer, charging nothing.
+    /// What [`Limiter::check`] would answer, charging nothing. A remote service is asked what is left of
+    /// each limit, and `retry_after` is then when all of it is back.
     pub async fn peek(&self, request: &Request<'_>) -> Decision {
-        #[cfg(feature = "redis")]
-        if let Some(shared) = &self.inner.shared {
-            return self
-                .inner
-                .decide_shared(shared, request, Scope::Rates { hold: false }, Intent::Look)
-                .await;
-        }
-        self.peek_now(request)
+        self.inner.decide_anywhere(request, Scope::Rates { hold: false }, Intent::Look).await
     }
 
     /// As [`Limiter::peek`], without an await.
@@ -127,8 +126,13 @@ impl Limiter {
     }
 
     /// Gives the request's cost back to its limits, never above full: for work that was charged and
-    /// then not done.
+    /// then not done. Nothing is given back in a remote service, and the log says so: its way is to reserve
+    /// and settle.
     pub async fn refund(&self, request: &Request<'_>) {
+        #[cfg(feature = "remote")]
+        if let Some(service) = &self.inner.remote {
+            return service.cannot_refund();
+        }
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.inner.shared {
             return self.inner.refund_shared(shared, request).await;
@@ -157,6 +161,10 @@ impl Limiter {
     /// # Ok::<(), tidegate::BuildError>(())
     /// ```
     pub async fn acquire(&self, request: &Request<'_>) -> Acquired {
+        #[cfg(feature = "remote")]
+        if let Some(service) = &self.inner.remote {
+            return self.acquire_remote(service, request, self.inner.new_lease()).await;
+        }
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.inner.shared {
             return self.inner.acquire_shared(shared, request, self.inner.new_lease()).await;
@@ -187,6 +195,12 @@ impl Limiter {
     /// Starts the time-out of a detached permit's slots anew. The request is the one they were
     /// acquired for. False if a slot has returned already, or the rules limit no holders any more.
     pub async fn renew(&self, request: &Request<'_>, lease: Lease) -> bool {
+        #[cfg(feature = "remote")]
+        if let Some(service) = &self.inner.remote
+            && let Some(kept) = service.renew_detached(lease).await
+        {
+            return kept;
+        }
         let here = self.renew_now(request, lease);
         #[cfg(feature = "redis")]
         if let (false, Some(shared)) = (here, &self.inner.shared) {
@@ -205,6 +219,12 @@ impl Limiter {
     /// Returns the slots of a detached permit. The request is the one they were acquired for. False
     /// if they have returned already.
     pub async fn release(&self, request: &Request<'_>, lease: Lease) -> bool {
+        #[cfg(feature = "remote")]
+        if let Some(service) = &self.inner.remote
+            && let Some(released) = service.release_detached(lease).await
+        {
+            return released;
+        }
         let here = self.release_now(request, lease);
         #[cfg(feature = "redis")]
         if let (false, Some(shared)) = (here, &self.inner.shared) {
@@ -348,13 +368,20 @@ impl Inner {
     }
 
     /// Decides by whichever store there is.
-    #[cfg_attr(not(feature = "redis"), expect(clippy::unused_async, reason = "memory never waits"))]
+    #[cfg_attr(
+        not(any(feature = "redis", feature = "remote")),
+        expect(clippy::unused_async, reason = "memory never waits")
+    )]
     pub(crate) async fn decide_anywhere(
         &self,
         request: &Request<'_>,
         scope: Scope,
         intent: Intent,
     ) -> Decision {
+        #[cfg(feature = "remote")]
+        if let Some(service) = &self.remote {
+            return self.decide_remote(service, request, intent).await;
+        }
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.shared {
             return self.decide_shared(shared, request, scope, intent).await;

@@ -112,6 +112,12 @@ async fn hold(limiter: &Inner, request: &Request<'_>, decision: Decision, deadli
 
 fn line_key(limiter: &Inner, request: &Request<'_>) -> Key {
     let rules = limiter.rules.load();
+    #[cfg(feature = "remote")]
+    if limiter.remote.is_some() {
+        // Only the service knows the limits.
+        let entries = request.descriptors().flat_map(|(entries, _)| entries).flat_map(|(key, value)| [*key, *value]);
+        return rules.seed.texts(std::iter::once(request.domain()).chain(entries));
+    }
     let charges = charges(&rules, request, Scope::Rates { hold: true });
     charges.iter().fold(Key::NONE, |line, charge| line.then(charge.key))
 }

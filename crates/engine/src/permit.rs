@@ -13,6 +13,8 @@ use tidegate_stores::Store as _;
 use crate::decide::{Scope, charges};
 use crate::decision::Decision;
 use crate::limiter::{Inner, Limiter};
+#[cfg(feature = "remote")]
+use crate::remote::permits::RemotePermit;
 use crate::request::Request;
 
 /// What became of an acquisition.
@@ -44,6 +46,9 @@ pub struct Permit {
     /// Whether they are of the store that nodes share, or of memory.
     #[cfg(feature = "redis")]
     shared: bool,
+    /// What the remote service knows them by, if they are its own.
+    #[cfg(feature = "remote")]
+    remote: Option<RemotePermit>,
 }
 
 /// Who holds the slots of a permit that no guard looks after: see [`Permit::detach`].
@@ -81,7 +86,17 @@ impl Permit {
             slots,
             #[cfg(feature = "redis")]
             shared: false,
+            #[cfg(feature = "remote")]
+            remote: None,
         }
+    }
+
+    /// The same of a remote service.
+    #[cfg(feature = "remote")]
+    pub(crate) fn remote(limiter: &Arc<Inner>, lease: Lease, remote: RemotePermit) -> Self {
+        let mut permit = Self::new(limiter, lease, &[]);
+        permit.remote = Some(remote);
+        permit
     }
 
     /// The same of the store that nodes share.
@@ -94,6 +109,10 @@ impl Permit {
 
     /// How long the slots are held without renewal; `None` if no concurrency limit applied.
     pub fn timeout(&self) -> Option<Duration> {
+        #[cfg(feature = "remote")]
+        if let Some(remote) = &self.remote {
+            return remote.timeout;
+        }
         self.slots.iter().map(|slot| slot.limit.period_us()).min().map(Duration::from_micros)
     }
 
@@ -102,14 +121,25 @@ impl Permit {
     #[must_use = "without its lease a detached permit returns only after the time-out"]
     pub fn detach(mut self) -> Lease {
         self.slots.clear();
+        #[cfg(feature = "remote")]
+        if let (Some(remote), Some(service)) = (self.remote.take(), &self.limiter.remote) {
+            service.keep_detached(self.lease, remote);
+        }
         self.lease
     }
 
     /// Starts the time-out anew, for work that takes longer than it. False if a slot has returned
     /// already, and somebody else may have it. A shared store that cannot say counts as if it had.
     #[must_use = "a permit that could not be renewed does not hold its slots any more"]
-    #[cfg_attr(not(feature = "redis"), expect(clippy::unused_async, reason = "memory never waits"))]
+    #[cfg_attr(
+        not(any(feature = "redis", feature = "remote")),
+        expect(clippy::unused_async, reason = "memory never waits")
+    )]
     pub async fn renew(&self) -> bool {
+        #[cfg(feature = "remote")]
+        if let (Some(remote), Some(service)) = (&self.remote, &self.limiter.remote) {
+            return service.renew(remote).await;
+        }
         #[cfg(feature = "redis")]
         if let (true, Some(shared)) = (self.shared, &self.limiter.shared) {
             let mut all = true;
@@ -136,6 +166,10 @@ impl Slot {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        #[cfg(feature = "remote")]
+        if let (Some(remote), Some(service)) = (self.remote.take(), &self.limiter.remote) {
+            service.release_soon(remote);
+        }
         #[cfg(feature = "redis")]
         if let (true, Some(shared)) = (self.shared, &self.limiter.shared) {
             self.slots.iter().for_each(|slot| shared.store.release_soon(&slot.charge()));

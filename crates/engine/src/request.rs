@@ -101,6 +101,19 @@ impl<'a> Request<'a> {
         })
     }
 
+    /// The cost of whatever has none of its own.
+    #[cfg(feature = "remote")]
+    pub(crate) fn units(&self) -> u64 {
+        self.cost
+    }
+
+    /// The cost of a descriptor, if it has one of its own.
+    #[cfg(feature = "remote")]
+    pub(crate) fn own_cost(&self, descriptor: usize) -> Option<u64> {
+        let tail = descriptor.checked_sub(1).map_or(Some(&self.first), |after| self.more.get(after))?;
+        tail.own_cost.then_some(tail.cost)
+    }
+
     /// The limits brought along for a descriptor.
     pub(crate) fn limits_of(&self, descriptor: usize) -> Option<&InlineLimits> {
         self.brought.of(descriptor)

@@ -175,7 +175,7 @@ impl Inner {
         let charges = Self::slots(&rules, request, lease);
         Acquired::Permit(match decision.source() {
             Source::Shared => Permit::shared(self, Lease(lease), &charges),
-            Source::Memory | Source::Fallback => Permit::new(self, Lease(lease), &charges),
+            _ => Permit::new(self, Lease(lease), &charges),
         })
     }
 

@@ -1,4 +1,18 @@
-//! Decisions as HTTP: headers and bodies, the same bytes everywhere.
+//! Decisions as HTTP: a Tower layer and Axum extractors that limit requests, clients that pace themselves, and
+//! one renderer of headers and bodies, the same bytes everywhere.
+//!
+//! ```
+//! use axum::{Router, routing::get};
+//! use tidegate::{Domain, Limiter};
+//! use tidegate_middleware::RateLimitLayer;
+//!
+//! let limiter = Limiter::builder().domain(Domain::new("apps").inline_limits(1_000)).build()?;
+//! let layer = RateLimitLayer::new(limiter).limits("10/minute;200/hour")?;
+//! let app: Router = Router::new().route("/search", get(|| async { "found" })).layer(layer);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Rendering by itself:
 //!
 //! ```
 //! use tidegate::{Domain, Limiter, Request, Rule, VirtualClock, per_minute};
@@ -22,6 +36,13 @@
 //!
 //! # Layout
 //!
+//! - [`layer`], [`service`], `future`, [`response_body`]: limiting the requests to a service, as Tower has it
+//! - `settings`: what a layer holds, and how it decides by that; `held`: permits for as long as a response takes
+//! - `asking`, [`key`], `question`, [`limits`]: from a request to what is asked about it
+//! - [`client_ip`]: who asked, behind proxies
+//! - [`reject`], [`limited`]: what is answered, and what handlers see
+//! - [`pacing`]: clients that pace themselves
+//! - `warnings`: mistakes in settings that nothing refuses
 //! - [`renderer`]: what a front end holds; which headers a decision has
 //! - [`names`]: the headers' names
 //! - `policy`: a limit as items of `RateLimit-Policy` and `RateLimit`, and the names of policies
@@ -30,13 +51,41 @@
 //!
 //! What is rendered is fixed by `vectors/rendering.json`; the README of this crate says how to read it.
 
+mod asking;
 mod body;
 pub mod client_ip;
+mod future;
+mod held;
+pub mod key;
+pub mod layer;
+pub mod limited;
+pub mod limits;
 pub mod names;
+pub mod pacing;
 mod policy;
+mod question;
+pub mod reject;
 pub mod renderer;
+pub mod response_body;
 mod retry;
+pub mod service;
+mod settings;
 mod warnings;
 
-pub use client_ip::ClientIp;
+pub use asking::{Asking, PeerAddr};
+pub use client_ip::{ClientAddress, ClientIp, ForwardingHeader};
+pub use future::ResponseFuture;
+pub use layer::{LayerError, RateLimitLayer};
+pub use limited::{Denied, Limited, RateLimited};
+pub use pacing::PacingLayer;
+pub use question::Descriptors;
 pub use renderer::{Headers, Renderer};
+pub use service::RateLimit;
+pub use settings::WhenStoreFails;
+
+/// The programs in the documentation, run as tests.
+#[cfg(doctest)]
+mod documentation {
+    #[doc = include_str!("../../../docs/middleware.md")]
+    struct Middleware;
+}

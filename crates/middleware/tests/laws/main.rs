@@ -1,9 +1,13 @@
-//! Laws of rendering, each stated by the name of its test.
+//! Laws of rendering, limiting and pacing, each stated by the name of its test.
 
 #![expect(clippy::unwrap_used, reason = "a helper that finds nothing fails its test")]
 
+mod client_ip;
 mod headers;
 mod hostile;
+mod limits;
+mod pacing;
+mod remote;
 mod retry;
 mod support;
 mod vectors;

@@ -1,13 +1,27 @@
 //! What the tests share: rendering into plain values, and decisions to render.
 
+use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tidegate::{
     Decision, Domain, LimitSpec, Limiter, Micros, Request, Rule, VirtualClock, Window, per, per_day,
 };
 use tidegate_middleware::{Headers, Renderer};
+
+/// The cases of a file of vectors.
+pub(crate) fn vectors<T: DeserializeOwned>(file: &str) -> Vec<T> {
+    #[derive(Deserialize)]
+    struct Vectors<T> {
+        cases: Vec<T>,
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors").join(file);
+    let text = std::fs::read_to_string(path).unwrap();
+    serde_json::from_str::<Vectors<T>>(&text).unwrap().cases
+}
 
 /// The time at which [`VirtualClock::new`] stands.
 pub(crate) const START: Micros = Micros(1_700_000_000_000_000);

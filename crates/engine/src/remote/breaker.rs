@@ -1,0 +1,104 @@
+//! When to try again.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+const FIRST_BACKOFF: Duration = Duration::from_millis(50);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+
+/// Closed while the service answers. After a failure nobody asks for a while of random length, and then
+/// one request alone finds out; the while doubles with each that fails.
+#[derive(Default)]
+pub(super) struct Breaker(State);
+
+#[derive(Clone, Copy, Default)]
+enum State {
+    #[default]
+    Closed,
+    Open {
+        until: Instant,
+        backoff: Duration,
+    },
+    Probing {
+        backoff: Duration,
+    },
+}
+
+/// Whether to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// With all others.
+    Together,
+    /// Alone, to find out.
+    Alone,
+    /// Not now.
+    Not,
+}
+
+impl Breaker {
+    pub(super) fn pass(&mut self, now: Instant) -> Pass {
+        match self.0 {
+            State::Closed => Pass::Together,
+            State::Open { until, backoff } if now >= until => {
+                self.0 = State::Probing { backoff };
+                Pass::Alone
+            }
+            State::Open { .. } | State::Probing { .. } => Pass::Not,
+        }
+    }
+
+    /// An answer came, whatever it said.
+    pub(super) fn answered(&mut self) {
+        // What was on its way when the service failed says nothing about now.
+        if matches!(self.0, State::Probing { .. }) {
+            self.0 = State::Closed;
+            tracing::info!("the rate limit service answers again");
+        }
+    }
+
+    pub(super) fn failed(&mut self, now: Instant) {
+        let backoff = match self.0 {
+            State::Closed => FIRST_BACKOFF,
+            State::Probing { backoff } => (backoff * 2).min(LONGEST_BACKOFF),
+            State::Open { .. } => return,
+        };
+        if matches!(self.0, State::Closed) {
+            tracing::warn!("the rate limit service does not answer; the fallback decides until it does");
+        }
+        let wait_us = fastrand::u64(0..=backoff.as_micros() as u64);
+        self.0 = State::Open { until: now + Duration::from_micros(wait_us), backoff };
+    }
+
+    /// Whoever was to find out gave up; the next one does.
+    pub(super) fn gave_up(&mut self, now: Instant) {
+        if let State::Probing { backoff } = self.0 {
+            self.0 = State::Open { until: now, backoff };
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.0, State::Closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_each_failure_one_alone_asks_within_a_doubled_time() {
+        let mut breaker = Breaker::default();
+        let mut now = Instant::now();
+        assert_eq!(breaker.pass(now), Pass::Together);
+        for most_ms in [50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000] {
+            breaker.failed(now);
+            now += Duration::from_millis(most_ms);
+            assert_eq!((breaker.pass(now), breaker.pass(now)), (Pass::Alone, Pass::Not));
+        }
+        breaker.gave_up(now);
+        assert_eq!(breaker.pass(now), Pass::Alone);
+        breaker.answered();
+        assert_eq!(breaker.pass(now), Pass::Together);
+    }
+}

@@ -1,0 +1,99 @@
+//! The head of a request, and who sent it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::HeaderName;
+use http::request::Parts;
+
+use crate::client_ip::{ClientAddress, ClientIp};
+use crate::warnings;
+
+/// The address at the other end of the connection, as an extension of the request, for servers that are
+/// neither Axum's nor tonic's:
+///
+/// ```
+/// # let mut request = http::Request::new(());
+/// # let peer: std::net::SocketAddr = "192.0.2.7:4711".parse().unwrap();
+/// request.extensions_mut().insert(tidegate_middleware::PeerAddr(peer));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerAddr(pub SocketAddr);
+
+/// A request that is to be decided: what keys, costs and descriptors are made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Asking<'a> {
+    parts: &'a Parts,
+    client_ip: &'a ClientIp,
+}
+
+impl<'a> Asking<'a> {
+    pub(crate) fn new(parts: &'a Parts, client_ip: &'a ClientIp) -> Self {
+        Self { parts, client_ip }
+    }
+
+    /// Method, address, headers and extensions.
+    pub fn parts(&self) -> &'a Parts {
+        self.parts
+    }
+
+    /// The first value of a header, if it is text and not empty.
+    pub fn header(&self, name: impl AsRef<str>) -> Option<&'a str> {
+        let value = self.parts.headers.get(name.as_ref())?.to_str().ok()?;
+        (!value.is_empty()).then_some(value)
+    }
+
+    /// The path of the address.
+    pub fn path(&self) -> &'a str {
+        self.parts.uri.path()
+    }
+
+    /// The address at the other end of the connection, if the server told.
+    pub fn peer(&self) -> Option<IpAddr> {
+        let extensions = &self.parts.extensions;
+        if let Some(PeerAddr(peer)) = extensions.get() {
+            return Some(peer.ip());
+        }
+        #[cfg(feature = "axum")]
+        if let Some(axum::extract::ConnectInfo(peer)) =
+            extensions.get::<axum::extract::ConnectInfo<SocketAddr>>()
+        {
+            return Some(peer.ip());
+        }
+        #[cfg(feature = "tonic")]
+        if let Some(peer) = extensions.get::<tonic::transport::server::TcpConnectInfo>() {
+            return peer.remote_addr().map(|peer| peer.ip());
+        }
+        None
+    }
+
+    /// Who asked, behind the proxies that the layer trusts.
+    pub fn client(&self) -> Option<ClientAddress> {
+        let Some(peer) = self.peer() else {
+            warnings::NO_PEER.tell();
+            return None;
+        };
+        Some(self.client_ip.resolve(peer, &self.parts.headers))
+    }
+
+    /// `GET /users/{id}` where the framework tells, else `GET /users/7`.
+    pub fn route(&self) -> String {
+        let method = &self.parts.method;
+        #[cfg(feature = "axum")]
+        if let Some(matched) = self.parts.extensions.get::<axum::extract::MatchedPath>() {
+            return format!("{method} {}", matched.as_str());
+        }
+        format!("{method} {}", self.path())
+    }
+
+    pub(crate) fn is_grpc(&self) -> bool {
+        let content_type = self.parts.headers.get(http::header::CONTENT_TYPE);
+        content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+    }
+}
+
+/// Headers in which whoever asks can claim to be somebody else.
+pub(crate) fn is_spoofable(name: &HeaderName) -> bool {
+    const SPOOFABLE: [&str; 6] =
+        ["x-forwarded-for", "x-real-ip", "forwarded", "x-client-ip", "true-client-ip", "cf-connecting-ip"];
+    SPOOFABLE.contains(&name.as_str())
+}

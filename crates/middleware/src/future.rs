@@ -1,0 +1,82 @@
+//! A response in the making.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{Request, Response};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use crate::response_body::LimitedBody;
+use crate::settings::{Passed, handling};
+
+/// A request that passes, or the answer to one that does not.
+type Decided<B> = Result<(Request<B>, Passed), Response<Bytes>>;
+
+pin_project! {
+    /// The response of a [`crate::RateLimit`].
+    pub struct ResponseFuture<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        #[pin]
+        state: State<S, B, S::Future>,
+    }
+}
+
+pin_project! {
+    #[project = Stage]
+    enum State<S, B, F> {
+        Deciding { deciding: BoxFuture<'static, Decided<B>>, inner: S },
+        // What is held is dropped with the future if the client goes away.
+        Serving { #[pin] serving: F, passed: Option<Passed> },
+    }
+}
+
+impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
+    pub(crate) fn new(deciding: BoxFuture<'static, Decided<B>>, inner: S) -> Self {
+        Self { state: State::Deciding { deciding, inner } }
+    }
+}
+
+impl<S, B, R> Future for ResponseFuture<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: Body,
+    R::Data: From<Bytes>,
+{
+    type Output = Result<Response<LimitedBody<R>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            match state.as_mut().project() {
+                Stage::Deciding { deciding, inner } => match ready!(deciding.as_mut().poll(context)) {
+                    Err(denied) => return Poll::Ready(Ok(denied.map(LimitedBody::text))),
+                    Ok((request, passed)) => {
+                        let serving = handling(|| inner.call(request));
+                        state.set(State::Serving { serving, passed: Some(passed) });
+                    }
+                },
+                Stage::Serving { serving, passed } => {
+                    let response = ready!(handling(|| serving.poll(context)))?;
+                    return Poll::Ready(Ok(dressed(response, passed.take().unwrap_or_default())));
+                }
+            }
+        }
+    }
+}
+
+/// The response with the headers of its limits, except those that the application set itself.
+fn dressed<R>(mut response: Response<R>, passed: Passed) -> Response<LimitedBody<R>> {
+    let late = passed.late.map(|late| late.take()).unwrap_or_default();
+    let headers = response.headers_mut();
+    for (name, value) in passed.headers.into_iter().chain(late) {
+        headers.entry(name).or_insert(value);
+    }
+    response.map(|body| LimitedBody::new(body, passed.held))
+}

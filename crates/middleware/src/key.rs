@@ -1,0 +1,167 @@
+//! What a client is counted under.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use http::HeaderName;
+
+use crate::asking::{Asking, is_spoofable};
+use crate::warnings;
+
+/// How to find a client's key in a request. Keys compose:
+///
+/// ```
+/// use tidegate_middleware::key::{by_fn, by_header, by_ip, by_path};
+///
+/// let customer = by_header("x-api-key").or(by_ip());
+/// let customer_and_page = customer.and(by_path());
+/// let by_query = by_fn(|asking| asking.parts().uri.query().map(str::to_owned));
+/// ```
+#[derive(Clone)]
+pub struct Key(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Header(HeaderName),
+    Ip,
+    Path,
+    Now(Arc<dyn Fn(&Asking<'_>) -> Option<String> + Send + Sync>),
+    Later(Arc<dyn Fn(&Asking<'_>) -> BoxFuture<'static, Option<String>> + Send + Sync>),
+    Or(Arc<(Key, Key)>),
+    And(Arc<(Key, Key)>),
+}
+
+/// A key, or when there is one.
+enum Found<'a> {
+    Now(Option<String>),
+    Later(BoxFuture<'a, Option<String>>),
+}
+
+/// The value of a header, such as an API key. Whatever any client can write is no key: see [`by_ip`] for
+/// those behind proxies.
+///
+/// # Panics
+/// If that is no name of a header.
+pub fn by_header(name: &str) -> Key {
+    let name = HeaderName::from_bytes(name.as_bytes());
+    let name = name.unwrap_or_else(|_| panic!("by_header needs the name of a header, such as \"x-api-key\""));
+    if is_spoofable(&name) {
+        warnings::SPOOFABLE_KEY.tell_of(name.as_str());
+    }
+    Key(Kind::Header(name))
+}
+
+/// The client's address, or the network of one of version 6; see [`crate::ClientIp`].
+pub fn by_ip() -> Key {
+    Key(Kind::Ip)
+}
+
+/// The path of the address.
+pub fn by_path() -> Key {
+    Key(Kind::Path)
+}
+
+/// Whatever a function finds.
+pub fn by_fn(find: impl Fn(&Asking<'_>) -> Option<String> + Send + Sync + 'static) -> Key {
+    Key(Kind::Now(Arc::new(find)))
+}
+
+/// Whatever a function finds that has to wait, such as for a session in a database. It takes along what it
+/// needs of the request.
+///
+/// ```
+/// # async fn user_of(cookie: String) -> Option<String> { Some(cookie) }
+/// use tidegate_middleware::key::{by_async, by_ip};
+///
+/// let by_user = by_async(|asking| {
+///     let cookie = asking.header("cookie").unwrap_or_default().to_owned();
+///     async move { user_of(cookie).await }
+/// });
+/// let key = by_user.or(by_ip());
+/// ```
+pub fn by_async<F>(find: impl Fn(&Asking<'_>) -> F + Send + Sync + 'static) -> Key
+where
+    F: Future<Output = Option<String>> + Send + 'static,
+{
+    Key(Kind::Later(Arc::new(move |asking| find(asking).boxed())))
+}
+
+impl Key {
+    /// This key, or the other where there is none.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self(Kind::Or(Arc::new((self, other))))
+    }
+
+    /// Both keys together; none if one is missing.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(Kind::And(Arc::new((self, other))))
+    }
+
+    /// The key of a request.
+    pub(crate) async fn find(&self, asking: Asking<'_>) -> Option<String> {
+        self.look(asking).wait().await
+    }
+
+    fn look<'a>(&'a self, asking: Asking<'a>) -> Found<'a> {
+        match &self.0 {
+            Kind::Header(name) => Found::Now(asking.header(name).map(str::to_owned)),
+            Kind::Ip => Found::Now(asking.client().map(|client| client.key)),
+            Kind::Path => Found::Now(Some(asking.path().to_owned())),
+            Kind::Now(find) => Found::Now(find(&asking)),
+            Kind::Later(find) => Found::Later(find(&asking)),
+            Kind::Or(both) => match both.0.look(asking) {
+                Found::Now(None) => both.1.look(asking),
+                Found::Now(found) => Found::Now(found),
+                Found::Later(first) => Found::Later(
+                    async move {
+                        match first.await {
+                            None => both.1.look(asking).wait().await,
+                            found => found,
+                        }
+                    }
+                    .boxed(),
+                ),
+            },
+            Kind::And(both) => match (both.0.look(asking), both.1.look(asking)) {
+                (Found::Now(one), Found::Now(other)) => Found::Now(joined(one, other)),
+                (one, other) => {
+                    Found::Later(async move { joined(one.wait().await, other.wait().await) }.boxed())
+                }
+            },
+        }
+    }
+}
+
+impl Found<'_> {
+    async fn wait(self) -> Option<String> {
+        match self {
+            Self::Now(found) => found,
+            Self::Later(found) => found.await,
+        }
+    }
+}
+
+/// Two keys as one, such that no two pairs are the same.
+fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
+    let escaped = |text: String| if text.contains(['%', '|']) { text.replace('%', "%25").replace('|', "%7C") } else { text };
+    Some(format!("{}|{}", escaped(one?), escaped(other?)))
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Header(name) => write!(f, "by_header({name:?})"),
+            Kind::Ip => f.write_str("by_ip()"),
+            Kind::Path => f.write_str("by_path()"),
+            Kind::Now(_) => f.write_str("by_fn(..)"),
+            Kind::Later(_) => f.write_str("by_async(..)"),
+            Kind::Or(both) => write!(f, "{:?}.or({:?})", both.0, both.1),
+            Kind::And(both) => write!(f, "{:?}.and({:?})", both.0, both.1),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Limits as people write them in code: `10/minute`, `10 per minute; 200/hour`, `100/15min`.
+//!
+//! The grammar is `COUNT/UNIT` or `COUNT per UNIT`, joined by `;` or `,`; `vectors/limits.json` fixes it.
+
+use thiserror::Error;
+use tidegate::{LimitSpec, MAX_COUNT, Window};
+
+/// A text that is no limit.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{text:?} is no limit: {part:?} is not COUNT/UNIT; write one such as 10/minute, 5/30s or 100/hour;2000/day"
+)]
+pub struct LimitTextError {
+    /// All of it.
+    pub text: String,
+    /// The part at fault.
+    pub part: String,
+}
+
+/// Words for units, without a final `s`, in microseconds. Those up to the week may have a number.
+const WORDS: [(&[&str], u64); 7] = [
+    (&["second", "sec", "s"], SECOND_US),
+    (&["minute", "min", "m"], 60 * SECOND_US),
+    (&["hour", "hr", "h"], 3_600 * SECOND_US),
+    (&["day", "d"], DAY_US),
+    (&["week", "w"], 7 * DAY_US),
+    (&["month"], 30 * DAY_US),
+    (&["year"], 365 * DAY_US),
+];
+
+const SECOND_US: u64 = 1_000_000;
+const DAY_US: u64 = 86_400 * SECOND_US;
+const LONGEST_COUNTED_US: u64 = 7 * DAY_US;
+
+/// Reads limits.
+///
+/// ```
+/// use tidegate::per_minute;
+///
+/// assert_eq!(tidegate_middleware::limits::parse("10/minute")?, [per_minute(10)]);
+/// assert!(tidegate_middleware::limits::parse("ten/minute").is_err());
+/// # Ok::<(), tidegate_middleware::limits::LimitTextError>(())
+/// ```
+///
+/// # Errors
+/// The first part that is no limit.
+pub fn parse(text: &str) -> Result<Vec<LimitSpec>, LimitTextError> {
+    let wrong = |part: &str| LimitTextError { text: text.to_owned(), part: part.trim().to_owned() };
+    text.split([';', ',']).map(|part| parse_one(part).ok_or_else(|| wrong(part))).collect()
+}
+
+fn parse_one(text: &str) -> Option<LimitSpec> {
+    let text = text.trim().to_ascii_lowercase();
+    let (count, rest) = leading_digits(&text, true);
+    let requests = parse_count(count).filter(|requests| *requests <= MAX_COUNT)?;
+    let rest = rest.trim_start();
+    let unit = rest.strip_prefix('/').or_else(|| rest.strip_prefix("per"))?.trim_start();
+    Some(LimitSpec::new(requests, Window::Period { us: parse_unit(unit)? }))
+}
+
+fn parse_unit(text: &str) -> Option<u64> {
+    let (number, word) = leading_digits(text, false);
+    let word = word.trim();
+    if number.is_empty() {
+        return word_us(word);
+    }
+    let unit_us = if word == "ms" { 1_000 } else { word_us(word).filter(|us| *us <= LONGEST_COUNTED_US)? };
+    let number = number.parse::<u64>().ok().filter(|number| *number > 0)?;
+    number.checked_mul(unit_us)
+}
+
+fn word_us(word: &str) -> Option<u64> {
+    if word == "ms" {
+        return None; // a minute's letter with a final s would be milliseconds to most readers
+    }
+    let known = |word: &str| WORDS.iter().find(|(words, _)| words.contains(&word)).map(|(_, us)| *us);
+    known(word).or_else(|| word.strip_suffix('s').and_then(known))
+}
+
+/// The digits that a text begins with, among which `_` may stand where told so.
+fn leading_digits(text: &str, grouped: bool) -> (&str, &str) {
+    let digit = |byte: u8| byte.is_ascii_digit() || (grouped && byte == b'_');
+    let end = text.bytes().position(|byte| !digit(byte)).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+fn parse_count(text: &str) -> Option<u64> {
+    text.starts_with(|first: char| first.is_ascii_digit()).then(|| text.replace('_', "").parse().ok()).flatten()
+}

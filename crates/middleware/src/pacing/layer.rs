@@ -1,0 +1,79 @@
+//! What a client adds to its service.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::request::Parts;
+use tower_layer::Layer;
+
+use super::learn::Learned;
+use super::pacer::Pacer;
+use super::service::Paced;
+
+/// Paces requests to each host by what its answers say. Clones share what they learnt.
+#[derive(Clone)]
+#[must_use = "add it to a client"]
+pub struct PacingLayer {
+    pub(super) pacer: Arc<Pacer>,
+    pub(super) settings: Settings,
+}
+
+#[derive(Clone)]
+pub(super) struct Settings {
+    pub(super) max_retries: u32,
+    pub(super) deadline: Duration,
+    pub(super) key: Arc<dyn Fn(&Parts) -> String + Send + Sync>,
+}
+
+impl Default for PacingLayer {
+    fn default() -> Self {
+        let settings =
+            Settings { max_retries: 3, deadline: Duration::from_secs(30), key: Arc::new(host_of) };
+        Self { pacer: Arc::default(), settings }
+    }
+}
+
+impl PacingLayer {
+    /// Three retries within 30 seconds, and what is learnt is by host, unless told otherwise.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How often a request is tried again at most.
+    pub fn max_retries(mut self, retries: u32) -> Self {
+        self.settings.max_retries = retries;
+        self
+    }
+
+    /// When to give up. A wait that would end later is not begun: the last response or error is returned,
+    /// or the request goes at once if there is none yet.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.settings.deadline = deadline;
+        self
+    }
+
+    /// Which requests share their limits, such as all with one API key.
+    pub fn key(mut self, key: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
+        self.settings.key = Arc::new(key);
+        self
+    }
+
+    /// What a host, or whatever the key function names, said last.
+    pub fn learned(&self, key: &str) -> Option<Learned> {
+        self.pacer.learned(key)
+    }
+}
+
+impl<S> Layer<S> for PacingLayer {
+    type Service = Paced<S>;
+
+    fn layer(&self, inner: S) -> Paced<S> {
+        Paced { inner, pacing: self.clone() }
+    }
+}
+
+/// The host of the address, or of the header where the address has none.
+fn host_of(head: &Parts) -> String {
+    let named = || head.headers.get(http::header::HOST)?.to_str().ok();
+    head.uri.authority().map(http::uri::Authority::as_str).or_else(named).unwrap_or_default().to_ascii_lowercase()
+}

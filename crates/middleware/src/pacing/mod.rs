@@ -1,0 +1,35 @@
+//! Clients that pace themselves: what an answer says about limits is learnt, the next request waits for its
+//! turn, and what was denied is tried again if that is safe.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use bytes::Bytes;
+//! use http_body_util::Full;
+//! use hyper_util::client::legacy::Client;
+//! use hyper_util::rt::TokioExecutor;
+//! use tidegate_middleware::PacingLayer;
+//! use tower::{Layer, ServiceExt};
+//!
+//! let pacing = PacingLayer::new().max_retries(5);
+//! let client = pacing.layer(Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>());
+//! let request = http::Request::get("http://api.example/users").body(Full::default())?;
+//! let response = client.oneshot(request).await?;
+//! println!("{:?}", pacing.learned("api.example"));
+//! # Ok(()) }
+//! ```
+//!
+//! - [`learn`]: from headers to what is known, and from that to a wait
+//! - `pacer`: what is known of each host, and whose turn it is
+//! - `retry`: what is tried again, and when
+//! - `layer`, `service`: as Tower has them
+
+pub mod learn;
+mod layer;
+mod pacer;
+mod retry;
+mod service;
+
+pub use layer::PacingLayer;
+pub use learn::{Learned, Policy, learn};
+pub use retry::Replay;
+pub use service::Paced;

@@ -1,0 +1,109 @@
+//! Checks that are made at the same time go together.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use tidegate::Request;
+use tokio::sync::Semaphore;
+use tokio::task::yield_now;
+
+use super::asking;
+use super::stub::{Mode, Stub};
+
+#[tokio::test]
+async fn checks_of_one_moment_are_one_list_and_each_has_its_own_answer() {
+    let stub = Stub::start().await;
+    let limiter = asking(&stub);
+    let users: Vec<String> = (0..20).map(|number| format!("user-{}", number % 5)).collect();
+    let entries: Vec<_> = users.iter().map(|user| [("user", user.as_str())]).collect();
+    let requests: Vec<_> = entries.iter().map(|entries| Request::new("shop", entries)).collect();
+    let decisions = join_all(requests.iter().map(|request| limiter.check(request))).await;
+
+    let asked = stub.asked();
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0].1.as_array().unwrap().len(), 20);
+    assert_eq!(limiter.remote_health().unwrap().batches, 1);
+    // Four by each user, of whom three pass.
+    assert_eq!(decisions.iter().filter(|decision| decision.allowed()).count(), 15);
+    let whole = &stub.answered()[0];
+    for decision in &decisions {
+        let rendered = decision.rendered().unwrap();
+        assert!(whole.contains(&rendered.body), "the bytes are the service's");
+        let (status, content_type) =
+            if decision.allowed() { (200, "application/json") } else { (429, "application/problem+json") };
+        assert_eq!((rendered.status, rendered.content_type.as_str()), (status, content_type));
+        assert_eq!(rendered.header("retry-after").is_some(), !decision.allowed());
+        assert!(rendered.header("ratelimit").is_some());
+    }
+}
+
+#[tokio::test]
+async fn while_two_exchanges_are_under_way_checks_gather_for_the_next() {
+    let stub = Stub::start().await;
+    let gate = Arc::new(Semaphore::new(0));
+    stub.mode(Mode::Gated(Arc::clone(&gate)));
+    let limiter = asking(&stub);
+    let ask = |user: &'static str| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.check(&Request::new("shop", [("user", user)])).await })
+    };
+    let mut asking = Vec::new();
+    for (user, exchanges) in [("a", 1), ("b", 2)] {
+        asking.push(ask(user));
+        while stub.asked().len() < exchanges {
+            yield_now().await;
+        }
+    }
+    asking.extend((0..10).map(|_| ask("c")));
+    for _ in 0..100 {
+        yield_now().await;
+    }
+    assert_eq!(stub.asked().len(), 2, "no third exchange begins");
+    gate.add_permits(3);
+    for task in asking {
+        assert!(task.await.unwrap().rendered().is_some());
+    }
+    let asked = stub.asked();
+    assert_eq!(asked.len(), 3);
+    assert!(asked[0].1.is_object() && asked[1].1.is_object(), "one alone is no list");
+    assert_eq!(asked[2].1.as_array().unwrap().len(), 10);
+}
+
+#[tokio::test]
+async fn who_gives_up_is_not_asked_for() {
+    let stub = Stub::start().await;
+    let limiter = asking(&stub);
+    let (gone, stays) = (Request::new("shop", [("user", "gone")]), Request::new("shop", [("user", "stays")]));
+    {
+        let mut check = Box::pin(limiter.check(&gone));
+        assert!(futures_util::poll!(&mut check).is_pending());
+    }
+    assert!(limiter.check(&stays).await.allowed());
+    let asked = stub.asked();
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0].1["descriptors"][0]["entries"][0]["value"], "stays");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_on_many_threads_are_all_answered() {
+    let stub = Stub::start().await;
+    let limiter = asking(&stub);
+    let tasks: Vec<_> = (0..200)
+        .map(|number| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move {
+                let user = (number % 50).to_string();
+                limiter.check(&Request::new("shop", [("user", user.as_str())])).await
+            })
+        })
+        .collect();
+    let mut allowed = 0;
+    for task in tasks {
+        let decision = task.await.unwrap();
+        assert!(decision.rendered().is_some());
+        allowed += usize::from(decision.allowed());
+    }
+    assert_eq!(allowed, 150, "three of four each");
+    let health = limiter.remote_health().unwrap();
+    assert_eq!((health.answered, health.failed), (200, 0));
+}

@@ -1,0 +1,114 @@
+//! An Axum app whose routes are limited by a Tidegate service.
+//!
+//! ```sh
+//! tidegate serve --rules examples/quickstart &
+//! TIDEGATE_URL=http://localhost:8080 PORT=3000 cargo run -p tidegate-example-axum
+//! curl -i 'http://localhost:3000/search?q=tide'
+//! ```
+
+use std::env;
+use std::error::Error;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tidegate::{Limiter, Remote, RemoteFallback};
+use tidegate_middleware::key::{by_header, by_ip};
+use tidegate_middleware::{Asking, ClientIp, Denied, Limited, RateLimitLayer};
+use tokio::net::TcpListener;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// How long a completion may take before its estimate stays charged.
+const COMPLETION: Duration = Duration::from_secs(60);
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let limiter = Limiter::builder().remote(service()?).build()?;
+    let app = app(limiter)?;
+
+    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned()).parse()?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    std::io::stdout().flush()?;
+    // With the addresses of clients, which limits are by.
+    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+    Ok(())
+}
+
+/// The service, and what to do while it does not answer.
+fn service() -> Result<Remote, Failure> {
+    let url = env::var("TIDEGATE_URL").unwrap_or_else(|_| "http://localhost:8080".to_owned());
+    let fallback = match env::var("TIDEGATE_FALLBACK").as_deref() {
+        Ok("allow") => RemoteFallback::Allow,
+        Ok("deny") => RemoteFallback::Deny,
+        Ok("local") | Err(_) => RemoteFallback::Local,
+        Ok(other) => return Err(format!("TIDEGATE_FALLBACK is allow, deny or local, not {other:?}").into()),
+    };
+    Ok(Remote::new(url).fallback(fallback))
+}
+
+fn app(limiter: Limiter) -> Result<Router, Failure> {
+    let layer = RateLimitLayer::new(limiter).client_ip(ClientIp::new().trusted_proxies(["127.0.0.1/32"])?);
+    let by_customer = || by_header("x-api-key").or(by_ip());
+
+    // Limits of the app's own, by address.
+    let search = layer.clone().route("search").limits("5/minute;100/hour")?;
+    // The rules of the service.
+    let orders = layer.clone().descriptors("api_platform", |asking| {
+        let api_key = asking.header("x-api-key").unwrap_or("anonymous").to_owned();
+        [("api_key", api_key), ("endpoint", "POST /v1/orders".to_owned())]
+    });
+    // By customer, and a report costs as much as it has pages.
+    let reports = layer.clone().route("reports").key(by_customer()).cost_by(pages).limits("10/minute")?;
+    // The handler knows the cost, and at first not even that.
+    let complete = layer.route("complete").key(by_customer()).deferred().limits("1000/minute")?;
+
+    Ok(Router::new()
+        .route("/", get(|| async { "hello" }))
+        .route("/health", get(|| async { "ok" }))
+        .route("/search", get(|| async { Json(json!({ "results": [] })) }).layer(search))
+        .route("/orders", post(order).layer(orders))
+        .route("/reports", post(|| async { Json(json!({ "report": "done" })) }).layer(reports))
+        .route("/complete", post(complete_prompt).layer(complete)))
+}
+
+async fn order() -> impl IntoResponse {
+    (StatusCode::CREATED, Json(json!({ "order": "accepted" })))
+}
+
+fn pages(asking: &Asking<'_>) -> u64 {
+    let query = asking.parts().uri.query().unwrap_or_default();
+    let pages = query.split('&').find_map(|pair| pair.strip_prefix("pages="));
+    pages.and_then(|pages| pages.parse().ok()).unwrap_or(1)
+}
+
+#[derive(Deserialize)]
+struct Prompt {
+    #[expect(dead_code, reason = "a real app would answer it")]
+    prompt: String,
+    max_tokens: u64,
+    used: u64,
+}
+
+#[derive(Serialize)]
+struct Completion {
+    used: u64,
+}
+
+/// Reserves what the answer may cost at most, and settles what it did.
+async fn complete_prompt(limited: Limited, Json(prompt): Json<Prompt>) -> Result<Json<Value>, Denied> {
+    let reservation = limited.reserve(prompt.max_tokens, COMPLETION).await?;
+    let completion = Completion { used: prompt.used };
+    if let Err(error) = reservation.settle(completion.used).await {
+        tracing::warn!(%error, "the estimate stays charged");
+    }
+    Ok(Json(json!(completion)))
+}
