@@ -24,6 +24,7 @@
 //!
 //! - [`limiter`]: what an application holds and asks; [`builder`] sets it up
 //! - [`request`], [`decision`]: what goes in and what comes out
+//! - [`reservation`]: what a request may cost, and what it did
 //! - [`permit`]: slots of concurrency limits; `line`: waiting one's turn
 //! - [`inline`]: limits that requests bring along
 //! - [`explain`]: why a request is decided as it is; [`counts`]: how often rules said what
@@ -43,6 +44,7 @@ pub mod limiter;
 mod line;
 pub mod permit;
 pub mod request;
+pub mod reservation;
 pub mod rules;
 #[cfg(feature = "redis")]
 pub mod shared;
@@ -57,6 +59,7 @@ pub use inline::{InlineError, InlineLimits};
 pub use limiter::Limiter;
 pub use permit::{Acquired, Lease, Permit};
 pub use request::Request;
+pub use reservation::{Reservation, ReservationId, ReserveError, Reserved, SettleError, Settled};
 pub use rules::catalog::{CatalogRules, RulesChange};
 pub use rules::limit_spec::{
     AlgorithmName, Defaults, LimitChange, LimitSpec, per, per_day, per_hour, per_minute, per_second,

@@ -101,6 +101,20 @@ impl<'a> Request<'a> {
         })
     }
 
+    /// The cost of the descriptors that have none of their own.
+    pub(crate) fn common_cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Whether a descriptor has a cost of its own.
+    pub(crate) fn has_own_cost(&self, descriptor: usize) -> bool {
+        let tail = match descriptor.checked_sub(1) {
+            None => Some(&self.first),
+            Some(index) => self.more.get(index),
+        };
+        tail.is_some_and(|tail| tail.own_cost)
+    }
+
     /// The limits brought along for a descriptor.
     pub(crate) fn limits_of(&self, descriptor: usize) -> Option<&InlineLimits> {
         self.brought.of(descriptor)

@@ -33,7 +33,15 @@ struct Descriptor<'b> {
 impl<'b> Asked<'b> {
     /// Reads a request, all of it.
     pub(super) fn read(json: &'b [u8], bounds: &Bounds) -> Result<Self, Problem> {
-        let Object(Wire { domain, descriptors, descriptor, cost }) = object(json)?;
+        match Self::read_reserve(json, bounds)? {
+            (asked, None) => Ok(asked),
+            (_, Some(_)) => Err(Problem::bad("ttl_ms is for /v1/reserve only; leave it out")),
+        }
+    }
+
+    /// Reads a request whose cost is an estimate, and for how many milliseconds it is reserved.
+    pub(super) fn read_reserve(json: &'b [u8], bounds: &Bounds) -> Result<(Self, Option<u64>), Problem> {
+        let Object(Wire { domain, descriptors, descriptor, cost, ttl_ms }) = object(json)?;
         let one_or_list = match (descriptor, descriptors) {
             (Some(Short(entries)), None) => {
                 let one = Descriptor { entries, cost: None };
@@ -53,7 +61,7 @@ impl<'b> Asked<'b> {
         };
         let asked = Self { domain, descriptors: one_or_list, cost: cost.map_or(1, |Cost(cost)| cost) };
         asked.check(bounds)?;
-        Ok(asked)
+        Ok((asked, ttl_ms.map(|Cost(ms)| ms)))
     }
 
     /// The same for the engine.
@@ -141,6 +149,7 @@ struct Wire<'b> {
     #[serde(borrow)]
     descriptor: Option<Short<'b>>,
     cost: Option<Cost>,
+    ttl_ms: Option<Cost>,
 }
 
 #[derive(serde::Deserialize)]
@@ -240,7 +249,7 @@ impl<'de: 'b, 'b> Deserialize<'de> for Short<'b> {
 }
 
 /// A whole number. Beyond 2^53 it is refused with the other bounds.
-struct Cost(u64);
+pub(super) struct Cost(pub(super) u64);
 
 impl<'de> Deserialize<'de> for Cost {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -46,6 +46,18 @@ impl HttpApi {
 
     /// The answer to one request.
     pub(super) fn render(&self, request: &Request<'_>, decision: &Decision) -> Response<Body> {
+        let mut body = Vec::new();
+        self.renderer.body(request, decision, &mut body);
+        self.render_with(request, decision, body)
+    }
+
+    /// The same with another body.
+    pub(super) fn render_with(
+        &self,
+        request: &Request<'_>,
+        decision: &Decision,
+        body: Vec<u8>,
+    ) -> Response<Body> {
         let mut headers = HeaderMap::with_capacity(HEADERS);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.renderer.content_type(decision)));
         self.renderer.headers(request, decision, self.limiter.now(), |name, value| {
@@ -53,8 +65,6 @@ impl HttpApi {
                 headers.insert(name, value);
             }
         });
-        let mut body = Vec::new();
-        self.renderer.body(request, decision, &mut body);
         let mut response = Response::new(Body::new(Bytes::from(body)));
         *response.status_mut() = self.renderer.status(decision);
         *response.headers_mut() = headers;
