@@ -43,6 +43,13 @@ local OVERDRAWN = 816
 -- Ten years, in which what is overdrawn drains at the latest.
 local MOST_US = 315360000000000
 
+local function least(a_hi, a_lo, b_hi, b_lo)
+  if at_most(a_hi, a_lo, b_hi, b_lo) then
+    return a_hi, a_lo
+  end
+  return b_hi, b_lo
+end
+
 -- At most what the bucket holds, unless it was overdrawn. More is found if the limit was lowered, and then it
 -- is full; or if the clock stepped back, and then it is empty.
 local function debt(limit, state, now)
@@ -55,7 +62,7 @@ local function debt(limit, state, now)
     if at_most(drains_hi, drains_lo, hi, lo) then
       return 0, 0
     end
-    return hi, lo
+    return least(hi, lo, mul(limit[2], MOST_US))
   elseif not at_most(hi, lo, mul(largest_burst(state[5]), limit[3])) then
     return 0, 0
   end
@@ -63,10 +70,8 @@ local function debt(limit, state, now)
 end
 
 local function write(limit, state, now, hi, lo)
-  local trace, most_hi, most_lo = limit[5], mul(limit[2], MOST_US)
-  if at_most(most_hi, most_lo, hi, lo) then
-    hi, lo = most_hi, most_lo
-  end
+  local trace = limit[5]
+  hi, lo = least(hi, lo, mul(limit[2], MOST_US))
   if not at_most(hi, lo, capacity(limit)) then
     trace = OVERDRAWN
     local drains_hi, drains_lo = mul(limit[2], 1)
@@ -160,10 +165,7 @@ return {
       if at_most(most_hi, most_lo, before_hi, before_lo) then
         most_hi, most_lo = before_hi, before_lo
       end
-      if at_most(most_hi, most_lo, hi, lo) then
-        hi, lo = most_hi, most_lo
-      end
-      write(limit, state, now, hi, lo)
+      write(limit, state, now, least(hi, lo, most_hi, most_lo))
     end
   end,
   -- The same for what was used already: all of it is owed.
@@ -178,10 +180,7 @@ return {
     if limit[2] > 0 then
       local hi, lo = mul(cost, limit[3])
       if clear_at then
-        local left_hi, left_lo = mul(limit[2], max(clear_at - now, 0))
-        if at_most(left_hi, left_lo, hi, lo) then
-          hi, lo = left_hi, left_lo
-        end
+        hi, lo = least(hi, lo, mul(limit[2], max(clear_at - now, 0)))
       end
       refund(limit, state, now, hi, lo)
     end

@@ -69,7 +69,7 @@ impl State {
         if debt <= capacity {
             debt
         } else if let Some(digits) = self.burst_trace.checked_sub(OVERDRAWN) {
-            if self.at.since(now) >> digits.min(63) == 0 { debt } else { 0 }
+            if self.at.since(now) >> digits.min(63) == 0 { debt.min(most(limit)) } else { 0 }
         } else if debt > mul(largest_burst(self.burst_trace), limit.period_us()) {
             0
         } else {
@@ -100,7 +100,7 @@ impl State {
 
     /// The same for a debt that may be more than the bucket holds, up to what drains within ten years.
     fn owing(limit: &Limit, debt: u128, now: Micros) -> Self {
-        let debt = debt.min(mul(limit.requests(), MAX_PERIOD_US));
+        let debt = debt.min(most(limit));
         let state = Self::with_debt(limit, debt, now);
         if debt <= capacity(limit) {
             return state;
@@ -119,6 +119,11 @@ impl State {
             debt => Self::owing(limit, debt, now),
         }
     }
+}
+
+/// The most a bucket can be overdrawn by: what drains within ten years.
+fn most(limit: &Limit) -> u128 {
+    mul(limit.requests(), MAX_PERIOD_US)
 }
 
 /// The most debt the bucket holds.
