@@ -41,6 +41,7 @@ use tidegate::Limiter;
 use tidegate_middleware::Renderer;
 
 use self::problem::Problem;
+pub(crate) use self::reservations::GONE;
 use crate::access::Book;
 use crate::bounds::Bounds;
 use crate::grpc::rate_limit::RateLimit;

@@ -14,6 +14,7 @@ mod grpc;
 mod http;
 mod lifecycle;
 mod metrics;
+mod reservations;
 mod support;
 mod tls;
 mod wire;

@@ -8,5 +8,6 @@ mod connection;
 mod envoy;
 mod permits;
 mod refused;
+mod reservations;
 mod state;
 mod support;
