@@ -12,7 +12,7 @@ use thiserror::Error;
 use tidegate_core::{Clock, KeySeed};
 use tidegate_stores::memory::SnapshotError;
 #[cfg(feature = "redis")]
-use tidegate_stores::redis::RedisStore;
+use tidegate_stores::redis::{RedisStore, RedisStoreConfig};
 use tidegate_stores::{MemoryStore, MemoryStoreConfig, SystemClock};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -20,6 +20,8 @@ use crate::inline::InlineRegistry;
 use crate::keeper;
 use crate::limiter::{Inner, LastWord, Limiter};
 use crate::line::Lines;
+#[cfg(feature = "remote")]
+use crate::remote::Remote;
 use crate::reservation::{Book, USUAL_MOST};
 use crate::rules::current::CurrentRules;
 use crate::rules::limit_spec::Defaults;
@@ -27,8 +29,6 @@ use crate::rules::model::Domain;
 use crate::rules::problem::Problems;
 use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
-#[cfg(feature = "remote")]
-use crate::remote::Remote;
 #[cfg(feature = "redis")]
 use crate::shared::{Fallback, FallbackCounts, Shared};
 use crate::switches::Switches;
@@ -59,6 +59,8 @@ pub struct Builder {
     may_wait: bool,
     #[cfg(feature = "redis")]
     shared: Option<Shared>,
+    #[cfg(feature = "redis")]
+    redis_url: Option<String>,
     #[cfg(feature = "remote")]
     remote: Option<Remote>,
     key_secret: Option<String>,
@@ -78,6 +80,14 @@ pub enum BuildError {
     /// The thread that looks after the limiter could not be started.
     #[error("the limiter's keeper thread could not be started: {0}")]
     Keeper(std::io::Error),
+    /// The address of Redis is none.
+    #[cfg(feature = "redis")]
+    #[error("{0}")]
+    RedisUrl(#[from] tidegate_stores::redis::url::StoreUrlError),
+    /// Nobody has looked for Redis yet.
+    #[cfg(feature = "redis")]
+    #[error("a limiter on redis(url) is built by connect().await, not by build()")]
+    NotConnected,
     /// The remote service cannot be asked as told.
     #[cfg(feature = "remote")]
     #[error("{0}")]
@@ -98,6 +108,8 @@ impl Builder {
             may_wait: false,
             #[cfg(feature = "redis")]
             shared: None,
+            #[cfg(feature = "redis")]
+            redis_url: None,
             #[cfg(feature = "remote")]
             remote: None,
             key_secret: None,
@@ -111,13 +123,37 @@ impl Builder {
         self
     }
 
-    /// Keeps counters in a store that other nodes share. While it fails, rules decide by their
-    /// `on_store_error`, and memory keeps this node's share.
+    /// Keeps counters in Redis or Valkey, which other nodes share: `redis://localhost:6379`, or one of the
+    /// other addresses of a store. While it fails, rules decide by their `on_store_error`, and memory keeps
+    /// this node's share. The limiter is then built by [`Builder::connect`].
+    ///
+    /// ```no_run
+    /// # use tidegate::{Domain, Limiter, Rule, per_minute};
+    /// # async fn example() -> Result<(), tidegate::BuildError> {
+    /// let api = Domain::new("api").rule(Rule::by("user").limit(per_minute(100)));
+    /// let limiter = Limiter::builder().domain(api).redis("redis://localhost:6379").connect().await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn redis(mut self, url: impl Into<String>) -> Self {
+        self.redis_url = Some(url.into());
+        self
+    }
+
+    /// What keys are made from, so that nobody who does not know it can find another's. All nodes that share
+    /// a store must have the same.
+    #[cfg(feature = "redis")]
+    pub fn redis_secret(mut self, secret: impl Into<String>) -> Self {
+        self.key_secret = Some(secret.into());
+        self
+    }
+
+    /// As [`Builder::redis`], on a store that is set up already.
     ///
     /// All nodes must have the same `secret`: keys are made from it, so that nobody who does not know it
     /// can find another's.
     #[cfg(feature = "redis")]
-    pub fn redis(mut self, store: RedisStore, fallback: Fallback, secret: &str) -> Self {
+    pub fn redis_store(mut self, store: RedisStore, fallback: Fallback, secret: &str) -> Self {
         self.shared = Some(Shared { store, fallback, counts: FallbackCounts::default() });
         self.key_secret = Some(secret.to_owned());
         self
@@ -225,11 +261,35 @@ impl Builder {
         false
     }
 
+    /// As [`Builder::build`], once Redis has been looked for: for a second at most, and then it is used as
+    /// soon as it is there. Needs a tokio runtime, on which the store goes on looking.
+    ///
+    /// # Errors
+    /// As [`Builder::build`], or if the address of Redis is none.
+    #[cfg(feature = "redis")]
+    pub async fn connect(mut self) -> Result<Limiter, BuildError> {
+        if let Some(url) = self.redis_url.take() {
+            let store = RedisStore::connect(RedisStoreConfig::new(url.parse()?)).await;
+            let secret = self.key_secret.take().unwrap_or_default();
+            if secret.is_empty() {
+                tracing::warn!(
+                    "there is no redis_secret: whoever knows this program can find keys that meet others'"
+                );
+            }
+            self = self.redis_store(store, Fallback::default(), &secret);
+        }
+        self.build()
+    }
+
     /// Reads rules and counters, and starts the limiter.
     ///
     /// # Errors
     /// Every mistake in the rules, or what is wrong with the snapshot.
     pub fn build(self) -> Result<Limiter, BuildError> {
+        #[cfg(feature = "redis")]
+        if self.redis_url.is_some() {
+            return Err(BuildError::NotConnected);
+        }
         #[cfg(any(feature = "redis", feature = "remote"))]
         let away = self.is_away();
         let system_clock = self.clock.is_none().then(|| Arc::new(SystemClock::new()));

@@ -18,6 +18,8 @@ use crate::decision::Decision;
 use crate::inline::InlineRegistry;
 use crate::line::Lines;
 use crate::permit::{Acquired, Lease, Permit};
+#[cfg(feature = "remote")]
+use crate::remote::Service;
 use crate::request::Request;
 use crate::reservation::Book;
 use crate::rules::current::CurrentRules;
@@ -25,8 +27,6 @@ use crate::rules::limit_spec::Defaults;
 use crate::rules::problem::Problems;
 use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
-#[cfg(feature = "remote")]
-use crate::remote::Service;
 #[cfg(feature = "redis")]
 use crate::shared::{Shared, StoreHealth};
 use crate::switches::{Switch, SwitchError, Switches};

@@ -115,7 +115,8 @@ fn line_key(limiter: &Inner, request: &Request<'_>) -> Key {
     #[cfg(feature = "remote")]
     if limiter.remote.is_some() {
         // Only the service knows the limits.
-        let entries = request.descriptors().flat_map(|(entries, _)| entries).flat_map(|(key, value)| [*key, *value]);
+        let entries =
+            request.descriptors().flat_map(|(entries, _)| entries).flat_map(|(key, value)| [*key, *value]);
         return rules.seed.texts(std::iter::once(request.domain()).chain(entries));
     }
     let charges = charges(&rules, request, Scope::Rates { hold: true });

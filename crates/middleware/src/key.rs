@@ -148,7 +148,9 @@ impl Found<'_> {
 
 /// Two keys as one, such that no two pairs are the same.
 fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
-    let escaped = |text: String| if text.contains(['%', '|']) { text.replace('%', "%25").replace('|', "%7C") } else { text };
+    let escaped = |text: String| {
+        if text.contains(['%', '|']) { text.replace('%', "%25").replace('|', "%7C") } else { text }
+    };
     Some(format!("{}|{}", escaped(one?), escaped(other?)))
 }
 

@@ -98,17 +98,16 @@ impl RateLimitLayer {
     /// use tidegate_middleware::RateLimitLayer;
     ///
     /// let layer = RateLimitLayer::new(limiter).descriptors("shop", |asking| {
-    ///     [("api_key", asking.header("x-api-key").unwrap_or("anonymous")), ("endpoint", asking.path())]
+    ///     [("api_key", asking.header("x-api-key").unwrap_or("anonymous")), ("endpoint", asking.path())].into()
     /// });
     /// ```
-    pub fn descriptors<D: Into<Descriptors>>(
+    pub fn descriptors(
         self,
         domain: impl Into<String>,
-        find: impl for<'a> Fn(&Asking<'a>) -> D + Send + Sync + 'static,
+        find: impl Fn(&Asking<'_>) -> Descriptors + Send + Sync + 'static,
     ) -> Self {
         self.with(|settings| {
-            let find = Arc::new(move |asking: &Asking<'_>| find(asking).into());
-            settings.about = About::Descriptors { domain: domain.into(), find };
+            settings.about = About::Descriptors { domain: domain.into(), find: Arc::new(find) };
         })
     }
 

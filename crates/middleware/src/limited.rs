@@ -113,7 +113,9 @@ mod reserving {
             let request = self.question.request().cost(estimate);
             let limiter = self.settings.limiter.clone();
             let (id, decision) = match limiter.reserve_remote(&request, ttl).await {
-                Ok(RemoteReserved::Reservation(RemoteReservation { id, decision, .. })) => (Some(id), decision),
+                Ok(RemoteReserved::Reservation(RemoteReservation { id, decision, .. })) => {
+                    (Some(id), decision)
+                }
                 Ok(RemoteReserved::Denied(decision)) => (None, decision),
                 Err(_) => (None, limiter.check_without_service(&request)),
             };

@@ -85,5 +85,7 @@ fn leading_digits(text: &str, grouped: bool) -> (&str, &str) {
 }
 
 fn parse_count(text: &str) -> Option<u64> {
-    text.starts_with(|first: char| first.is_ascii_digit()).then(|| text.replace('_', "").parse().ok()).flatten()
+    text.starts_with(|first: char| first.is_ascii_digit())
+        .then(|| text.replace('_', "").parse().ok())
+        .flatten()
 }

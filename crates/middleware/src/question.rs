@@ -28,7 +28,10 @@ pub struct Descriptors(Vec<Vec<(String, String)>>);
 impl Descriptors {
     /// Adds another descriptor; every descriptor must be within its limits.
     #[must_use]
-    pub fn and<K: Into<String>, V: Into<String>>(mut self, entries: impl IntoIterator<Item = (K, V)>) -> Self {
+    pub fn and<K: Into<String>, V: Into<String>>(
+        mut self,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
         self.0.push(entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect());
         self
     }
@@ -115,7 +118,8 @@ impl Question {
     pub(crate) fn request(&self) -> Request<'_> {
         let mut request: Option<Request<'_>> = None;
         for descriptor in &self.descriptors.0 {
-            let entries: Vec<_> = descriptor.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            let entries: Vec<_> =
+                descriptor.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
             let next = match request {
                 None => Request::new(&self.domain, entries),
                 Some(request) => request.and(entries),

@@ -116,7 +116,12 @@ impl Settings {
     }
 
     /// The answer to a request that does not pass.
-    pub(crate) fn reject(&self, request: &Request<'_>, decision: &Decision, parts: &Parts) -> Response<Bytes> {
+    pub(crate) fn reject(
+        &self,
+        request: &Request<'_>,
+        decision: &Decision,
+        parts: &Parts,
+    ) -> Response<Bytes> {
         let response = reject::response(self, request, decision);
         let asking = Asking::new(parts, &self.client_ip);
         let response = if asking.is_grpc() { reject::as_grpc(response) } else { response };

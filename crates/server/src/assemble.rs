@@ -148,7 +148,7 @@ async fn build_limiter(
         }
         Store::Redis(url) => {
             let store = connect(url, &settings.redis).await;
-            builder.redis(store, settings.fallback, &settings.redis.secret)
+            builder.redis_store(store, settings.fallback, &settings.redis.secret)
         }
     };
     // Tenants are read from the catalog, and that waits.

@@ -55,13 +55,10 @@ impl Said {
         // Several descriptors may fall under one limit: the one that denies takes longest to free.
         let retry = |index: &usize| self.limits[*index].retry_after_ms;
         let denying = (0..self.limits.len()).filter(|index| denies(&self.limits[*index]));
-        denying
-            .max_by_key(retry)
-            .filter(|_| !self.allowed)
-            .or_else(|| {
-                let all = (0..self.limits.len()).filter(|index| same(&self.limits[*index]));
-                all.min_by_key(|index| self.limits[*index].remaining)
-            })
+        denying.max_by_key(retry).filter(|_| !self.allowed).or_else(|| {
+            let all = (0..self.limits.len()).filter(|index| same(&self.limits[*index]));
+            all.min_by_key(|index| self.limits[*index].remaining)
+        })
     }
 
     pub(super) fn source(&self) -> Source {
@@ -112,19 +109,25 @@ impl<'de> Deserialize<'de> for Pairs {
 impl Answer {
     /// The answer to one request that was sent by itself.
     pub(super) fn of_one(reply: &Reply) -> Result<Self, RemoteError> {
-        let body = std::str::from_utf8(&reply.body).map_err(|error| RemoteError::Garbled(error.to_string()))?;
+        let body =
+            std::str::from_utf8(&reply.body).map_err(|error| RemoteError::Garbled(error.to_string()))?;
         let headers = reply.headers.iter().filter(|(name, _)| is_about_limits(name.as_str()));
-        let headers = headers.filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())));
+        let headers =
+            headers.filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())));
         let content_type = reply.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         Self::new(reply.status.as_u16(), content_type, headers.collect(), body)
     }
 
     /// The answers to a batch of so many.
-    pub(super) fn of_batch(reply: &Reply, count: usize) -> Result<Vec<Result<Self, RemoteError>>, RemoteError> {
+    pub(super) fn of_batch(
+        reply: &Reply,
+        count: usize,
+    ) -> Result<Vec<Result<Self, RemoteError>>, RemoteError> {
         if reply.status != StatusCode::OK {
             return Err(reply.refused());
         }
-        let elements: Vec<Element<'_>> = serde_json::from_slice(&reply.body).map_err(|error| garbled(&error))?;
+        let elements: Vec<Element<'_>> =
+            serde_json::from_slice(&reply.body).map_err(|error| garbled(&error))?;
         if elements.len() != count {
             return Err(RemoteError::Garbled(format!("{} answers to {count} questions", elements.len())));
         }
@@ -158,7 +161,6 @@ impl Answer {
 fn is_about_limits(name: &str) -> bool {
     name == "retry-after" || name.starts_with("ratelimit") || name.starts_with("x-ratelimit")
 }
-
 
 fn garbled(error: &serde_json::Error) -> RemoteError {
     RemoteError::Garbled(error.to_string())

@@ -160,7 +160,8 @@ impl Sender {
             if waiting.answer.is_closed() {
                 continue; // nobody waits for it any more
             }
-            if !batch.is_empty() && (batch.len() >= MOST_PER_BATCH || bytes + waiting.body.len() > MOST_BYTES) {
+            if !batch.is_empty() && (batch.len() >= MOST_PER_BATCH || bytes + waiting.body.len() > MOST_BYTES)
+            {
                 gathering.waiting.push_front(waiting);
                 break;
             }

@@ -72,7 +72,8 @@ impl Http {
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = Method::POST;
         let uri = format!("{}{path}", self.url);
-        *request.uri_mut() = uri.parse().map_err(|error| RemoteError::Unreachable(format!("{uri}: {error}")))?;
+        *request.uri_mut() =
+            uri.parse().map_err(|error| RemoteError::Unreachable(format!("{uri}: {error}")))?;
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(authorization) = &self.authorization {

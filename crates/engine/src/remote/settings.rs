@@ -53,7 +53,9 @@ pub enum SettingsError {
         reason: String,
     },
     /// The token cannot be sent.
-    #[error("the token for the remote service has characters that a header cannot hold; look for a line break")]
+    #[error(
+        "the token for the remote service has characters that a header cannot hold; look for a line break"
+    )]
     Token,
     /// The limits for when the service is away are none.
     #[error("local limit {name:?}: {reason}")]
@@ -136,8 +138,7 @@ impl<T: Into<String>> From<T> for Remote {
 }
 
 fn bearer(token: &str) -> Result<HeaderValue, SettingsError> {
-    let mut value =
-        HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| SettingsError::Token)?;
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| SettingsError::Token)?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -147,9 +148,10 @@ fn local_limits(limits: &[LimitSpec]) -> Result<Option<InlineLimits>, SettingsEr
         return Ok(None);
     }
     // The domain is told apart by the entries, see `decide`.
-    let entry = RuleEntry::inline("", limits, &Defaults::default(), KeySeed(0)).map_err(|error| match error {
-        InlineError::Invalid { name, reason } => SettingsError::LocalLimits { name, reason },
-        other => SettingsError::LocalLimits { name: String::new(), reason: other.to_string() },
-    })?;
+    let entry =
+        RuleEntry::inline("", limits, &Defaults::default(), KeySeed(0)).map_err(|error| match error {
+            InlineError::Invalid { name, reason } => SettingsError::LocalLimits { name, reason },
+            other => SettingsError::LocalLimits { name: String::new(), reason: other.to_string() },
+        })?;
     Ok(Some(InlineLimits(Arc::new(entry), limits.into())))
 }

@@ -15,7 +15,7 @@ async fn node(server: &RedisServer, domain: Domain, nodes: u32) -> Limiter {
     let deadline = Duration::from_secs(10);
     let config = RedisStoreConfig { deadline, nodes: Some(nodes), ..RedisStoreConfig::new(url) };
     let store = RedisStore::connect(config).await;
-    let builder = Limiter::builder().domain(domain).redis(store, Fallback::default(), "secret");
+    let builder = Limiter::builder().domain(domain).redis_store(store, Fallback::default(), "secret");
     builder.build().expect("good rules")
 }
 

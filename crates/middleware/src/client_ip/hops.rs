@@ -15,7 +15,11 @@ const LONGEST_ESCAPED: usize = 128;
 
 /// Calls `next` with each hop, `None` for one that is no address, until it answers false. Empty hops
 /// are passed over; several lines are one list.
-pub(super) fn each(header: ForwardingHeader, headers: &HeaderMap, mut next: impl FnMut(Option<IpAddr>) -> bool) {
+pub(super) fn each(
+    header: ForwardingHeader,
+    headers: &HeaderMap,
+    mut next: impl FnMut(Option<IpAddr>) -> bool,
+) {
     let mut left = MOST_HOPS;
     for line in headers.get_all(header.name()).iter().rev() {
         let done = match header {

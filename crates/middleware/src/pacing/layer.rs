@@ -27,8 +27,7 @@ pub(super) struct Settings {
 
 impl Default for PacingLayer {
     fn default() -> Self {
-        let settings =
-            Settings { max_retries: 3, deadline: Duration::from_secs(30), key: Arc::new(host_of) };
+        let settings = Settings { max_retries: 3, deadline: Duration::from_secs(30), key: Arc::new(host_of) };
         Self { pacer: Arc::default(), settings }
     }
 }
@@ -75,5 +74,10 @@ impl<S> Layer<S> for PacingLayer {
 /// The host of the address, or of the header where the address has none.
 fn host_of(head: &Parts) -> String {
     let named = || head.headers.get(http::header::HOST)?.to_str().ok();
-    head.uri.authority().map(http::uri::Authority::as_str).or_else(named).unwrap_or_default().to_ascii_lowercase()
+    head.uri
+        .authority()
+        .map(http::uri::Authority::as_str)
+        .or_else(named)
+        .unwrap_or_default()
+        .to_ascii_lowercase()
 }

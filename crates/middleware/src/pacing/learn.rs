@@ -109,7 +109,8 @@ fn by_structured_fields(headers: &HeaderMap) -> Option<Learned> {
         policies.push(Policy { name, limit, window, ..Policy::default() });
     }
     for (name, item) in left {
-        let (remaining, reset_after) = (parameter(&item, "r"), parameter(&item, "t").map(Duration::from_secs));
+        let (remaining, reset_after) =
+            (parameter(&item, "r"), parameter(&item, "t").map(Duration::from_secs));
         match policies.iter_mut().find(|policy| policy.name == name) {
             Some(policy) => (policy.remaining, policy.reset_after) = (remaining, reset_after),
             None => policies.push(Policy { name, remaining, reset_after, ..Policy::default() }),

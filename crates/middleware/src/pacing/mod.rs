@@ -23,8 +23,8 @@
 //! - `retry`: what is tried again, and when
 //! - `layer`, `service`: as Tower has them
 
-pub mod learn;
 mod layer;
+pub mod learn;
 mod pacer;
 mod retry;
 mod service;

@@ -45,7 +45,11 @@ where
     }
 }
 
-async fn send<S, B, R>(mut inner: S, pacing: PacingLayer, request: Request<B>) -> Result<Response<R>, S::Error>
+async fn send<S, B, R>(
+    mut inner: S,
+    pacing: PacingLayer,
+    request: Request<B>,
+) -> Result<Response<R>, S::Error>
 where
     S: Service<Request<B>, Response = Response<R>>,
     B: Replay,

@@ -58,7 +58,9 @@ fn a_network_of_proxies_that_is_none_is_refused_by_name() {
 #[test]
 fn what_no_text_is_ends_the_search() {
     let client_ip = ClientIp::new().trusted_proxies(["10.0.0.0/8"]).unwrap();
-    for (header, line) in [("x-forwarded-for", &b"1.2.3.4, \xff"[..]), ("forwarded", b"for=1.2.3.4, for=\xff")] {
+    for (header, line) in
+        [("x-forwarded-for", &b"1.2.3.4, \xff"[..]), ("forwarded", b"for=1.2.3.4, for=\xff")]
+    {
         let mut headers = HeaderMap::new();
         headers.insert(header, HeaderValue::from_bytes(line).unwrap());
         let client_ip = client_ip.clone().header(ForwardingHeader::parse(header).unwrap());

@@ -43,8 +43,9 @@ fn every_vector_is_read_as_in_the_file() {
     let cases: Vec<Case> = vectors("limits.json");
     assert!(cases.len() > 40);
     for Case { text, expect } in cases {
-        let expected =
-            expect.map(|all| all.iter().map(|one| LimitSpec::new(one.requests, window(&one.per))).collect::<Vec<_>>());
+        let expected = expect.map(|all| {
+            all.iter().map(|one| LimitSpec::new(one.requests, window(&one.per))).collect::<Vec<_>>()
+        });
         match (limits::parse(&text), expected) {
             (Ok(found), Some(expected)) => assert_eq!(found, expected, "{text:?}"),
             (Err(error), None) => assert!(error.to_string().contains(&format!("{text:?}")), "{error}"),

@@ -5,6 +5,7 @@
 mod client_ip;
 mod headers;
 mod hostile;
+mod layer;
 mod limits;
 mod pacing;
 mod remote;

@@ -17,7 +17,10 @@ async fn a_decision_has_what_the_service_said_and_its_bytes() {
     assert!(first.allowed());
     assert_eq!((first.remaining(), first.source()), (Some(2), Source::Memory));
     let by = first.decided_by().unwrap();
-    assert_eq!((by.rule, by.name, by.limit.requests(), by.limit.period_us()), ("user", "minute", 3, 60_000_000));
+    assert_eq!(
+        (by.rule, by.name, by.limit.requests(), by.limit.period_us()),
+        ("user", "minute", 3, 60_000_000)
+    );
     let rendered = first.rendered().unwrap();
     assert_eq!((rendered.status, rendered.content_type.as_str()), (200, "application/json"));
     assert_eq!(rendered.body, stub.answered()[0]);
@@ -39,7 +42,8 @@ async fn a_decision_has_what_the_service_said_and_its_bytes() {
 async fn everything_a_request_says_is_sent() {
     let stub = Stub::start().await;
     let limiter = asking(&stub);
-    let limits = limiter.inline_limits("apps", &[per_minute(10), per_hour(200).burst(50).named("slow")]).unwrap();
+    let limits =
+        limiter.inline_limits("apps", &[per_minute(10), per_hour(200).burst(50).named("slow")]).unwrap();
     let request = Request::new("apps", [("route", "search"), ("client", "ann")])
         .limits(&limits)
         .and([("route", "all")])

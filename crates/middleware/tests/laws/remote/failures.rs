@@ -34,8 +34,9 @@ async fn the_fallback_decides_whatever_is_wrong() {
         for (fallback, allowed, source) in
             [(RemoteFallback::Allow, true, Source::Allow), (RemoteFallback::Deny, false, Source::Deny)]
         {
-            let limiter =
-                built(Limiter::builder().remote(Remote::new(stub.url()).deadline(DEADLINE).fallback(fallback)));
+            let limiter = built(
+                Limiter::builder().remote(Remote::new(stub.url()).deadline(DEADLINE).fallback(fallback)),
+            );
             let decision = in_time(&limiter, &ann()).await;
             assert_eq!((decision.allowed(), decision.source()), (allowed, source));
             let retry = if allowed { None } else { Some(Duration::from_secs(1)) };
@@ -71,7 +72,8 @@ async fn without_a_service_limits_are_counted_here() {
     let limits = limiter.inline_limits("apps", &[per_minute(4)]).unwrap();
     assert_eq!(passing(&limiter, &ann().limits(&limits)).await, 4);
     // What the application says for the case.
-    let limiter = built(Limiter::builder().remote(remote().local_limits([per_minute(5)])).clock(clock.clone()));
+    let limiter =
+        built(Limiter::builder().remote(remote().local_limits([per_minute(5)])).clock(clock.clone()));
     assert_eq!(passing(&limiter, &ann()).await, 5);
     assert_eq!(passing(&limiter, &Request::new("shop", [("user", "bob")])).await, 5, "each has a counter");
     assert_eq!(passing(&limiter, &Request::new("mail", [("user", "ann")])).await, 5, "each domain, too");

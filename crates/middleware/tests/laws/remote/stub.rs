@@ -76,7 +76,8 @@ impl Stub {
             permits: Mutex::default(),
             estimates: Mutex::default(),
         };
-        let mut stub = Self { address: ([127, 0, 0, 1], 0).into(), state: Arc::new(state), tasks: JoinSet::new() };
+        let mut stub =
+            Self { address: ([127, 0, 0, 1], 0).into(), state: Arc::new(state), tasks: JoinSet::new() };
         stub.restart().await;
         stub
     }
@@ -131,7 +132,9 @@ impl Stub {
                 });
                 connections.spawn(async move {
                     // Clients may go away.
-                    _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                    _ = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), service)
+                        .await;
                 });
             }
         });
@@ -221,13 +224,16 @@ impl State {
     }
 
     fn reserve(&self, asked: &Value) -> Response<String> {
-        let (decision, response) = self.with_request(asked, |request| self.limiter.check_now(request)).unwrap();
+        let (decision, response) =
+            self.with_request(asked, |request| self.limiter.check_now(request)).unwrap();
         if !decision.allowed() {
             return response;
         }
         let id = format!("id-{}", self.estimates.lock().len());
         self.estimates.lock().insert(id.clone(), asked["cost"].as_u64().unwrap());
-        response.map(|body| body.replacen('{', &format!(r#"{{"id":"{id}","expires_at":"2999-01-01T00:00:00Z","#), 1))
+        response.map(|body| {
+            body.replacen('{', &format!(r#"{{"id":"{id}","expires_at":"2999-01-01T00:00:00Z","#), 1)
+        })
     }
 
     fn settle(&self, asked: &Value) -> Response<String> {
@@ -248,7 +254,8 @@ impl State {
         let mut request: Option<Request<'_>> = None;
         for descriptor in asked["descriptors"].as_array().unwrap() {
             let entries = descriptor["entries"].as_array().unwrap();
-            let entries: Vec<_> = entries.iter().map(|entry| (text(entry, "key"), text(entry, "value"))).collect();
+            let entries: Vec<_> =
+                entries.iter().map(|entry| (text(entry, "key"), text(entry, "value"))).collect();
             let mut next = match request {
                 None => Request::new(text(asked, "domain"), entries),
                 Some(request) => request.and(entries),
@@ -299,7 +306,10 @@ fn reply(status: u16, body: String) -> Response<String> {
 
 fn problem_text(status: u16, detail: &str) -> Response<String> {
     let title = StatusCode::from_u16(status).unwrap().to_string();
-    reply(status, json!({"type": "about:blank", "title": title, "status": status, "detail": detail}).to_string())
+    reply(
+        status,
+        json!({"type": "about:blank", "title": title, "status": status, "detail": detail}).to_string(),
+    )
 }
 
 fn problem(status: u16, detail: &str) -> Response<Full<Bytes>> {

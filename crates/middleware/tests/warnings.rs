@@ -1,0 +1,95 @@
+//! Each mistake in settings is told to the log, once per process: hence a program of its own.
+
+#![expect(clippy::unwrap_used, reason = "a helper that finds nothing fails its test")]
+
+use std::io;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use parking_lot::Mutex;
+use tidegate::{Domain, Limiter};
+use tidegate_middleware::key::by_header;
+use tidegate_middleware::{ClientIp, RateLimitLayer};
+use tower::{Layer, ServiceExt};
+use tracing_subscriber::fmt::MakeWriter;
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Log {
+    /// How often a code is in the log.
+    fn count(&self, code: &str) -> usize {
+        String::from_utf8(self.0.lock().clone()).unwrap().matches(&format!("{code}: ")).count()
+    }
+}
+
+fn layer(limiter: &Limiter) -> RateLimitLayer {
+    RateLimitLayer::new(limiter.clone()).route("one").limits("100/minute").unwrap()
+}
+
+/// One test: codes are told once per process, whoever asks.
+#[tokio::test]
+async fn each_mistake_is_told_once() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let limiter = Limiter::builder().domain(Domain::new("apps").inline_limits(10)).build().unwrap();
+    let hello = tower::service_fn(|_: Request<String>| async { Ok::<_, &str>(Response::new(String::new())) });
+    let ask = || Request::new(String::new());
+
+    let fine = ClientIp::new().trusted_proxies(["10.0.0.0/8"]).unwrap().ipv6_prefix(64);
+    let good = layer(&limiter).client_ip(fine).key(by_header("x-api-key"));
+    good.layer(hello).oneshot(ask()).await.unwrap();
+    // Told apart by their routes.
+    let twice = layer(&limiter).route("two").layer(layer(&limiter).layer(hello));
+    twice.oneshot(ask()).await.unwrap();
+    for code in
+        ["TRUST_ALL", "SPOOFABLE_KEY", "DOUBLE_COUNT", "LIMITER_PER_REQUEST", "IPV6_UNGROUPED"].map(in_full)
+    {
+        assert_eq!(log.count(&code), 0, "{code} is told of what is no mistake");
+    }
+
+    for _ in 0..2 {
+        let all = ClientIp::new().trusted_proxies(["::/0"]).unwrap().ipv6_prefix(65);
+        let wrong = layer(&limiter).client_ip(all).key(by_header("X-Forwarded-For"));
+        wrong.layer(hello).oneshot(ask()).await.unwrap();
+        let twice = layer(&limiter).layer(layer(&limiter).layer(hello));
+        twice.oneshot(ask()).await.unwrap();
+        let within = limiter.clone();
+        let making = tower::service_fn(move |_: Request<String>| {
+            let limiter = within.clone();
+            async move {
+                drop(layer(&limiter));
+                Ok::<_, &str>(Response::new(String::new()))
+            }
+        });
+        layer(&limiter).layer(making).oneshot(ask()).await.unwrap();
+    }
+    for code in
+        ["TRUST_ALL", "SPOOFABLE_KEY", "DOUBLE_COUNT", "LIMITER_PER_REQUEST", "IPV6_UNGROUPED"].map(in_full)
+    {
+        assert_eq!(log.count(&code), 1, "{code}");
+    }
+}
+
+fn in_full(code: &str) -> String {
+    format!("TIDEGATE_{code}")
+}
