@@ -27,7 +27,9 @@ class Descriptor:
     limits: tuple[Limit, ...]
     cost: int | None
 
-    def __init__(self, entries: Entries, *, limits: LimitsLike | None = None, cost: int | None = None) -> None:
+    def __init__(
+        self, entries: Entries, *, limits: LimitsLike | None = None, cost: int | None = None
+    ) -> None:
         pairs = entries.items() if isinstance(entries, Mapping) else entries
         object.__setattr__(self, "entries", tuple((key, value) for key, value in pairs))
         object.__setattr__(self, "limits", limits_of(limits))

@@ -1,10 +1,10 @@
-"""From a request to what is asked about it: options that the middleware, the dependency and the decorator share."""
+"""From a request to what is asked about it, for the middleware, the dependency and the decorator."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from .ask import DEFAULT_DOMAIN, Ask, Descriptor, DescriptorLike, ask_of
 from .limits import LimitsLike, limits_of
@@ -15,7 +15,6 @@ R = TypeVar("R", bound=RequestLike)
 T = TypeVar("T")
 
 Maybe: TypeAlias = T | Awaitable[T]
-Of: TypeAlias = T | Callable[[R], T | Awaitable[T]]
 
 Descriptors: TypeAlias = DescriptorLike | Sequence[Descriptor]
 
@@ -57,22 +56,22 @@ class Asking(Generic[R]):
         """What to ask; ``None`` if the request is not limited."""
         if self._skip is not None and await _value(self._skip, request):
             return None
-        cost = await _value(self._cost, request)
+        cost: int = await _value(self._cost, request)
         if self._descriptors is not None:
-            found = await _value(self._descriptors, request)
+            found: Descriptors = await _value(self._descriptors, request)
             return ask_of(_several(found), domain=self._domain, limits=None, cost=cost)
-        limits = await _value(cast("LimitsLike", self._limits), request)
-        key = await _value(self._key, request) if self._key is not None else None
+        limits: LimitsLike = await _value(self._limits, request)
+        key: str | None = await _value(self._key, request)
         entries = (("route", self._route or route_of(request.scope)), ("client", key or client_key()))
         return ask_of([entries], domain=self._domain, limits=limits, cost=cost)
 
 
-async def _value(given: T | Callable[[R], Maybe[T]], request: R) -> T:
+async def _value(given: Any, request: RequestLike) -> Any:
     """A value, or what a function says, whether it is async or not."""
     if not callable(given):
         return given
     said = given(request)
-    return await said if inspect.isawaitable(said) else cast("T", said)
+    return await said if inspect.isawaitable(said) else said
 
 
 def _several(found: Descriptors) -> Sequence[DescriptorLike]:

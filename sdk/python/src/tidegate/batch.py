@@ -25,7 +25,9 @@ class _Check:
 
     __slots__ = ("admission", "due", "flight", "future", "graced", "message", "timer")
 
-    def __init__(self, message: bytes, admission: Admission, future: asyncio.Future[Answer], due: float) -> None:
+    def __init__(
+        self, message: bytes, admission: Admission, future: asyncio.Future[Answer], due: float
+    ) -> None:
         self.message = message
         self.admission = admission
         self.future = future

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .clock import Clock
     from .decision import Decision
     from .fallback import Fallback, FallbackMode
-    from .settings import Settings
     from .limits import LimitsLike
+    from .settings import Settings
 
 
 class Tidegate:

@@ -91,7 +91,9 @@ class ClientIp:
     def _key(self, address: Address) -> str:
         if isinstance(address, ipaddress.IPv4Address) or self._prefix == 128:
             return str(address)
-        return str(ipaddress.IPv6Network((int(address) >> 128 - self._prefix << 128 - self._prefix, self._prefix)))
+        return str(
+            ipaddress.IPv6Network((int(address) >> 128 - self._prefix << 128 - self._prefix, self._prefix))
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -130,7 +132,9 @@ def _network(text: str) -> Network:
     try:
         network = ipaddress.ip_network(text.strip(), strict=False)
     except ValueError as error:
-        raise ValueError(f"trusted_proxies must be networks such as 10.0.0.0/8, got {text!r}: {error}") from error
+        raise ValueError(
+            f"trusted_proxies must be networks such as 10.0.0.0/8, got {text!r}: {error}"
+        ) from error
     if isinstance(network, ipaddress.IPv6Network) and network.subnet_of(_MAPPED):
         return ipaddress.IPv4Network((int(network.network_address) & 0xFFFFFFFF, network.prefixlen - 96))
     return network

@@ -36,7 +36,7 @@ class RateLimitExceeded(TidegateError):  # noqa: N818 - the name that users of o
 
 
 class RequestRefused(TidegateError):  # noqa: N818
-    """The service refused to decide (4xx other than 429): the request is at fault, and ``detail`` says why."""
+    """The service refused to decide (4xx other than 429): the request is at fault; ``detail`` says why."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(f"the service refused the request with {status}: {detail}")

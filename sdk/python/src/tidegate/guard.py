@@ -42,9 +42,7 @@ class Guard:
         peer = scope.get("client")
         return self._client_ip.resolve(peer[0] if peer else None, header_pairs(scope)).key
 
-    async def decide(
-        self, asking: Asking[R], request: R, client: Tidegate | None = None
-    ) -> Decision | None:
+    async def decide(self, asking: Asking[R], request: R, client: Tidegate | None = None) -> Decision | None:
         """The decision about a request; ``None`` if it is not limited."""
         scope = request.scope
         marks = marks_of(scope)

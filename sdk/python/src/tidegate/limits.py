@@ -141,9 +141,7 @@ def _unit(number: str, word: str, text: str) -> str:
 
 
 def _invalid(text: str, why: str) -> InvalidLimit:
-    return InvalidLimit(
-        f'{text!r} {why}; write limits like "10/minute", "5 per 30s" or "10/minute;200/hour"'
-    )
+    return InvalidLimit(f'{text!r} {why}; write limits like "10/minute", "5 per 30s" or "10/minute;200/hour"')
 
 
 @lru_cache(maxsize=1024)
@@ -154,5 +152,7 @@ def _window_ms(per: str) -> int:
     length_ms = sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
     if "".join(number + unit for number, unit in parts) != per or length_ms == 0:
         words = ", ".join(_WORDS_MS)
-        raise InvalidLimit(f"per must be one of {words}, or a duration such as 250ms, 90s or 1h30m, got {per!r}")
+        raise InvalidLimit(
+            f"per must be one of {words}, or a duration such as 250ms, 90s or 1h30m, got {per!r}"
+        )
     return length_ms

@@ -86,7 +86,7 @@ class LocalLimiter:
             return verdicts
 
     def settle(self, charge: Charge, cost: int) -> None:
-        """Corrects an earlier charge: gives the rest back, or takes what is missing even if it is not there."""
+        """Corrects an earlier charge: gives the rest back, or takes what is missing, into debt if need be."""
         with self._lock:
             now_us = self._now_us()
             seen = self._states.get(charge.key, _UNTOUCHED).at(now_us, charge.window_us)

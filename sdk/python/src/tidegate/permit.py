@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tidegate")
 
 PATH = "/v1/acquire"
+# However short the time-out: renewing more often than this is no use to anybody.
+_MOST_OFTEN_S = 0.5
 _FRACTION = re.compile(r"\.(\d+)")
 
 
@@ -163,7 +165,7 @@ class AcquireContext:
 async def _keep(permit: Permit, clock: Clock) -> None:
     """Renews at a third of the time, so that two failures in a row lose nothing."""
     while permit.ttl_s is not None:
-        await clock.sleep(permit.ttl_s / 3)
+        await clock.sleep(max(permit.ttl_s / 3, _MOST_OFTEN_S))
         try:
             await permit.renew()
         except PermitLost as lost:

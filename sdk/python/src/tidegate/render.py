@@ -91,7 +91,7 @@ def counted(told: list[Told], wall_s: float) -> Decision:
 
 def uncounted(*, allowed: bool, source: str) -> Decision:
     """A decision without counters: everything passes, or nothing does."""
-    common = {"allowed": allowed, "decided_by": None, "source": source, "limits": []}
+    common: dict[str, Any] = {"allowed": allowed, "decided_by": None, "source": source, "limits": []}
     if allowed:
         return _decision(200, [], common)
     problem = {

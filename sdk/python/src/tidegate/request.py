@@ -102,30 +102,51 @@ def by_header(name: str) -> Callable[[RequestLike], str | None]:
 
 def route_of(scope: Scope) -> str:
     """``METHOD template`` where the framework knows the template, else ``METHOD path``."""
-    method = scope["method"]
-    route = scope.get("route")
-    template = getattr(route, "path", None)
-    if isinstance(template, str):
-        # Inside a mounted app: what it is mounted under belongs to the template too.
-        prefix = scope.get("root_path", "")[len(scope.get("app_root_path", scope.get("root_path", ""))) :]
-        return f"{method} {prefix}{template}"
-    found = _matching(getattr(scope.get("app"), "routes", ()), scope)
-    return f"{method} {found if found is not None else scope['path']}"
+    template = _routed(scope)
+    if template is None:
+        template = _matching(getattr(scope.get("app"), "routes", ()), dict(scope))
+    return f"{scope['method']} {scope['path'] if template is None else template}"
+
+
+def _routed(scope: Scope) -> str | None:
+    """The template of the route that was found; ``None`` before routing."""
+    # FastAPI keeps the whole template of a route in an included router beside the route itself.
+    context = scope.get("fastapi", {}).get("effective_route_context")
+    template = _template(context) or _template(scope.get("route"))
+    if template is None:
+        return None
+    # What an app is mounted under belongs to the template too.
+    root: str = scope.get("root_path", "")
+    return root[len(scope.get("app_root_path", root)) :] + template
+
+
+def _template(route: Any) -> str | None:
+    for one in (getattr(route, "starlette_route", None), route):
+        template = getattr(one, "path", None)
+        if isinstance(template, str):
+            return template
+    return None
 
 
 def _matching(routes: Any, scope: Scope) -> str | None:
-    """The template of the route that will handle the request, as Starlette's router will find it."""
+    """The template of the route that will handle the request, as the router will find it."""
     for route in routes:
-        matches = getattr(route, "matches", None)
-        template = getattr(route, "path", None)
-        if matches is None or not isinstance(template, str):
-            continue
-        match, child = matches(scope)
-        if getattr(match, "value", 0) != 2:  # not a full match
-            continue
-        inner = getattr(route, "routes", None)
-        if not inner:
-            return template
-        below = _matching(inner, {**scope, **child})
-        return template + below if below is not None else None
+        # FastAPI's included routers have no path of their own.
+        inside = getattr(route, "effective_route_contexts", None)
+        for one in inside() if inside is not None else (route,):
+            template = _template(one)
+            matches = getattr(one, "matches", None)
+            if template is None or matches is None:
+                continue
+            match, child = matches(scope)
+            if getattr(match, "value", 0) == 2:  # a full one
+                return _with_inner(one, template, {**scope, **child})
     return None
+
+
+def _with_inner(route: Any, template: str, scope: Scope) -> str | None:
+    routes = getattr(getattr(route, "starlette_route", None) or route, "routes", None)
+    if not routes:
+        return template
+    below = _matching(routes, scope)
+    return None if below is None else template + below

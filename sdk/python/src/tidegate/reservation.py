@@ -60,7 +60,9 @@ def reserved_of(answer: Answer, estimate: int) -> Reserved:
 def settlement_of(answer: Answer) -> Settlement:
     """Reads the answer to a settlement."""
     if answer.status == 410:
-        raise ReservationGone("the reservation was settled before, or its time is up; what it took stays charged")
+        raise ReservationGone(
+            "the reservation was settled before, or its time is up; what it took stays charged"
+        )
     try:
         refuse(answer)
         members = answer.members()
@@ -116,8 +118,8 @@ class Reservation:
     def settle(self, cost: int) -> Settling:
         """Says what it really cost: less than the estimate gives the rest back, more takes the overrun.
 
-        It is sent when the block is left; with ``await`` it is sent at once, and the outcome comes back. Until
-        it has been sent, a later call replaces an earlier one.
+        It is sent when the block is left; with ``await`` it is sent at once, and the outcome comes back.
+        Until it has been sent, a later call replaces an earlier one.
         """
         self._cost = checked_cost(cost)
         return Settling(self)

@@ -75,7 +75,7 @@ class _Backend(httpcore.NetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ARG002 - the deadline stands in its place
+        timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
@@ -89,10 +89,10 @@ class _Stream(httpcore.NetworkStream):
         self._inner = inner
         self._deadline = deadline
 
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._inner.read(max_bytes, self._deadline.left(httpcore.ReadTimeout))
 
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._inner.write(buffer, self._deadline.left(httpcore.WriteTimeout))
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class _Stream(httpcore.NetworkStream):
         self,
         ssl_context: ssl.SSLContext,
         server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ARG002
+        timeout: float | None = None,
     ) -> httpcore.NetworkStream:
         left = self._deadline.left(httpcore.ConnectTimeout)
         return _Stream(self._inner.start_tls(ssl_context, server_hostname, left), self._deadline)

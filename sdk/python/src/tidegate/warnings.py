@@ -1,4 +1,4 @@
-"""Mistakes that are worth a line in the log: each is told once per process, and its text begins with a code."""
+"""Mistakes that are worth a line in the log, once per process; each text begins with a code."""
 
 from __future__ import annotations
 
@@ -28,24 +28,26 @@ SPOOFABLE = frozenset(
 
 TEXTS = {
     "TIDEGATE_TRUST_ALL": (
-        "trusted_proxies has a network of all addresses, so every client can claim any address and escape its "
-        "limit; name the networks of your own proxies instead"
+        "trusted_proxies has a network of all addresses, so every client can claim any address and escape "
+        "its limit; name the networks of your own proxies instead"
     ),
     "TIDEGATE_SPOOFABLE_KEY": (
         "the key is taken from the header {}, which any client can write, so a client escapes its limit by "
-        "sending another value; leave the key out and set trusted_proxies, and the client's address is found safely"
+        "sending another value; leave the key out and set trusted_proxies, and the client's address is found "
+        "safely"
     ),
     "TIDEGATE_DOUBLE_COUNT": (
-        "one request was charged twice for the same domain, descriptors and limits ({}), so clients get half of "
-        "what you mean; see whether the middleware is added twice, or beside a dependency with the same limit"
+        "one request was charged twice for the same domain, descriptors and limits ({}), so clients get half "
+        "of what you mean; see whether the middleware is added twice, or stands beside a dependency with the "
+        "same limit"
     ),
     "TIDEGATE_LIMITER_PER_REQUEST": (
         "{}; each has connections, a fallback and batches of its own, so none of them works as it should; "
         "create it once when the application starts"
     ),
     "TIDEGATE_IPV6_UNGROUPED": (
-        "ipv6_prefix is {}, but a single customer usually has a whole /56 or /64 and can take a new address for "
-        "every request; set ipv6_prefix to 64 or less"
+        "ipv6_prefix is {}, but a single customer usually has a whole /56 or /64 and can take a new address "
+        "for every request; set ipv6_prefix to 64 or less"
     ),
 }
 

@@ -43,7 +43,7 @@ class Learned:
     policies: tuple[Policy, ...] = ()
 
 
-def learn(status: int, headers: Iterable[tuple[str, str]], now_s: float) -> Learned:  # noqa: ARG001
+def learn(status: int, headers: Iterable[tuple[str, str]], now_s: float) -> Learned:
     """Reads every family of headers; ``now_s`` is the time of the answer since the epoch.
 
     The status is part of the contract between languages; nothing depends on it so far.

@@ -51,7 +51,7 @@ class Pacer:
         self._lock = threading.Lock()
 
     def start_at_s(self, host: str, now_s: float, latest_s: float) -> float | None:
-        """When the next request may start; ``None`` if that is later than ``latest_s``, and nothing is taken."""
+        """When the next request may start; ``None``, and nothing is taken, if that is after ``latest_s``."""
         with self._lock:
             lane = self._lane(host)
             start_s = max(now_s, lane.free_at_s())

@@ -41,7 +41,8 @@ def answer_is_worth_retrying(status: int, retry_after_s: float | None, *, idempo
 
 
 def wait_s(attempt: int, retry_after_s: float | None, chance: Callable[[], float]) -> float:
-    """``Retry-After`` with a little jitter on top, or else a backoff with full jitter; attempts count from 0."""
+    """``Retry-After`` with a little jitter on top, or else a backoff with full jitter, from attempt 0 on."""
     if retry_after_s is not None:
         return retry_after_s + chance() * max(0.1, min(retry_after_s / 10, 5.0))
-    return chance() * min(MOST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(attempt, 16))
+    most_s: float = min(MOST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(attempt, 16))
+    return chance() * most_s

@@ -47,7 +47,6 @@ class _Reader:
             return True
         return False
 
-    @property
     def is_done(self) -> bool:
         return self.at == len(self.text)
 
@@ -56,18 +55,18 @@ def parse_list(text: str) -> list[Item] | None:
     """The members of a list; ``None`` if it is none. Inner lists are not for these headers."""
     reader = _Reader(text.strip(" \t"))
     items: list[Item] = []
-    while not reader.is_done:
+    while not reader.is_done():
         item = _item(reader)
         if item is None:
             return None
         items.append(item)
         reader.take(_SPACE)
-        if reader.is_done:
+        if reader.is_done():
             return items
         if not reader.skip(","):
             return None
         reader.take(_SPACE)
-        if reader.is_done:  # a comma with nothing after it
+        if reader.is_done():  # a comma with nothing after it
             return None
     return items
 

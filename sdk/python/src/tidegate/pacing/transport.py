@@ -25,7 +25,11 @@ class _Pacing:
     """What both transports have."""
 
     def __init__(
-        self, max_retries: int, deadline: float, key: Callable[[httpx.Request], str] | None, clock: Clock | None
+        self,
+        max_retries: int,
+        deadline: float,
+        key: Callable[[httpx.Request], str] | None,
+        clock: Clock | None,
     ) -> None:
         self._policy = RetryPolicy(max_retries, deadline)
         self._key = key or _host
