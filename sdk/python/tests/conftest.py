@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.service import API, APPS, Service, needs_inline_limits, needs_reservations
-from tidegate import Tidegate, warnings
+from tidegate import warnings
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-async def _clients_are_closed(anyio_backend: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    """Connections of the test's own event loop do not outlive it."""
-    clients: list[Tidegate] = []
-
-    def made(client: Tidegate) -> None:
-        clients.append(client)
-        warnings.made(client)
-
-    monkeypatch.setattr("tidegate.client.made", made)
-    yield
-    for client in clients:
-        await client.aclose()
 
 
 @pytest.fixture(autouse=True)

@@ -278,6 +278,14 @@ async def test_the_fallback_denies_as_the_service_does() -> None:
     ]
 
 
+async def test_nobody_escapes_a_limit_by_control_characters(stub: Stub) -> None:
+    async with web(limiting(stub, key=by_header("x-api-key"))) as client:
+        await client.get("/a%07b%0d", headers=[(b"x-api-key", b"\x85ann")])
+    async with web(limiting(stub, limits=None, descriptors=lambda r: {"key": r.headers["k"]})) as client:
+        await client.get("/", headers=[(b"k", b"\x7fann")])
+    assert entries(stub) == [{"route": "GET /a%07b%0D", "client": "%C2%85ann"}, {"key": "%7Fann"}]
+
+
 @pytest.mark.parametrize("options", [{}, {"limits": "1/minute", "descriptors": {"a": "b"}}])
 def test_either_limits_or_descriptors_are_needed(options: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="either limits"):

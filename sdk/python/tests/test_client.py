@@ -209,11 +209,9 @@ def test_a_client_outlives_event_loops() -> None:
         client = Tidegate(stub.url, deadline=PATIENCE_S)
 
         async def once() -> Decision:
-            try:
-                return await client.check({"user": "ann"})
-            finally:
-                await client.aclose()
+            return await client.check({"user": "ann"})
 
+        # Nothing is left open by a loop that ends: ResourceWarning is an error in these tests.
         assert [asyncio.run(once()).source for _ in range(3)] == ["memory"] * 3
 
 

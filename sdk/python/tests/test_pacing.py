@@ -261,7 +261,10 @@ async def test_it_paces_over_real_connections() -> None:
         await writer.drain()
         await reader.read()
         writer.close()
+        await writer.wait_closed()
+        closed.set()
 
+    closed = asyncio.Event()
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     clock = FakeClock()
@@ -270,5 +273,6 @@ async def test_it_paces_over_real_connections() -> None:
         httpx.AsyncClient(transport=PacingTransport(clock=clock.clock()), trust_env=False) as client,
     ):
         answer = await client.get(f"http://127.0.0.1:{port}/")
+    await asyncio.wait_for(closed.wait(), 30)
     assert (answer.status_code, answer.text) == (200, "ok")
     assert clock.slept == [pytest.approx(0.1)]

@@ -36,7 +36,7 @@ async def test_a_batch_and_single_checks_are_told_apart_by_nothing(
     service: Service, client_name: str
 ) -> None:
     async with Tidegate(service.url, deadline=PATIENCE_S) as client:
-        asked = [{"route": f'größer "{number}" \u0007', "client": client_name} for number in range(20)]
+        asked = [{"route": f'größer "{number}" \\', "client": client_name} for number in range(20)]
         for entries in asked:
             await client.check(entries, limits="1/day")
         together = await asyncio.gather(*(client.check(entries, limits="1/day") for entries in asked))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
@@ -15,6 +16,8 @@ R = TypeVar("R", bound=RequestLike)
 T = TypeVar("T")
 
 Maybe: TypeAlias = T | Awaitable[T]
+
+_ODD = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 Descriptors: TypeAlias = DescriptorLike | Sequence[Descriptor]
 
@@ -59,11 +62,25 @@ class Asking(Generic[R]):
         cost: int = await _value(self._cost, request)
         if self._descriptors is not None:
             found: Descriptors = await _value(self._descriptors, request)
-            return ask_of(_several(found), domain=self._domain, limits=None, cost=cost)
+            clean = [_clean(one) for one in _several(found)]
+            return ask_of(clean, domain=self._domain, limits=None, cost=cost)
         limits: LimitsLike = await _value(self._limits, request)
         key: str | None = await _value(self._key, request)
         entries = (("route", self._route or route_of(request.scope)), ("client", key or client_key()))
-        return ask_of([entries], domain=self._domain, limits=limits, cost=cost)
+        return ask_of([_clean(entries)], domain=self._domain, limits=limits, cost=cost)
+
+
+def _clean(given: DescriptorLike) -> Descriptor:
+    """Without control characters, which the service refuses: nobody escapes a limit by sending some."""
+    one = given if isinstance(given, Descriptor) else Descriptor(given)
+    if not any(_ODD.search(value) for _, value in one.entries):
+        return one
+    entries = [(key, _ODD.sub(_encoded, value)) for key, value in one.entries]
+    return Descriptor(entries, limits=one.limits, cost=one.cost)
+
+
+def _encoded(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
 
 
 async def _value(given: Any, request: RequestLike) -> Any:

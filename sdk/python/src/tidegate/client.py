@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import weakref
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from .wire import AsyncWire
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import AsyncGenerator
     from types import TracebackType
 
     from .clock import Clock
@@ -164,7 +166,7 @@ class Tidegate:
         return lane
 
     async def aclose(self) -> None:
-        """Closes the connections of this event loop. The client can be used again."""
+        """Closes the connections of this event loop; its end would, too. The client can be used again."""
         lane = self._lanes.pop(asyncio.get_running_loop(), None)
         if lane is not None:
             await lane.aclose()
@@ -190,10 +192,21 @@ class Lane:
             max_in_flight=max_in_flight,
         )
 
+        self._until_the_end = self._close_at_the_end()
+        # An event loop that ends closes the generators that were begun in it, so this one is.
+        with contextlib.suppress(StopIteration):
+            self._until_the_end.__anext__().send(None)
+
     async def aclose(self) -> None:
         """Gives up what is under way and closes the connections."""
-        await self.batcher.aclose()
-        await self.wire.aclose()
+        await self._until_the_end.aclose()
+
+    async def _close_at_the_end(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            await self.batcher.aclose()
+            await self.wire.aclose()
 
 
 _shared: Tidegate | None = None

@@ -104,7 +104,8 @@ class Service:
 def needs_inline_limits(service: Service) -> Service:
     """Fails if the binary is older than limits in requests."""
     limits = [{"requests": 1, "per": "day"}]
-    asked = {"domain": "apps", "descriptors": [{"entries": [{"key": "a", "value": "b"}], "limits": limits}]}
+    descriptor = {"entries": [{"key": "a", "value": "b"}], "limits": limits}
+    asked = {"domain": "apps", "descriptors": [descriptor], "cost": 0}
     answer = service.post("/v1/check", asked)
     if answer.status_code != 200:
         pytest.fail(f"the service at {binary()} takes no inline limits, it is too old: {answer.text}")
