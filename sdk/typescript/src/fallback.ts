@@ -37,8 +37,6 @@ interface Counter {
 
 /** At most so many counters; of more, those that were not used for longest are forgotten. */
 const MOST_KEYS = 100_000;
-/** Weights are fractions: what fits exactly must not be denied for the last bit. */
-const ROUNDING = 1e-6;
 
 /** The limits that a request falls under in this process; none if neither it nor the client has any. */
 export function localCharges(asked: Asked, ofClient: readonly Limit[] | undefined): LocalCharge[] {
@@ -85,7 +83,7 @@ export class LocalLimiter {
       const counter = counters[index] as Counter;
       const cost = (pending.get(counter) ?? 0) + charge.cost;
       pending.set(counter, cost);
-      return charge.cost === 0 || used(counter, charge.limit, nowMs) + cost <= charge.limit.requests + ROUNDING;
+      return charge.cost === 0 || cost <= room(counter, charge.limit, nowMs);
     });
     if (fits.every(Boolean)) {
       for (const [index, charge] of charges.entries()) (counters[index] as Counter).current += charge.cost;
@@ -128,9 +126,11 @@ function elapsed(counter: Counter, length: number, nowMs: number): number {
   return Math.min(Math.max(nowMs - counter.window * length, 0), length);
 }
 
-function used(counter: Counter, limit: Limit, nowMs: number): number {
+/** Units that are left; the part of the last window that still weighs is rounded up, so that nothing passes too early. */
+function room(counter: Counter, limit: Limit, nowMs: number): number {
   const length = windowMs(limit.per);
-  return counter.current + (counter.before * (length - elapsed(counter, length, nowMs))) / length;
+  const weighs = Math.ceil((counter.before * (length - elapsed(counter, length, nowMs))) / length);
+  return limit.requests - counter.current - weighs;
 }
 
 function verdict(charge: LocalCharge, counter: Counter, allowed: boolean, nowMs: number): LocalVerdict {
@@ -143,19 +143,17 @@ function verdict(charge: LocalCharge, counter: Counter, allowed: boolean, nowMs:
   return {
     charge,
     allowed,
-    remaining: Math.max(0, Math.floor(limit.requests - used(counter, limit, nowMs) + ROUNDING)),
+    remaining: Math.max(0, room(counter, limit, nowMs)),
     resetAfterMs: Math.ceil(resetAfterMs),
     retryAfterMs: allowed ? null : retryAfter(charge, counter, length, gone),
   };
 }
 
 function retryAfter({ cost, limit }: LocalCharge, counter: Counter, length: number, gone: number): number | null {
-  const room = limit.requests - cost;
-  if (room < 0) return null;
-  // When the share of a window's count that still weighs is down to `left`.
-  const shrunk = (count: number, left: number): number => (count <= left ? 0 : length * (1 - left / count));
-  if (counter.current <= room) {
-    return Math.max(1, Math.ceil(shrunk(counter.before, room - counter.current) - gone));
-  }
-  return Math.max(1, Math.ceil(length - gone + shrunk(counter.current, room)));
+  const most = limit.requests - cost;
+  if (most < 0) return null;
+  // Milliseconds into the next window after which a count weighs no more than `left`.
+  const shrunk = (count: number, left: number): number => (count <= left ? 0 : length - Math.floor((left * length) / count));
+  if (counter.current <= most) return Math.max(1, shrunk(counter.before, most - counter.current) - gone);
+  return Math.max(1, length - gone + shrunk(counter.current, most));
 }
