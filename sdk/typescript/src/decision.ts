@@ -115,7 +115,8 @@ export function failureOf({ status, text }: Answer): RefusedError | UnavailableE
 
 function detailOf(text: string): string | undefined {
   const detail = objectOf(text)?.['detail'];
-  return typeof detail === 'string' ? detail : undefined;
+  // Which of a batch it was means nothing to whoever made one check.
+  return typeof detail === 'string' ? detail.replace(/^\[\d+\](?:: )?/, '') : undefined;
 }
 
 /** JSON that is an object, or nothing. */

@@ -1,10 +1,12 @@
 /** The real binary, started with rules of a test's own and stopped with it. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+
+import { until } from './until.js';
 
 export const RULES: Readonly<Record<string, string>> = {
   'apps.yaml': 'domain: apps\ninline_limits: { max: 1000 }\n',
@@ -33,8 +35,17 @@ export class Service {
     return new Service(`http://${place}`, folder, child);
   }
 
-  signal(name: NodeJS.Signals): void {
-    this.child.kill(name);
+  /** Stops it where it is, and waits until it has: a signal takes a moment to arrive. */
+  async pause(): Promise<void> {
+    this.child.kill('SIGSTOP');
+    await until('the service is stopped', () => {
+      const stat = readFileSync(`/proc/${this.child.pid}/stat`, 'utf8');
+      return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T');
+    });
+  }
+
+  resume(): void {
+    this.child.kill('SIGCONT');
   }
 
   /** Ends it without a warning. */
