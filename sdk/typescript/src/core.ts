@@ -49,8 +49,8 @@ export interface LimiterOptions<C = PlainRequest> extends ClientIpOptions {
   readonly descriptors?: Given<C, readonly Descriptor[]>;
   /** What is limited; `METHOD path` unless told or known. Limiters with the same route share their counters. */
   readonly route?: Given<C, string>;
-  /** Who is limited; the client's address unless told. */
-  readonly key?: (context: C) => string | Promise<string>;
+  /** Who is limited; the client's address unless told, and where this answers undefined. */
+  readonly key?: (context: C) => string | undefined | Promise<string | undefined>;
   /** Units a request takes; 1 unless told. */
   readonly cost?: Given<C, number>;
   /** Requests that are not limited at all. */
@@ -157,9 +157,9 @@ export class Limiter<C = PlainRequest> {
     const descriptors = await given(options.descriptors, context);
     if (descriptors) return { asked: { domain, descriptors, cost }, key: undefined };
     const route = (await given(options.route, context)) ?? request.route ?? `${request.method} ${request.path}`;
-    const key = options.key ? await options.key(context) : this.#clientIp.find(request.peer, request.headers).key;
+    const key = (await options.key?.(context)) ?? this.#clientIp.find(request.peer, request.headers).key;
     if (typeof key !== 'string') {
-      throw new TidegateError(`the function that makes keys answered ${String(key)}: it must answer a string, for every request`);
+      throw new TidegateError(`the function that makes keys must answer a string, or undefined for the address, got ${typeof key}`);
     }
     const limits = (await given(options.limits, context)) ?? [];
     return { asked: { domain, descriptors: [[['route', route], ['client', key]]], limits, cost }, key };
