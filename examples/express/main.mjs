@@ -12,8 +12,8 @@ const client = new Tidegate({
 const common = { client, trustedProxies: ['127.0.0.1/32'] };
 // Customers are known by their key; whoever has none, by address.
 const byApiKey = (req) => req.get('x-api-key');
-// What clients write is no number until it is looked at; nothing is for free.
-const units = (value) => (Number.isSafeInteger(Number(value)) && Number(value) > 0 ? Number(value) : 1);
+// What clients write is no number until it is looked at.
+const units = (value) => (value !== undefined && Number.isSafeInteger(Number(value)) && Number(value) >= 0 ? Number(value) : 1);
 
 const app = express();
 

@@ -18,7 +18,7 @@ export function denied(): Decision {
     type: PROBLEM_TYPE,
     title: 'Quota Exceeded',
     status: 429,
-    detail: 'the rate limiter cannot be reached, and requests are denied meanwhile; retry in 1 second',
+    detail: 'the rate limit service does not answer, and nothing passes meanwhile; retry in 1 second',
     'violated-policies': [],
     retry_after: 1,
     limit: null,
@@ -32,10 +32,10 @@ export function denied(): Decision {
   return decision(body, { 'retry-after': '1' }, 1);
 }
 
-/** Decided by counting in this process. */
+/** Decided by counting in this process; what falls under no limit passes. */
 export function local(verdicts: readonly LocalVerdict[], nowMs: number): Decision {
   const deciding = decidingOf(verdicts);
-  if (!deciding) return decision({ allowed: true, decided_by: null, source: 'local', limits: [] }, {}, null);
+  if (!deciding) return allowed();
   const members = {
     allowed: deciding.allowed,
     decided_by: namesOf(deciding),
@@ -108,10 +108,9 @@ function windowSeconds({ charge }: LocalVerdict): number {
   return Math.ceil(windowMs(charge.limit.per) / 1_000);
 }
 
-/** Seconds until there is more: if it denies, when the same would pass; else a window at most. */
-function moreAfter(verdict: LocalVerdict): number {
-  if (verdict.retryAfterMs !== null) return Math.ceil(verdict.retryAfterMs / 1_000);
-  return Math.min(Math.ceil(verdict.resetAfterMs / 1_000), windowSeconds(verdict));
+/** Until there is more: if it denies, when the same would pass; else a window at most. */
+function moreAfterMs({ charge, resetAfterMs, retryAfterMs }: LocalVerdict): number {
+  return retryAfterMs ?? Math.min(resetAfterMs, windowMs(charge.limit.per));
 }
 
 function headersOf(verdicts: readonly LocalVerdict[], deciding: LocalVerdict, nowMs: number): Record<string, string> {
@@ -121,10 +120,10 @@ function headersOf(verdicts: readonly LocalVerdict[], deciding: LocalVerdict, no
   const number = (value: number): number => Math.min(value, MOST_INTEGER);
   return {
     'ratelimit-policy': listed((one) => `q=${number(one.charge.limit.requests)};w=${windowSeconds(one)}`),
-    ratelimit: listed((one) => `r=${number(one.remaining)};t=${moreAfter(one)}`),
+    ratelimit: listed((one) => `r=${number(one.remaining)};t=${Math.ceil(moreAfterMs(one) / 1_000)}`),
     'x-ratelimit-limit': String(deciding.charge.limit.requests),
     'x-ratelimit-remaining': String(deciding.remaining),
-    'x-ratelimit-reset': String(Math.ceil(nowMs / 1_000) + moreAfter(deciding)),
+    'x-ratelimit-reset': String(Math.ceil((nowMs + moreAfterMs(deciding)) / 1_000)),
   };
 }
 
