@@ -96,13 +96,19 @@ export function decisionOf(answer: Answer): Decision {
     allowed: json.allowed,
     status,
     headers,
-    contentType: json.allowed ? 'application/json' : 'application/problem+json',
+    // An element of a batch has none of its own.
+    contentType: typeOf(answer) ?? (json.allowed ? 'application/json' : 'application/problem+json'),
     body: { text, json },
     decidedBy: json.decided_by ?? null,
     source: json.source,
     limits: json.limits,
     retryAfter: json.retry_after ?? null,
   };
+}
+
+function typeOf({ headers }: Answer): string | undefined {
+  const type = headers['content-type'];
+  return typeof type === 'string' ? type : undefined;
 }
 
 /** What an answer that is not 200 or 429 means. */

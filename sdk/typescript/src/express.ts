@@ -10,6 +10,7 @@ import { Limiter, type Outcome, type PlainRequest, type Reply } from './core.js'
 import type { Decision } from './decision.js';
 import type { Descriptor } from './descriptor.js';
 import { TidegateError } from './errors.js';
+import { send, setHeaders } from './express-answer.js';
 import { optionsOf } from './express-options.js';
 import type { Fallback } from './fallback.js';
 import { decidingNumbers, type StandardHeaders } from './headers.js';
@@ -112,12 +113,11 @@ export interface RateLimitInfo {
   /** Who was charged; empty if the app gave its own descriptors. */
   readonly key: string;
   readonly decision: Decision;
-  /** With `reserve`: charges what the request did cost. It never throws; what fails is logged. */
+  /** With `reserve`: charges what the request did cost. If the service cannot do so, that is logged and not thrown. */
   settle(cost: number): Promise<void>;
 }
 
 declare global {
-  // eslint-disable-next-line @typescript-eslint/no-namespace
   namespace Express {
     interface Request {
       rateLimit?: RateLimitInfo;
@@ -153,23 +153,12 @@ export function rateLimit(options: RateLimitOptions = {}): RequestHandler {
   };
 }
 
+export { addHeaders, sendDenial } from './express-answer.js';
 export { rateLimit as default };
 
 /** The key of an address, for a `keyGenerator` of your own. */
 export function ipKeyGenerator(ip: string, ipv6Subnet: number | false = 56): string {
   return ipKey(ip, ipv6Subnet === false ? 128 : ipv6Subnet);
-}
-
-/** Answers with a denial as the service rendered it. */
-export function sendDenial(res: Response, decision: Decision): void {
-  if (decision.allowed) throw new TidegateError('only a denial can be sent; this decision allows the request');
-  const headers = [['content-type', decision.contentType] as const, ...Object.entries(decision.headers)];
-  send(res, { status: decision.status, headers, body: decision.body.text });
-}
-
-/** Adds the headers of a decision to an answer. */
-export function addHeaders(res: Response, decision: Decision): void {
-  setHeaders(res, Object.entries(decision.headers), false);
 }
 
 function plainRequest(req: Request): PlainRequest {
@@ -290,33 +279,4 @@ async function deny(outcome: Denied, { req, res }: Context, next: NextFunction, 
   // A problem repeats its status in the body.
   const body = asRendered ? outcome.body : JSON.stringify({ ...outcome.decision.body.json, status: statusCode });
   send(res, { status: statusCode, headers: outcome.headers, body });
-}
-
-interface Whole {
-  readonly status: number;
-  readonly headers: readonly (readonly [string, string])[];
-  readonly body: string;
-}
-
-/** Below Express, which would add a charset and an ETag: the bytes are the service's. */
-function send(res: Response, { status, headers, body }: Whole): void {
-  const bytes = Buffer.from(body);
-  res.statusCode = status;
-  setHeaders(res, headers, true);
-  res.setHeader('content-length', bytes.length);
-  res.end(bytes);
-}
-
-/** What middlewares of ours have set on an answer: a later one may change it, the app's own stays. */
-const ours = new WeakMap<Response, Map<string, string>>();
-
-function setHeaders(res: Response, headers: readonly (readonly [string, string])[], replace: boolean): void {
-  if (res.headersSent) return;
-  const set = ours.get(res) ?? new Map<string, string>();
-  ours.set(res, set);
-  for (const [name, value] of headers) {
-    if (!replace && res.hasHeader(name) && res.getHeader(name) !== set.get(name)) continue;
-    res.setHeader(name, value);
-    set.set(name, value);
-  }
 }

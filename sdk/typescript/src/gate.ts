@@ -14,6 +14,7 @@ export class PacingDeadlineError extends TidegateError {
 }
 
 interface Waiter {
+  readonly since: number;
   readonly deadlineAt: number;
   readonly release: () => void;
   readonly reject: (error: unknown) => void;
@@ -37,13 +38,26 @@ export class Gate {
     return this.#learned;
   }
 
-  /** How long a request would wait now. */
+  /** How long a request would wait that comes now. */
   get delayMs(): number {
+    return this.#delayMs(this.#waiting[0]?.since ?? this.now());
+  }
+
+  /** How long the first of those that wait, since then, still has to. */
+  #delayMs(since: number): number {
     if (!this.#learned) return 0;
-    const own = delayMs(this.#learned, this.now() - this.#learnedAt);
-    // Since then one was let through, and no answer has told what became of it.
-    const after = this.#releasedAt > this.#learnedAt ? this.#releasedAt + gapMs(this.#learned) - this.now() : 0;
-    return Math.max(own, after, 0);
+    const now = this.now();
+    const own = delayMs(this.#learned, now - this.#learnedAt);
+    // One was let through, and no answer has told yet what became of it.
+    const unanswered = this.#releasedAt > this.#learnedAt && this.#counts(this.#learned, since, now);
+    return unanswered ? Math.max(own, Math.ceil(this.#releasedAt + gapMs(this.#learned) - now), 0) : own;
+  }
+
+  /** Whether the gap between requests is still kept: what was learnt ends, and nobody else slows down for it. */
+  #counts(learned: Learned, since: number, now: number): boolean {
+    const spread = learned.remaining !== 0 && !learned.retryAfterS;
+    if (spread) return now - this.#learnedAt < (learned.resetAfterS ?? 0) * 1_000;
+    return since < this.#learnedAt + delayMs(learned, 0);
   }
 
   /** Takes in what an answer told. */
@@ -67,6 +81,7 @@ export class Gate {
       };
       const leave = (): void => signal?.removeEventListener('abort', abort);
       const waiter: Waiter = {
+        since: this.now(),
         deadlineAt,
         release: () => {
           leave();

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { Tidegate, type ClientOptions } from '../src/client.js';
 import { RefusedError, TidegateError } from '../src/errors.js';
-import { denying, freePort, passing, Stub, type Answering } from './support/stub.js';
+import { denying, NOWHERE, passing, Stub, type Answering } from './support/stub.js';
 import { Told, until } from './support/until.js';
 
 const ann = { descriptor: { user: 'ann' }, limits: '2/minute' };
@@ -151,7 +151,7 @@ describe('without a service', () => {
   });
 
   test('refused connections too, and the fallback may be told with the check', async () => {
-    const client = clientOf(`http://127.0.0.1:${await freePort()}`);
+    const client = clientOf(NOWHERE);
     expect(await client.check(ann)).toMatchObject({ allowed: true, source: 'local' });
     expect(await client.check(ann, { fallback: 'deny' })).toMatchObject({ allowed: false, source: 'deny' });
     expect(told.lines).toHaveLength(1);
@@ -159,17 +159,16 @@ describe('without a service', () => {
   });
 
   test('limits of the client count where the request has none; with neither it passes', async () => {
-    const url = `http://127.0.0.1:${await freePort()}`;
-    const rules = { domain: 'shop', descriptor: { user: 'ann' } };
-    const limited = clientOf(url, { localLimits: '1/minute' });
+        const rules = { domain: 'shop', descriptor: { user: 'ann' } };
+    const limited = clientOf(NOWHERE, { localLimits: '1/minute' });
     expect((await limited.check(rules)).allowed).toBe(true);
     expect(await limited.check(rules)).toMatchObject({ allowed: false, decidedBy: { rule: 'local', name: 'minute' } });
-    const unlimited = clientOf(url);
+    const unlimited = clientOf(NOWHERE);
     for (let times = 0; times < 5; times += 1) expect((await unlimited.check(rules)).allowed).toBe(true);
   });
 
   test('a batch that finds nobody is decided one by one', async () => {
-    const client = clientOf(`http://127.0.0.1:${await freePort()}`);
+    const client = clientOf(NOWHERE);
     const decisions = await Promise.all(Array.from({ length: 10 }, () => client.check(ann)));
     expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(2);
   });
@@ -197,10 +196,10 @@ describe('without a service', () => {
 
 describe('a service that comes back', () => {
   test('is used again, and both are told once', async () => {
-    const port = await freePort();
-    const client = clientOf(`http://127.0.0.1:${port}`);
+    const stub = await stubbed(() => 'drop');
+    const client = clientOf(stub.url);
     expect((await client.check(ann)).source).toBe('local');
-    open.push(await Stub.start(passing(), port));
+    stub.answer = passing();
     await until('the service decides', async () => (await client.check(ann)).source === 'memory');
     expect(told.lines).toHaveLength(2);
     expect(told.lines[1]).toContain('answers again');

@@ -6,7 +6,7 @@ import { Tidegate } from '../src/client.js';
 import { ipKeyGenerator, rateLimit, type RateLimitInfo, type RateLimitOptions } from '../src/express.js';
 import { forgetWarnings } from '../src/warnings.js';
 import { MAJORS, Running, type App } from './support/app.js';
-import { denying, freePort, passing, Stub, type Answering } from './support/stub.js';
+import { denying, NOWHERE, passing, Stub, type Answering } from './support/stub.js';
 import { Told, until } from './support/until.js';
 
 interface Body {
@@ -298,7 +298,7 @@ describe.each(MAJORS)('%s', (_, make) => {
       [{ limit: 1, passOnStoreError: false }, [429, 429]],
       [{ limit: 1, skipFailedRequests: true }, [200, 429]],
     ])('%j', async (options, statuses) => {
-      const client = new Tidegate({ url: `http://127.0.0.1:${await freePort()}`, logger: told });
+      const client = new Tidegate({ url: NOWHERE, logger: told });
       open.push(client);
       const app = await limited({ ...options, client });
       const got = [await app.get('/'), await app.get('/')];
@@ -311,7 +311,7 @@ describe.each(MAJORS)('%s', (_, make) => {
     });
 
     test('what is given back is given back in this process', async () => {
-      const client = new Tidegate({ url: `http://127.0.0.1:${await freePort()}`, logger: told });
+      const client = new Tidegate({ url: NOWHERE, logger: told });
       open.push(client);
       const app = await serve((app) => {
         app.use(limiter({ client, limit: 1, skipFailedRequests: true }));

@@ -103,6 +103,24 @@ describe('waiting', () => {
     expect(starts).toEqual([0, 5_000, 5_100, 5_200]);
   });
 
+  test('what was learnt ends: whoever comes later does not slow down for it', async () => {
+    for (const headers of [{ 'x-ratelimit-limit': '100', 'x-ratelimit-remaining': '10', 'x-ratelimit-reset': '30' }, { 'retry-after': '5' }]) {
+      const starts: number[] = [];
+      const fetch = pacedFetch({
+        fetch: () => {
+          starts.push(Date.now());
+          return starts.length === 1 ? Promise.resolve(said(200, headers)) : new Promise(() => {});
+        },
+      });
+      await fetch(URL_A);
+      await vi.advanceTimersByTimeAsync(40_000);
+      const later = Date.now();
+      for (let count = 0; count < 3; count += 1) void fetch(URL_A);
+      await vi.advanceTimersByTimeAsync(0);
+      expect(starts.slice(1)).toEqual([later, later, later]);
+    }
+  });
+
   test('hosts do not wait for each other, unless they are told to', async () => {
     const answers = (): Answer[] => [said(200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '20' })];
     const apart = fetching(answers());

@@ -5,7 +5,7 @@ import { Tidegate } from '../src/client.js';
 import { RateLimitExceeded, RefusedError, UnavailableError } from '../src/errors.js';
 import { withPermit } from '../src/permit.js';
 import { withReservation } from '../src/reservation.js';
-import { denying, freePort, Stub, type Answering, type Asked } from './support/stub.js';
+import { denying, NOWHERE, Stub, type Answering, type Asked } from './support/stub.js';
 import { Told } from './support/until.js';
 
 const open: { close(): unknown }[] = [];
@@ -84,7 +84,7 @@ describe('a reservation', () => {
   });
 
   test('without a service is kept in this process', async () => {
-    const client = new Tidegate({ url: `http://127.0.0.1:${await freePort()}`, logger: new Told() });
+    const client = new Tidegate({ url: NOWHERE, logger: new Told() });
     open.push(client);
     const first = await client.reserve({ ...tokens, cost: 700 });
     expect(first).toMatchObject({ allowed: true, id: null, decision: { source: 'local' } });
@@ -180,7 +180,7 @@ describe('a permit', () => {
   });
 
   test('without a service is given, unless the fallback denies', async () => {
-    const client = new Tidegate({ url: `http://127.0.0.1:${await freePort()}`, logger: new Told(), localLimits: '0/minute' });
+    const client = new Tidegate({ url: NOWHERE, logger: new Told(), localLimits: '0/minute' });
     open.push(client);
     const held = await client.acquire(ann);
     expect(held).toMatchObject({ allowed: true, expiresAt: null });
