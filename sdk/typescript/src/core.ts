@@ -11,6 +11,7 @@ import { noteCreated, readsSpoofableHeader, warnOnce, type Logger, type WarningC
 
 /** A request as far as a limiter needs to know it, whatever the framework. */
 export interface PlainRequest {
+  /** In capital letters. */
   readonly method: string;
   /** Without the query. */
   readonly path: string;
@@ -18,6 +19,7 @@ export interface PlainRequest {
   readonly route?: string;
   /** The address at the other end of the connection. */
   readonly peer: string;
+  /** As pairs in the order they came, or as Node's object. */
   readonly headers: HeaderSource;
   /** The framework's own object, by which a request that is counted twice is noticed. */
   readonly identity?: object;
@@ -28,9 +30,11 @@ export type Given<C, T> = T | ((context: C) => T | Promise<T>);
 
 /** An answer in place of the service's. */
 export interface Reply {
+  /** 429 unless told. */
   readonly status?: number;
   /** Set beside those about limits. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Plain text, unless the headers have a content type. */
   readonly body: string;
 }
 
@@ -38,8 +42,11 @@ export interface Reply {
 export interface LimiterOptions<C = PlainRequest> extends ClientIpOptions {
   /** Whom to ask; else there is one client for each `url`. */
   readonly client?: Tidegate;
+  /** Of the service's HTTP API; `http://localhost:8080` unless told. */
   readonly url?: string;
+  /** A bearer token, if the service wants one. */
   readonly token?: string;
+  /** How long a decision may take; 250 ms unless told. */
   readonly deadlineMs?: number;
   /** `"10/minute;200/hour"`; travels with each request. */
   readonly limits?: Given<C, string | readonly Limit[]>;
@@ -61,12 +68,15 @@ export interface LimiterOptions<C = PlainRequest> extends ClientIpOptions {
   readonly reserve?: boolean;
   /** How long it can be settled; 60 s unless told. */
   readonly reserveTtlMs?: number;
+  /** Which `RateLimit` headers are sent; `draft-11` unless told. */
   readonly standardHeaders?: StandardHeaders;
+  /** Whether `X-RateLimit-*` are sent; true unless told. */
   readonly legacyHeaders?: boolean;
   /** Makes the answer to a denial; undefined leaves it as it is. */
   readonly onReject?: (decision: Decision, context: C) => Reply | undefined | Promise<Reply | undefined>;
   /** Whether to warn of mistakes: of all, or by code. */
   readonly validate?: boolean | Readonly<Record<string, boolean>>;
+  /** Where warnings go; `console` unless told. */
   readonly logger?: Logger;
 }
 
@@ -106,6 +116,7 @@ const charged = new WeakMap<object, CheckRequest[]>();
  * ```
  */
 export class Limiter<C = PlainRequest> {
+  /** Whom it asks. */
   readonly client: Tidegate;
   readonly #options: LimiterOptions<C>;
   readonly #clientIp: ClientIpFinder;

@@ -24,6 +24,7 @@ export type ValueOrFunction<T> = T | ((req: Request, res: Response) => T | Promi
 
 /** What a handler of denials is given beside request and response. */
 export interface HandlerOptions extends RateLimitOptions {
+  /** As it was set, or else 429. */
   readonly statusCode: number;
   /** As it was set, or else the problem that the service answered. */
   readonly message: unknown;
@@ -106,12 +107,15 @@ export interface RateLimitOptions {
 export interface RateLimitInfo {
   /** Units per window; infinite if no limit applies. */
   readonly limit: number;
+  /** Units of it that are taken. */
   readonly used: number;
+  /** Units that are left. */
   readonly remaining: number;
   /** When there is more. */
   readonly resetTime: Date | undefined;
   /** Who was charged; empty if the app gave its own descriptors. */
   readonly key: string;
+  /** All that is known. */
   readonly decision: Decision;
   /** With `reserve`: charges what the request did cost. If the service cannot do so, that is logged and not thrown. */
   settle(cost: number): Promise<void>;

@@ -27,6 +27,10 @@ export class Transport {
 
   constructor({ url, token }: TransportOptions) {
     const at = parseUrl(url);
+    if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
+      // The token itself is a secret, and stays out of logs.
+      throw new TidegateError('token must be printable ASCII without spaces, as it is sent in a header');
+    }
     const secure = at.protocol === 'https:';
     const agentOptions = { keepAlive: true, maxSockets: MOST_SOCKETS, maxFreeSockets: 8, timeout: IDLE_MS };
     this.#agent = secure ? new https.Agent(agentOptions) : new http.Agent(agentOptions);

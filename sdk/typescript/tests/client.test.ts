@@ -112,6 +112,7 @@ describe('what is asked wrongly is told without asking', () => {
 
   test.each([
     [{ url: 'localhost:8080' }, 'is no url'],
+    [{ token: 'two\nlines' }, 'token must be'],
     [{ deadlineMs: 0 }, 'deadlineMs must be'],
     [{ fallback: 'open' as 'allow' }, 'fallback must be'],
     [{ localLimits: '5' }, 'is no list of limits'],
