@@ -200,8 +200,11 @@ export interface Caller {
   adjustAlone(charges: readonly LocalCharge[], by: number): void;
 }
 
+/** A timer for longer goes off at once. */
+const MOST = 2 ** 31 - 1;
+
 function positive(name: string, value: number): number {
-  if (!(value >= 1)) throw new TidegateError(`${name} must be at least 1, got ${value}`);
+  if (!(value >= 1 && value <= MOST)) throw new TidegateError(`${name} must be from 1 to ${MOST}, got ${value}`);
   return value;
 }
 

@@ -13,6 +13,9 @@ export class PacingDeadlineError extends TidegateError {
   }
 }
 
+/** A timer for longer goes off at once. */
+export const LONGEST_MS = 2 ** 31 - 1;
+
 interface Waiter {
   readonly since: number;
   readonly deadlineAt: number;
@@ -111,7 +114,7 @@ export class Gate {
       next.release();
     }
     this.#rejectLate();
-    if (this.#waiting.length > 0) this.#timer = setTimeout(() => this.#pump(), this.delayMs);
+    if (this.#waiting.length > 0) this.#timer = setTimeout(() => this.#pump(), Math.min(this.delayMs, LONGEST_MS));
   }
 
   /** Whoever would wait beyond its deadline hears of it now. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Gate } from './gate.js';
+import { Gate, LONGEST_MS } from './gate.js';
 import { learn, type Learned } from './learn.js';
 
 export { PacingDeadlineError } from './gate.js';
@@ -205,7 +205,7 @@ function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
     const timer = setTimeout(() => {
       signal?.removeEventListener('abort', abort);
       resolve();
-    }, ms);
+    }, Math.min(ms, LONGEST_MS));
     if (signal?.aborted) abort();
     else signal?.addEventListener('abort', abort, { once: true });
   });

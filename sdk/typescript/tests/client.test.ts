@@ -114,6 +114,7 @@ describe('what is asked wrongly is told without asking', () => {
     [{ url: 'localhost:8080' }, 'is no url'],
     [{ token: 'two\nlines' }, 'token must be'],
     [{ deadlineMs: 0 }, 'deadlineMs must be'],
+    [{ deadlineMs: Infinity }, 'deadlineMs must be'],
     [{ fallback: 'open' as 'allow' }, 'fallback must be'],
     [{ localLimits: '5' }, 'is no list of limits'],
   ])('%j', (options, message) => {

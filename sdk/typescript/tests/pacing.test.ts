@@ -142,6 +142,16 @@ describe('waiting', () => {
     expect(sent).toHaveLength(1);
   });
 
+  test('a wait may be longer than a timer can be', async () => {
+    const fetch = fetching([said(200, { 'retry-after': String(40 * 86_400) })], { deadlineMs: Infinity });
+    await fetch(URL_A);
+    void fetch(URL_A);
+    await vi.advanceTimersByTimeAsync(39 * 86_400_000);
+    expect(sent).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(2 * 86_400_000);
+    expect(sent).toHaveLength(2);
+  });
+
   test('who is aborted while it waits leaves the queue to the others', async () => {
     const fetch = fetching([said(200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '20' })]);
     await fetch(URL_A);
