@@ -128,11 +128,15 @@ function forwardedHops(line: string): (string | undefined)[] {
   return splitOutsideQuotes(line, ',')
     .filter((element) => element.trim() !== '')
     .map((element) => {
-      const named = splitOutsideQuotes(element, ';')
-        .map((pair) => /^\s*for\s*=\s*(.*?)\s*$/is.exec(pair)?.[1])
-        .filter((value) => value !== undefined);
+      const named = splitOutsideQuotes(element, ';').map(forOf).filter((value) => value !== undefined);
       return named.length === 1 ? unquoted(named[0] as string) : undefined;
     });
+}
+
+/** The value of a pair that is called `for`. */
+function forOf(pair: string): string | undefined {
+  const at = pair.indexOf('=');
+  return at >= 0 && pair.slice(0, at).trim().toLowerCase() === 'for' ? pair.slice(at + 1).trim() : undefined;
 }
 
 function unquoted(value: string): string | undefined {

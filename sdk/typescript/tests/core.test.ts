@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { Tidegate } from '../src/client.js';
+import { ClientIpFinder } from '../src/client-ip.js';
 import { Limiter } from '../src/core.js';
 import { denying, passing, Stub } from './support/stub.js';
 
@@ -55,4 +56,13 @@ test('limiters of one service share a client', () => {
   expect(one.client).toBe(same.client);
   expect(one.client).not.toBe(other.client);
   for (const { client: shared } of [one, other]) shared.close();
+});
+
+test('a header that is made to be slow is not', () => {
+  const finder = new ClientIpFinder({ trustedProxies: ['10.0.0.0/8'], header: 'forwarded' });
+  const spaces = ' '.repeat(100_000);
+  // Hours, if the time grew with the square of the length.
+  for (const value of [`for=${spaces}x${spaces}`, `${spaces}for${spaces}=${spaces}`, '"'.repeat(99_999), ',;='.repeat(33_333)]) {
+    for (let times = 0; times < 20; times += 1) expect(finder.find('10.0.0.1', { forwarded: value }).ip).toBe('10.0.0.1');
+  }
 });
