@@ -145,25 +145,22 @@ function unquoted(value: string): string | undefined {
   return inside?.replace(/\\(.)/g, '$1');
 }
 
-function splitOutsideQuotes(text: string, at: string): string[] {
+function splitOutsideQuotes(text: string, at: ',' | ';'): string[] {
   const parts: string[] = [];
-  let part = '';
+  let start = 0;
   let quoted = false;
   for (let index = 0; index < text.length; index += 1) {
-    const character = text[index] as string;
-    if (quoted && character === '\\') {
-      part += character + (text[index + 1] ?? '');
+    const character = text[index];
+    if (character === '"') {
+      quoted = !quoted;
+    } else if (quoted && character === '\\') {
+      // Whatever follows stands for itself.
       index += 1;
-      continue;
-    }
-    if (character === '"') quoted = !quoted;
-    if (character === at && !quoted) {
-      parts.push(part);
-      part = '';
-    } else {
-      part += character;
+    } else if (character === at && !quoted) {
+      parts.push(text.slice(start, index));
+      start = index + 1;
     }
   }
-  parts.push(part);
+  parts.push(text.slice(start));
   return parts;
 }
