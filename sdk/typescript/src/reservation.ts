@@ -23,7 +23,7 @@ const DEFAULT_TTL_MS = 60_000;
 
 /** An estimate that was taken, to be settled once. */
 export class Reservation {
-  #settled = false;
+  #state: 'open' | 'tried' | 'settled' = 'open';
 
   /** @internal */
   constructor(
@@ -46,27 +46,36 @@ export class Reservation {
 
   /** Whether it was settled, or tried to. */
   get settled(): boolean {
-    return this.#settled;
+    return this.#state !== 'open';
   }
 
   /**
    * Charges what the work did cost: less than the estimate gives the rest back, more takes the overrun.
    *
    * @throws {RefusedError} with status 410 if it comes too late: the estimate stays charged.
-   * @throws {UnavailableError} if the service cannot be reached: the same.
+   * @throws {UnavailableError} if the service cannot be reached: the same, but it may be tried again.
    */
   async settle(cost: number): Promise<Settlement> {
     if (!Number.isInteger(cost) || cost < 0) {
       throw new TidegateError(`the cost to settle must be a whole number from 0 on, got ${cost}`);
     }
     if (!this.allowed) throw new TidegateError('a reservation that was denied has nothing to settle');
-    if (this.#settled) throw new TidegateError('a reservation is settled once, and this one was');
-    this.#settled = true;
+    if (this.#state === 'settled') throw new TidegateError('a reservation is settled once, and this one was');
+    this.#state = 'settled';
     if (this.id === null) {
       this.caller.adjustAlone(this.charges, cost - this.estimate);
       return { estimate: this.estimate, cost, limits: [] };
     }
-    const { status, text } = await this.caller.call('/v1/settle', { id: this.id, cost });
+    try {
+      return await this.#send(this.id, cost);
+    } catch (error) {
+      if (error instanceof UnavailableError) this.#state = 'tried';
+      throw error;
+    }
+  }
+
+  async #send(id: string, cost: number): Promise<Settlement> {
+    const { status, text } = await this.caller.call('/v1/settle', { id, cost });
     const settlement = objectOf(text) as Partial<Settlement> | undefined;
     if (status !== 200 || typeof settlement?.cost !== 'number') {
       throw new UnavailableError('answer', `status ${status} came without a settlement: is the url that of a Tidegate?`);

@@ -94,9 +94,15 @@ describe('a reservation', () => {
     expect((await client.reserve({ ...tokens, cost: 201 })).allowed).toBe(false);
   });
 
-  test('that the service loses sight of is an error when settled: the estimate stays', async () => {
-    const { client } = await clientOf(({ path, ...asked }) => (path === '/v1/settle' ? { status: 503, body: '' } : bookkeeping()({ path, ...asked })));
-    await expect((await client.reserve(tokens)).settle(1)).rejects.toBeInstanceOf(UnavailableError);
+  test('that cannot be settled now stays charged as estimated, and may be settled later', async () => {
+    const kept = bookkeeping();
+    let away = true;
+    const { client } = await clientOf((asked) => (asked.path === '/v1/settle' && away ? { status: 503, body: '' } : kept(asked)));
+    const reservation = await client.reserve(tokens);
+    await expect(reservation.settle(1)).rejects.toBeInstanceOf(UnavailableError);
+    away = false;
+    expect(await reservation.settle(1)).toMatchObject({ cost: 1 });
+    await expect(reservation.settle(1)).rejects.toThrow('settled once');
   });
 });
 
@@ -128,6 +134,12 @@ describe('withReservation', () => {
     const work = vi.fn();
     await expect(withReservation(client, tokens, work)).rejects.toBeInstanceOf(RateLimitExceeded);
     expect(work).not.toHaveBeenCalled();
+  });
+
+  test('does not give back what the work tried to settle in vain', async () => {
+    const { client, asked } = await clientOf((one) => (one.path === '/v1/settle' ? { status: 503, body: '' } : bookkeeping()(one)));
+    await expect(withReservation(client, tokens, (reservation) => reservation.settle(90))).rejects.toBeInstanceOf(UnavailableError);
+    expect(bodies(asked).slice(1)).toEqual([['/v1/settle', { id: 'r0', cost: 90 }]]);
   });
 
   test('tells of the work, not of settling, if both fail', async () => {
