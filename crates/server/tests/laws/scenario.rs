@@ -78,7 +78,7 @@ enum Language {
 
 impl Language {
     fn command(self) -> Command {
-        let beside = Path::new(env!("CARGO_BIN_EXE_tidegate")).with_file_name("axum-example");
+        let beside = Path::new(env!("CARGO_BIN_EXE_tidegate")).with_file_name("tidegate-example-axum");
         let examples = workspace().join("examples");
         let (program, arguments): (PathBuf, Vec<PathBuf>) = match self {
             Self::Rust => (beside, vec![]),
