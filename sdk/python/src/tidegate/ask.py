@@ -88,6 +88,10 @@ def ask_of(
     return Ask(domain, made, cost)
 
 
+# ASCII only, so that even half a surrogate can be sent (and refused).
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
 def encode(members: Any) -> bytes:
-    """JSON without spaces. ASCII only, so that even half a surrogate can be sent (and refused)."""
-    return json.dumps(members, separators=(",", ":")).encode("ascii")
+    """JSON without spaces."""
+    return _ENCODER.encode(members).encode("ascii")
