@@ -150,6 +150,19 @@ async def test_a_connection_that_was_closed_meanwhile_is_replaced() -> None:
     assert server.connections == 3
 
 
+async def test_a_connection_that_is_closed_while_a_request_is_on_its_way_is_replaced_once() -> None:
+    async def once(peer: Peer) -> None:
+        await peer.read()
+        await peer.write(OK)
+        await peer.read()  # and closes
+
+    server = Server()
+    async with server.serve(once) as wire:
+        for _ in range(3):
+            assert (await post(wire)).body == "{}"
+    assert server.connections == 3
+
+
 async def test_a_connection_that_idled_for_long_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server()
     async with server.serve(forever) as wire:

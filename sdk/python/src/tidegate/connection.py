@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _MOST_HEAD_BYTES = 64 * 1024
 
 
+class Stale(Unanswered):
+    """The connection ended before a single byte of the answer came: most likely it had been closed before."""
+
+
 class Connection(asyncio.Protocol):
     """Carries one request at a time. h11 knows the protocol; this knows the socket."""
 
@@ -27,6 +31,7 @@ class Connection(asyncio.Protocol):
         self._waiting: asyncio.Future[Answer] | None = None
         self._head: h11.Response | None = None
         self._parts: list[bytes] = []
+        self._heard = False
 
     @classmethod
     async def open(cls, target: Target, context: ssl.SSLContext | None) -> Connection:
@@ -43,7 +48,8 @@ class Connection(asyncio.Protocol):
     async def post(self, target: Target, path: str, body: bytes) -> Answer:
         """Sends a request and waits for the answer; raises `Unanswered`."""
         if self._transport is None:
-            raise Unanswered("the connection was closed")
+            raise Stale("the connection was closed")
+        self._heard = False
         self._waiting = asyncio.get_running_loop().create_future()
         parser = self._parser
         head = parser.send(target.head(path, len(body))) or b""
@@ -68,6 +74,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Something came."""
+        self._heard = True
         try:
             self._parser.receive_data(data)
             self._read()
@@ -84,7 +91,10 @@ class Connection(asyncio.Protocol):
             self._read()
         except h11.RemoteProtocolError:
             pass
-        self._fail(f"the connection was closed before the answer was complete ({error or 'end of file'})")
+        kind = Unanswered if self._heard else Stale
+        self._fail(
+            f"the connection was closed before the answer was complete ({error or 'end of file'})", kind
+        )
 
     def _read(self) -> None:
         while True:
@@ -114,7 +124,7 @@ class Connection(asyncio.Protocol):
         except UnicodeDecodeError:
             self._fail(f"the answer (status {head.status_code}) is no text")
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str, kind: type[Unanswered] = Unanswered) -> None:
         self.abort()
         if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(Unanswered(why))
+            self._waiting.set_exception(kind(why))

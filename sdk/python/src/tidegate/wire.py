@@ -11,7 +11,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from .answer import Answer, Unanswered
-from .connection import Connection
+from .connection import Connection, Stale
 
 if TYPE_CHECKING:
     from .target import Target
@@ -38,15 +38,23 @@ class AsyncWire:
         It has no time-out of its own: whoever calls it cancels it.
         """
         async with self._places:
-            connection = self._kept() or await self._connect()
-            try:
-                return await connection.post(self._target, path, body)
-            finally:
-                if connection.is_usable:
-                    self._idle.append((connection, self._loop.time()))
-                else:
-                    connection.abort()
-                    self._open.discard(connection)
+            kept = self._kept()
+            if kept is not None:
+                try:
+                    return await self._post(kept, path, body)
+                except Stale:
+                    pass  # the service closed it while the request was on its way
+            return await self._post(await self._connect(), path, body)
+
+    async def _post(self, connection: Connection, path: str, body: bytes) -> Answer:
+        try:
+            return await connection.post(self._target, path, body)
+        finally:
+            if connection.is_usable:
+                self._idle.append((connection, self._loop.time()))
+            else:
+                connection.abort()
+                self._open.discard(connection)
 
     def _kept(self) -> Connection | None:
         """The connection that was used last, if there is one; those that idled for long are closed."""
