@@ -3,8 +3,8 @@
     TIDEGATE_URL=http://127.0.0.1:8080 python bench/decision.py [--json] [--seconds 3]
 
 The service needs a domain `apps` with `inline_limits`, as the quickstart rules have. Of a hundred at once,
-`each` is how long one of them waits, and `share` what it adds to the whole. `plain_httpx` is one request to the
-same path by httpx's own client, for comparison.
+`each` is how long one of them waits, and `share` what it adds to the whole. `plain_httpx` is one request to
+the same path by httpx's own client, for comparison.
 """
 
 from __future__ import annotations
