@@ -54,8 +54,8 @@ def own_service(tmp_path: Path) -> Iterator[Service]:
 
 @pytest.fixture
 def reserving_service(service: Service) -> Service:
-    if os.environ.get("TIDEGATE_TEST_RESERVE") != "1":
-        pytest.skip("reservations of the real service: set TIDEGATE_TEST_RESERVE=1")
+    if os.environ.get("TIDEGATE_TEST_RESERVE") == "0":
+        pytest.skip("reservations of the real service are left out by TIDEGATE_TEST_RESERVE=0")
     return needs_reservations(service)
 
 

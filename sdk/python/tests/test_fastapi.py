@@ -204,7 +204,7 @@ def test_the_test_client_with_its_many_loops_works(client: Tidegate, stub: Stub)
     asking = TestClient(app)
     for _ in range(3):
         assert asking.get("/").status_code == 200
-    assert asked(stub) == [("GET /", "testclient")] * 3
+    assert [route for route, _ in asked(stub)] == ["GET /"] * 3
 
 
 def test_a_real_app_under_uvicorn(service: Service, client_name: str) -> None:

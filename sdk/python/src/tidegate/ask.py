@@ -80,14 +80,19 @@ def ask_of(
     if not descriptors:
         raise TypeError('give at least one descriptor, such as {"user": "ann"}')
     shared = limits_of(limits)
-    made = tuple(one if isinstance(one, Descriptor) else Descriptor(one) for one in descriptors)
-    if shared:
-        made = tuple(
-            one if one.limits else Descriptor(one.entries, limits=shared, cost=one.cost) for one in made
-        )
-    return Ask(domain, made, cost)
+    return Ask(domain, tuple(_with_limits(one, shared) for one in descriptors), cost)
+
+
+def _with_limits(one: DescriptorLike, limits: tuple[Limit, ...]) -> Descriptor:
+    if not isinstance(one, Descriptor):
+        return Descriptor(one, limits=limits)
+    return Descriptor(one.entries, limits=limits, cost=one.cost) if limits and not one.limits else one
+
+
+# ASCII only, so that even half a surrogate can be sent (and refused).
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def encode(members: Any) -> bytes:
-    """JSON without spaces. ASCII only, so that even half a surrogate can be sent (and refused)."""
-    return json.dumps(members, separators=(",", ":")).encode("ascii")
+    """JSON without spaces."""
+    return _ENCODER.encode(members).encode("ascii")

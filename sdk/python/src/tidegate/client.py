@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .answer import Answer, Unanswered, decision_of
 from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of
@@ -19,7 +19,7 @@ from .wire import AsyncWire
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Coroutine
     from types import TracebackType
 
     from .clock import Clock
@@ -131,13 +131,8 @@ class Tidegate:
         admission = breaker.admit()
         if admission is None:
             raise Unanswered("the service did not answer a moment ago")
-        deadline_s = self._settings.deadline_s
         try:
-            answer = await asyncio.wait_for(self._lane().wire.post(path, body), deadline_s)
-        except (asyncio.TimeoutError, TimeoutError) as error:
-            why = f"no answer within {deadline_s * 1000:.0f} ms"
-            breaker.failed(admission, why)
-            raise Unanswered(why) from error
+            answer = await _within(self._settings.deadline_s, self._lane().wire.post(path, body))
         except Unanswered as why:
             breaker.failed(admission, str(why))
             raise
@@ -178,6 +173,19 @@ class Tidegate:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+async def _within(seconds: float, posting: Coroutine[Any, Any, Answer]) -> Answer:
+    """Waits so long at most. `asyncio.wait_for` may swallow a cancellation, until Python 3.12."""
+    task = asyncio.ensure_future(posting)
+    task.add_done_callback(lambda task: task.cancelled() or task.exception())  # somebody has looked at it
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+    finally:
+        task.cancel()
+    if not done:
+        raise Unanswered(f"no answer within {seconds * 1000:.0f} ms")
+    return task.result()
 
 
 class Lane:

@@ -26,7 +26,8 @@ class RateLimitExceeded(TidegateError):  # noqa: N818 - the name that users of o
     """
 
     def __init__(self, decision: Decision) -> None:
-        super().__init__(decision.detail)
+        # Not by super(): among the bases of a subclass may be one that takes other arguments.
+        self.args = (decision.detail,)
         self.decision = decision
 
     @property

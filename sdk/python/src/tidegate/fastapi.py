@@ -92,7 +92,15 @@ class limit:  # noqa: N801 - it is called like a function
 
 
 def limited(
-    limits: LimitsLike | Callable[[Request], Maybe[LimitsLike]] | None = None, **options: Any
+    limits: LimitsLike | Callable[[Request], Maybe[LimitsLike]] | None = None,
+    *,
+    cost: int | Callable[[Request], Maybe[int]] = 1,
+    key: Callable[[Request], Maybe[str | None]] | None = None,
+    route: str | None = None,
+    domain: str = DEFAULT_DOMAIN,
+    descriptors: Descriptors | Callable[[Request], Maybe[Descriptors]] | None = None,
+    skip: Callable[[Request], Maybe[bool]] | None = None,
+    client: Tidegate | None = None,
 ) -> Callable[[F], F]:
     """A decorator for endpoints of Starlette and FastAPI, with the options of `limit`.
 
@@ -102,7 +110,16 @@ def limited(
 
     The endpoint needs no parameter for the request.
     """
-    dependency = limit(limits, **options)
+    dependency = limit(
+        limits,
+        cost=cost,
+        key=key,
+        route=route,
+        domain=domain,
+        descriptors=descriptors,
+        skip=skip,
+        client=client,
+    )
 
     def decorate(endpoint: F) -> F:
         signature = _resolved_signature(endpoint)

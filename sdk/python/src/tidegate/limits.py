@@ -80,14 +80,10 @@ class Limit:
 
     def to_json(self) -> dict[str, Any]:
         """As the service takes it."""
-        members = {
-            "name": self.name,
-            "requests": self.requests,
-            "per": self.per,
-            "algorithm": self.algorithm,
-            "burst": self.burst,
-        }
-        return {name: value for name, value in members.items() if value is not None}
+        members: dict[str, Any] = {"requests": self.requests, "per": self.per}
+        others = (("name", self.name), ("algorithm", self.algorithm), ("burst", self.burst))
+        members.update(pair for pair in others if pair[1] is not None)
+        return members
 
 
 LimitsLike: TypeAlias = str | Limit | Sequence[str | Limit]

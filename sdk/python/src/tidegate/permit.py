@@ -149,10 +149,9 @@ class AcquireContext:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._renewal is not None:
-            self._renewal.cancel()
-        if self._permit is not None and not self._permit.is_lost:
-            await asyncio.shield(asyncio.ensure_future(_release_quietly(self._permit)))
+        if self._permit is not None:
+            # By a task of its own: whoever is cancelled here still gives the slot back.
+            await asyncio.shield(asyncio.ensure_future(_end(self._permit, self._renewal)))
 
     async def _acquire(self) -> Held:
         try:
@@ -175,7 +174,12 @@ async def _keep(permit: Permit, clock: Clock) -> None:
             _log.warning("a permit was not renewed, trying again: %s", error)
 
 
-async def _release_quietly(permit: Permit) -> None:
+async def _end(permit: Permit, renewal: asyncio.Task[None] | None) -> None:
+    if renewal is not None:
+        renewal.cancel()
+        await asyncio.wait({renewal})
+    if permit.is_lost:
+        return
     try:
         await permit.release()
     except TidegateError as error:

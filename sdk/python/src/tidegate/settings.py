@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .breaker import Breaker
 from .clock import SYSTEM, Clock
 from .fallback import Fallback, FallbackMode
-from .wire import Target
+from .target import Target
 
 if TYPE_CHECKING:
     import ssl

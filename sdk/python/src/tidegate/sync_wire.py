@@ -1,4 +1,7 @@
-"""The same wire for threads, where nobody can cancel a request: every wait ends at the deadline instead."""
+"""The same wire for threads, where nobody can cancel a request: every wait ends at the deadline instead.
+
+This is httpcore, the layer under httpx, which lets the network be replaced by one that knows the deadline.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 import httpcore
 
 from .answer import Answer, Unanswered
-from .wire import FAILURES, Target, _why, answer_of
+from .wire import KEEP_ALIVE_S, MAX_CONNECTIONS
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable
+
+    from .target import Target
+
+_FAILURES = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError)
+"""What says that nobody is there, or nobody who speaks HTTP."""
 
 
 class SyncWire:
@@ -23,16 +31,21 @@ class SyncWire:
         self._deadline = _Deadline(now)
         self._pool = httpcore.ConnectionPool(
             ssl_context=context,
-            max_connections=100,
-            max_keepalive_connections=20,
-            keepalive_expiry=30.0,
+            max_connections=5 * MAX_CONNECTIONS,
+            max_keepalive_connections=MAX_CONNECTIONS,
+            keepalive_expiry=KEEP_ALIVE_S,
             network_backend=_Backend(httpcore.SyncBackend(), self._deadline),
         )
 
     def post(self, path: str, body: bytes, timeout_s: float) -> Answer:
         """Sends a request and reads the answer, all within the time given."""
-        request = self._target.request(path, body)
-        request.extensions["timeout"] = {"pool": timeout_s}
+        request = httpcore.Request(
+            "POST",
+            self._target.url + path,
+            headers=self._target.headers_for(len(body)),
+            content=body,
+            extensions={"timeout": {"pool": timeout_s}},
+        )
         self._deadline.start(timeout_s)
         try:
             response = self._pool.handle_request(request)
@@ -40,9 +53,15 @@ class SyncWire:
                 content = response.read()
             finally:
                 response.close()
-        except FAILURES as error:
-            raise Unanswered(_why(error)) from error
-        return answer_of(response.status, response.headers, content)
+        except _FAILURES as error:
+            raise Unanswered(f"{type(error).__name__}: {error}") from error
+        pairs = tuple(
+            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in response.headers
+        )
+        try:
+            return Answer(response.status, pairs, content.decode())
+        except UnicodeDecodeError as error:
+            raise Unanswered(f"the answer (status {response.status}) is no text") from error
 
     def close(self) -> None:
         """Closes the connections."""

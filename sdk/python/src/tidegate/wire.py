@@ -1,62 +1,24 @@
-"""HTTP to the service: kept connections, JSON out, answers in.
+"""HTTP from an event loop to the service, over kept connections.
 
-This is httpcore, the layer under httpx, because a decision should cost well under a millisecond and httpx's
-own client (redirects, cookies, proxies, authentication) costs several times the request itself.
+Neither httpx nor httpcore: on asyncio either costs several times what the request itself does, most of it for
+things that are not needed here. h11, on which both stand, reads and writes the protocol.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-
-import httpcore
 
 from .answer import Answer, Unanswered
+from .connection import Connection, Stale
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from .target import Target
 
-_MAX_CONNECTIONS = 20
+MAX_CONNECTIONS = 20
 # The service closes a connection that was idle for 75 s; it must not do so while a request is on its way.
-_KEEP_ALIVE_S = 30.0
-
-FAILURES = (
-    httpcore.NetworkError,
-    httpcore.TimeoutException,
-    httpcore.ProtocolError,
-    httpcore.ConnectionNotAvailable,
-    OSError,
-)
-"""What says that nobody is there, or nobody who speaks HTTP."""
-
-
-class Target:
-    """Where requests go, and what is the same in all of them."""
-
-    def __init__(self, url: str, token: str | None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"url must be like http://localhost:8080, got {url!r}")
-        self._base = url.rstrip("/")
-        host = parts.netloc.rpartition("@")[2]
-        self._headers = [
-            (b"host", host.encode("ascii")),
-            (b"content-type", b"application/json"),
-            (b"accept", b"application/json"),
-            (b"user-agent", b"tidegate-python"),
-        ]
-        if token:
-            self._headers.append((b"authorization", f"Bearer {token}".encode("ascii")))
-        self._urls: dict[str, httpcore.URL] = {}
-
-    def request(self, path: str, body: bytes) -> httpcore.Request:
-        """A request to one of the service's paths."""
-        url = self._urls.get(path)
-        if url is None:
-            url = self._urls[path] = httpcore.URL(self._base + path)
-        headers = [*self._headers, (b"content-length", str(len(body)).encode("ascii"))]
-        return httpcore.Request("POST", url, headers=headers, content=body)
+KEEP_ALIVE_S = 30.0
 
 
 class AsyncWire:
@@ -64,41 +26,65 @@ class AsyncWire:
 
     def __init__(self, target: Target, context: ssl.SSLContext | None) -> None:
         self._target = target
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=context,
-            max_connections=_MAX_CONNECTIONS,
-            max_keepalive_connections=_MAX_CONNECTIONS,
-            keepalive_expiry=_KEEP_ALIVE_S,
-        )
+        self._context = context
+        self._idle: list[tuple[Connection, float]] = []
+        self._open: set[Connection] = set()
+        self._places = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._loop = asyncio.get_running_loop()
 
     async def post(self, path: str, body: bytes) -> Answer:
         """Sends a request and reads the answer; raises `Unanswered` if there is none.
 
         It has no time-out of its own: whoever calls it cancels it.
         """
+        async with self._places:
+            kept = self._kept()
+            if kept is not None:
+                try:
+                    return await self._post(kept, path, body)
+                except Stale:
+                    pass  # the service closed it while the request was on its way
+            return await self._post(await self._connect(), path, body)
+
+    async def _post(self, connection: Connection, path: str, body: bytes) -> Answer:
         try:
-            response = await self._pool.handle_async_request(self._target.request(path, body))
-            try:
-                content = await response.aread()
-            finally:
-                await response.aclose()
-        except FAILURES as error:
-            raise Unanswered(_why(error)) from error
-        return answer_of(response.status, response.headers, content)
+            return await connection.post(self._target, path, body)
+        finally:
+            if connection.is_usable:
+                self._idle.append((connection, self._loop.time()))
+            else:
+                connection.abort()
+                self._open.discard(connection)
+
+    def _kept(self) -> Connection | None:
+        """The connection that was used last, if there is one; those that idled for long are closed."""
+        fresh_since = self._loop.time() - KEEP_ALIVE_S
+        while self._idle and (self._idle[0][1] < fresh_since or not self._idle[0][0].is_usable):
+            connection, _ = self._idle.pop(0)
+            connection.abort()
+            self._open.discard(connection)
+        while self._idle:
+            connection, _ = self._idle.pop()
+            if connection.is_usable:
+                return connection
+            self._open.discard(connection)
+        return None
+
+    async def _connect(self) -> Connection:
+        if self._context is None and self._target.is_tls:
+            self._context = ssl.create_default_context()
+        context = self._context if self._target.is_tls else None
+        try:
+            connection = await Connection.open(self._target, context)
+        except OSError as error:
+            raise Unanswered(f"cannot connect: {error}") from error
+        self._open.add(connection)
+        return connection
 
     async def aclose(self) -> None:
         """Closes the connections."""
-        await self._pool.aclose()
-
-
-def answer_of(status: int, headers: Sequence[tuple[bytes, bytes]], content: bytes) -> Answer:
-    """What came, as text."""
-    pairs = tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers)
-    try:
-        return Answer(status, pairs, content.decode())
-    except UnicodeDecodeError as error:
-        raise Unanswered(f"the answer (status {status}) is no text") from error
-
-
-def _why(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        self._idle.clear()
+        for connection in self._open:
+            connection.abort()
+        self._open.clear()
+        await asyncio.sleep(0)  # the loop closes sockets in its next round

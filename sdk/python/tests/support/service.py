@@ -82,7 +82,9 @@ class Service:
         return f"http://{self._listen}"
 
     def pause(self) -> None:
+        """Stops it, and waits until it has."""
         self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)
 
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)

@@ -1,0 +1,37 @@
+"""Where requests go, and what is the same in all of them."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import h11
+
+
+class Target:
+    """The service's address, and the headers of every request."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"url must be like http://localhost:8080, got {url!r}")
+        self.url = url.rstrip("/")
+        self.host = parts.hostname
+        self.is_tls = parts.scheme == "https"
+        self.port = parts.port or (443 if self.is_tls else 80)
+        self._prefix = parts.path.rstrip("/")
+        self.headers = [
+            (b"host", parts.netloc.rpartition("@")[2].encode("ascii")),
+            (b"content-type", b"application/json"),
+            (b"accept", b"application/json"),
+            (b"user-agent", b"tidegate-python"),
+        ]
+        if token:
+            self.headers.append((b"authorization", f"Bearer {token}".encode("ascii")))
+
+    def head(self, path: str, length: int) -> h11.Request:
+        """The head of a request to one of the service's paths."""
+        return h11.Request(method="POST", target=self._prefix + path, headers=self.headers_for(length))
+
+    def headers_for(self, length: int) -> list[tuple[bytes, bytes]]:
+        """Headers of a request with a body so long."""
+        return [*self.headers, (b"content-length", str(length).encode("ascii"))]
