@@ -188,24 +188,29 @@ describe('a real app', () => {
 });
 
 describe('a service that goes and comes', () => {
-  test('killed and started again, it decides again', async () => {
-    const mine = await Service.start();
-    const app = new Tidegate({ url: mine.url, logger: told });
-    const request = { domain: 'shop', descriptor: { nobody: 'limits this' } };
+  const request = { domain: 'shop', descriptor: { nobody: 'limits this' } };
+  let mine: Service;
+  let app: Tidegate;
+
+  beforeEach(async () => {
+    mine = await Service.start();
+    app = new Tidegate({ url: mine.url, logger: told });
     await until('the service decides', async () => (await app.check(request)).source === 'memory');
+  });
+  // However a test ends, nothing is left of it.
+  afterEach(async () => {
+    app?.close();
+    await mine?.stop();
+  });
+
+  test('killed and started again, it decides again', async () => {
     await mine.kill();
     for (let times = 0; times < 20; times += 1) expect((await app.check(request)).source).toBe('allow');
     await mine.restart();
     await until('the service decides', async () => (await app.check(request)).source === 'memory');
-    app.close();
-    await mine.stop();
   });
 
   test('paused, nobody waits for longer than the deadline; woken, it decides again', async () => {
-    const mine = await Service.start();
-    const app = new Tidegate({ url: mine.url, logger: told });
-    const request = { domain: 'shop', descriptor: { nobody: 'limits this' } };
-    await until('the service decides', async () => (await app.check(request)).source === 'memory');
     await mine.pause();
     const started = Date.now();
     const decisions = await Promise.all(Array.from({ length: 50 }, () => app.check(request)));
@@ -215,7 +220,5 @@ describe('a service that goes and comes', () => {
     expect(Date.now() - started).toBeLessThan(20_000);
     mine.resume();
     await until('the service decides', async () => (await app.check(request)).source === 'memory');
-    app.close();
-    await mine.stop();
   });
 });

@@ -31,8 +31,13 @@ export class Service {
     const folder = mkdtempSync(join(tmpdir(), 'tidegate-ts-'));
     mkdirSync(join(folder, 'rules'));
     for (const [name, text] of Object.entries(rules)) writeFileSync(join(folder, 'rules', name), text);
-    const { child, place } = await launch(folder, '127.0.0.1:0');
-    return new Service(`http://${place}`, folder, child);
+    try {
+      const { child, place } = await launch(folder, '127.0.0.1:0');
+      return new Service(`http://${place}`, folder, child);
+    } catch (error) {
+      rmSync(folder, { recursive: true, force: true });
+      throw error;
+    }
   }
 
   /** Stops it where it is, and waits until it has: a signal takes a moment to arrive. */
