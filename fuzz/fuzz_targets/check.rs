@@ -3,13 +3,14 @@
 
 #![no_main]
 
-use std::sync::LazyLock;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use http_body_util::Full;
 use libfuzzer_sys::fuzz_target;
 use tidegate::{Domain, Limiter, Request, Rule, per_day};
-use tidegate_middleware::{Headers, Renderer};
+use tidegate_middleware::{ClientIp, Headers, Renderer};
 use tidegate_server::bounds::Bounds;
 use tidegate_server::denials::Denials;
 use tidegate_server::grpc::rate_limit::RateLimit;
@@ -35,7 +36,9 @@ static API: LazyLock<(HttpApi, Runtime)> = LazyLock::new(|| {
         denials: Denials::default(),
     };
     let health = Health::new(limiter.clone());
-    let api = HttpApi { limiter, renderer, bounds, metrics, health, rate_limit, tokens: None };
+    let (client_ip, peer) = (Arc::new(ClientIp::new()), Ipv4Addr::LOCALHOST.into());
+    let api =
+        HttpApi { limiter, renderer, bounds, metrics, health, rate_limit, tokens: None, client_ip, peer };
     (api, Builder::new_current_thread().enable_time().build().expect("a runtime"))
 });
 
@@ -47,6 +50,6 @@ fuzz_target!(|input: (u8, &[u8])| {
     let left = || api.limiter.peek_now(&Request::new("d", [("k", "v")]).cost(0)).remaining();
     let before = left();
     let status = runtime.block_on(api.answer(request)).status().as_u16();
-    assert!(matches!(status, 200 | 204 | 400 | 404 | 409 | 413 | 429), "{path} answers {status}");
+    assert!(matches!(status, 200 | 204 | 400 | 403 | 404 | 409 | 413 | 429), "{path} answers {status}");
     assert!(matches!(status, 200 | 204) || left() == before, "{path} answers {status} and takes something");
 });

@@ -3,8 +3,10 @@
 use std::fmt::Write;
 use std::fs;
 
+use clap::ValueEnum as _;
+
 use crate::cli::Options;
-use crate::error::Error;
+use crate::error::{Error, ensure};
 use crate::finding::{Finding, Target, markdown};
 use crate::machine::Machine;
 use crate::study;
@@ -34,16 +36,33 @@ pub(crate) fn run(
         tell(&finding)?;
         findings.push(finding);
     }
-    findings.extend(study::service::run(options, None, &tell)?);
-    findings.extend(study::redis::run(options, None, &tell)?);
+    // A server that could not be measured keeps nothing else from it, and fails the run at its end.
+    let mut unmeasured = Vec::new();
+    for part in study::service::Part::value_variants() {
+        keep(study::service::run(options, Some(*part), &tell), &mut findings, &mut unmeasured);
+    }
+    for part in study::redis::Part::value_variants() {
+        keep(study::redis::run(options, Some(*part), &tell), &mut findings, &mut unmeasured);
+    }
     let path = options.docs().join("benchmarks.md");
     fs::create_dir_all(options.docs()).map_err(Error::io(&options.docs()))?;
-    fs::write(&path, page(options, &machine, &findings)).map_err(Error::io(&path))?;
+    fs::write(&path, page(options, &machine, &findings, &unmeasured)).map_err(Error::io(&path))?;
     eprintln!("report: written to {}", path.display());
+    ensure(unmeasured.is_empty(), || unmeasured.join("\n"))?;
     Ok(findings)
 }
 
-fn page(options: &Options, machine: &Machine, findings: &[Finding]) -> String {
+fn keep(measured: Result<Vec<Finding>, Error>, findings: &mut Vec<Finding>, unmeasured: &mut Vec<String>) {
+    match measured {
+        Ok(more) => findings.extend(more),
+        Err(error) => {
+            eprintln!("report: not measured: {error}");
+            unmeasured.push(error.to_string());
+        }
+    }
+}
+
+fn page(options: &Options, machine: &Machine, findings: &[Finding], unmeasured: &[String]) -> String {
     let mut page = String::from("# Benchmarks\n\n");
     let command = if options.quick { "make bench-quick" } else { "make bench" };
     let _ = writeln!(
@@ -56,6 +75,12 @@ fn page(options: &Options, machine: &Machine, findings: &[Finding]) -> String {
     page += &markdown(&machine.table());
     page += "\n## Targets\n\n";
     page += &markdown(&Target::table(findings.iter().flat_map(|finding| &finding.targets)));
+    if !unmeasured.is_empty() {
+        page += "\n## Not measured\n\n";
+        for reason in unmeasured {
+            let _ = writeln!(page, "- {reason}");
+        }
+    }
     for finding in findings {
         let _ = write!(page, "\n{}", finding.markdown().trim_end());
         page.push('\n');

@@ -65,6 +65,7 @@ pub use remote::{Remote, RemoteError, RemoteFallback, RemoteHealth, RemoteReserv
 pub use rendered::Rendered;
 pub use request::Request;
 pub use rules::catalog::{CatalogRules, RulesChange};
+pub use rules::forward_auth::{ForwardAuth, MappedEntry, ValueFrom};
 pub use rules::limit_spec::{
     AlgorithmName, Defaults, LimitChange, LimitSpec, per, per_day, per_hour, per_minute, per_second,
 };

@@ -51,7 +51,9 @@ fn problem(
     let retry_s = retry_after_s(request, decision);
     out.extend_from_slice(b"\"type\":\"");
     out.extend_from_slice(QUOTA_EXCEEDED.as_bytes());
-    out.extend_from_slice(b"\",\"title\":\"Quota Exceeded\",\"status\":429,\"detail\":");
+    out.extend_from_slice(b"\",\"title\":\"Quota Exceeded\",\"status\":");
+    out.extend_from_slice(renderer.status(decision).as_str().as_bytes());
+    out.extend_from_slice(b",\"detail\":");
     text(&detail(by, retry_s), out);
     out.extend_from_slice(b",\"violated-policies\":[");
     let mut first = true;

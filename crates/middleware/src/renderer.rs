@@ -41,9 +41,17 @@ impl Headers {
 }
 
 /// Renders decisions. Equal decisions render equal bytes, on every node.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Renderer {
     headers: Headers,
+    deny_status: StatusCode,
+}
+
+/// The default headers, and 429.
+impl Default for Renderer {
+    fn default() -> Self {
+        Self::new(Headers::default())
+    }
 }
 
 /// What an item of the longer headers takes, about.
@@ -52,12 +60,19 @@ const ITEM_BYTES: usize = 64;
 impl Renderer {
     /// A renderer of these families of headers.
     pub fn new(headers: Headers) -> Self {
-        Self { headers }
+        Self { headers, deny_status: StatusCode::TOO_MANY_REQUESTS }
     }
 
-    /// 200, or 429 for a denial.
+    /// Gives denials another status than 429, for those who pass on only some: NGINX knows 401 and 403.
+    #[must_use]
+    pub fn deny_status(mut self, status: StatusCode) -> Self {
+        self.deny_status = status;
+        self
+    }
+
+    /// 200, or 429 for a denial unless it was told another.
     pub fn status(&self, decision: &Decision) -> StatusCode {
-        if decision.allowed() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS }
+        if decision.allowed() { StatusCode::OK } else { self.deny_status }
     }
 
     /// The type of the body: JSON, or a problem for a denial.

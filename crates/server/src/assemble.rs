@@ -1,6 +1,7 @@
 //! What a service is made of, before anybody can reach it.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +71,7 @@ impl Assembly {
             metrics: metrics.clone(),
             denials: Denials::new(trail.clone(), audit.denials_per_second, audit.descriptors, node(settings)),
         };
+        settings.http.client_ip.warn();
         let http = HttpApi {
             limiter: limiter.clone(),
             renderer,
@@ -78,6 +80,8 @@ impl Assembly {
             health: health.clone(),
             rate_limit: rate_limit.clone(),
             tokens: settings.http.tokens.then(|| control.book().clone()),
+            client_ip: Arc::new(settings.http.client_ip.clone()),
+            peer: Ipv4Addr::LOCALHOST.into(),
         };
         let admin = AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds, control.clone());
         let grpc = GrpcApi::new(rate_limit, health_server, settings.traces.is_some())?;

@@ -126,6 +126,7 @@ impl<'a> Compiler<'a> {
             tiers,
             has_replaces: false,
             inline_limits: domain.inline_limits,
+            forward_auth: domain.forward_auth.clone(),
             nodes: vec![Node::default()],
             rules: Vec::new(),
         };

@@ -167,7 +167,9 @@ impl LimitSpec {
         self.with(AlgorithmName::LeakyBucket)
     }
 
-    fn with(mut self, algorithm: AlgorithmName) -> Self {
+    /// Uses the algorithm of that name.
+    #[must_use]
+    pub fn with(mut self, algorithm: AlgorithmName) -> Self {
         self.algorithm = Some(algorithm);
         self
     }

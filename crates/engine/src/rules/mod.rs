@@ -9,6 +9,7 @@ mod compile;
 pub(crate) mod current;
 pub mod file;
 pub(crate) mod find;
+pub mod forward_auth;
 pub mod limit_spec;
 pub mod lint;
 pub mod listing;

@@ -12,10 +12,12 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use super::forward_auth::ForwardAuth;
 use super::limit_spec::{LimitChange, LimitSpec};
 use super::problem::Place;
 
@@ -31,6 +33,8 @@ pub struct Domain {
     pub(crate) tenants: BTreeMap<String, String>,
     /// How many distinct inline limits requests may bring; none where absent.
     pub(crate) inline_limits: Option<u64>,
+    /// What is asked about requests that a proxy describes by headers.
+    pub(crate) forward_auth: Option<Arc<ForwardAuth>>,
     pub(crate) rules: Vec<Rule>,
     /// Where the domain was defined, for messages: a file's name, or `code`.
     pub(crate) source: String,
@@ -162,6 +166,13 @@ impl Domain {
     #[must_use]
     pub fn inline_limits(mut self, max: u64) -> Self {
         self.inline_limits = Some(max);
+        self
+    }
+
+    /// Says what is asked about requests that a proxy describes by headers.
+    #[must_use]
+    pub fn forward_auth(mut self, forward_auth: ForwardAuth) -> Self {
+        self.forward_auth = Some(Arc::new(forward_auth));
         self
     }
 

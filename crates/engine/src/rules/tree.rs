@@ -12,6 +12,7 @@ use hashbrown::HashTable;
 use tidegate_core::{Key, KeySeed, Limit};
 use tidegate_stores::Force;
 
+use super::forward_auth::ForwardAuth;
 use super::limit_spec::{Defaults, LimitSpec};
 use super::model::{OnStoreError, TierLimit};
 use super::pattern::Pattern;
@@ -53,6 +54,8 @@ pub(crate) struct DomainTree {
     pub(crate) has_replaces: bool,
     /// How many distinct limits requests may bring along; none where absent.
     pub(crate) inline_limits: Option<u64>,
+    /// What is asked about requests that a proxy describes by headers.
+    pub(crate) forward_auth: Option<Arc<ForwardAuth>>,
     /// The first is the root; node `n` after it belongs to rule `n - 1`.
     pub(crate) nodes: Vec<Node>,
     pub(crate) rules: Vec<RuleEntry>,

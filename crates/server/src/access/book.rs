@@ -137,7 +137,15 @@ impl Book {
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(Unknown::Missing);
         }
-        self.holder(token.trim(), now).ok_or(Unknown::Refused)
+        self.whose(Some(token), now)
+    }
+
+    /// Whose token that is.
+    ///
+    /// # Errors
+    /// If there is none, or it is nobody's.
+    pub fn whose(&self, token: Option<&str>, now: Timestamp) -> Result<Who, Unknown> {
+        self.holder(token.ok_or(Unknown::Missing)?.trim(), now).ok_or(Unknown::Refused)
     }
 
     fn holder(&self, text: &str, now: Timestamp) -> Option<Who> {

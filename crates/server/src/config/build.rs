@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tidegate::{AlgorithmName, Defaults, Fallback, Switches};
+use tidegate_middleware::ClientIp;
+use tidegate_middleware::client_ip::ForwardingHeader;
 
 use super::address::Listen;
 use super::kind::Value;
@@ -123,7 +125,18 @@ impl ByName<'_> {
             header_timeout: self.duration("http.header_timeout"),
             idle_timeout: self.duration_or_none("http.idle_timeout"),
             tokens: self.flag("http.tokens"),
+            client_ip: self.client_ip(),
         }
+    }
+
+    fn client_ip(&self) -> ClientIp {
+        let Value::Networks(trusted) = self.value("http.trusted_proxies") else {
+            unreachable!("http.trusted_proxies: {}", self.value("http.trusted_proxies"))
+        };
+        let header = ForwardingHeader::parse(self.word("http.client_ip_header")).unwrap_or_default();
+        let client_ip = ClientIp::new().header(header).ipv6_prefix(self.number("http.ipv6_prefix") as u8);
+        // They were read before.
+        client_ip.trusted_proxies(trusted).unwrap_or_default()
     }
 
     fn bounds(&self) -> Bounds {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidegate::rules::file::words;
 use tidegate::{Switch, Switches};
 use tidegate_catalog::Catalog;
+use tidegate_middleware::ClientIp;
 
 use super::address::Listen;
 use super::settings::{CatalogPlace, Store};
@@ -38,6 +39,8 @@ pub enum Kind {
     Text,
     /// Rules and how they are switched.
     Switches,
+    /// Addresses and networks of proxies, with commas between them; or empty.
+    Networks,
     /// `true` or `false`.
     Flag,
     /// A whole number.
@@ -81,6 +84,7 @@ pub enum Value {
     Catalog(CatalogPlace),
     Text(String),
     Switches(BTreeMap<String, Switch>),
+    Networks(Vec<String>),
     Flag(bool),
     Whole(u64),
     Size(u64),
@@ -106,6 +110,7 @@ impl Kind {
             Self::Catalog => "sqlite, or an address such as postgres://user@host/database".to_owned(),
             Self::Text => "a text".to_owned(),
             Self::Switches => "a list such as `api_key=shadow, ip=off`".to_owned(),
+            Self::Networks => "addresses and networks such as `10.0.0.0/8, 192.0.2.7`, or empty".to_owned(),
             Self::Flag => "true or false".to_owned(),
             Self::Whole { least, most } => format!("a whole number from {least} to {most}"),
             Self::Size { least, most } => {
@@ -151,6 +156,7 @@ impl Kind {
             Self::Switches => Switches::read_rules(text)
                 .map(Value::Switches)
                 .map_err(|error| Wrong::Whole(error.to_string())),
+            Self::Networks => networks(text),
             Self::Flag => flag(text).map(Value::Flag).ok_or_else(wrong),
             Self::Whole { least, most } => whole(text)
                 .filter(|number| (least..=most).contains(&number))
@@ -212,6 +218,15 @@ fn catalog(text: &str) -> Result<Value, Wrong> {
     }
 }
 
+fn networks(text: &str) -> Result<Value, Wrong> {
+    let list: Vec<String> =
+        text.split(',').map(str::trim).filter(|each| !each.is_empty()).map(str::to_owned).collect();
+    match ClientIp::new().trusted_proxies(&list) {
+        Ok(_) => Ok(Value::Networks(list)),
+        Err(error) => Err(Wrong::Whole(error.to_string())),
+    }
+}
+
 /// As rule files spell flags.
 fn flag(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
@@ -270,6 +285,7 @@ impl fmt::Display for Value {
                     switches.iter().map(|(rule, switch)| format!("{rule}={switch}")).collect();
                 f.write_str(&pairs.join(", "))
             }
+            Self::Networks(list) => f.write_str(&list.join(", ")),
             Self::Flag(flag) => flag.fmt(f),
             Self::Whole(number) => number.fmt(f),
             Self::Size(bytes) => f.write_str(&size(*bytes)),

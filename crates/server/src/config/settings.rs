@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidegate_middleware::ClientIp;
 use tidegate_stores::redis::url::StoreUrl;
 
 use super::address::Listen;
@@ -204,6 +205,8 @@ pub struct Http {
     pub idle_timeout: Option<Duration>,
     /// Whether asking for decisions needs a token.
     pub tokens: bool,
+    /// How to tell who asked a proxy.
+    pub client_ip: ClientIp,
 }
 
 /// `admin.*`: the listener for metrics and administration.

@@ -222,6 +222,19 @@ pub static SETTINGS: &[Setting] = &[
         Kind::Flag,
         "Whether asking for decisions needs a token, too; any role will do. Not for gRPC: use mTLS there.",
     ),
+    row(
+        "http.trusted_proxies",
+        "",
+        Kind::Networks,
+        "Proxies that are believed about who asked, for `from: client_ip` of rules; nobody else is. With commas: `10.0.0.0/8, 192.0.2.7`.",
+    ),
+    row(
+        "http.client_ip_header",
+        "x-forwarded-for",
+        Kind::Word(&["x-forwarded-for", "forwarded"]),
+        "The header in which they say it. The other one is not read: clients can write it.",
+    ),
+    row("http.ipv6_prefix", "56", whole(1, 128), "So many leading bits of an IPv6 address are one client."),
     flagged(
         row(
             "admin.listen",

@@ -1,5 +1,5 @@
-//! A request as JSON: `{"domain", "descriptors": [{"entries": [{"key", "value"}], "cost"}], "cost"}`, or
-//! for one descriptor `{"domain", "descriptor": {"key": "value"}, "cost"}`.
+//! A request as JSON: `{"domain", "descriptors": [{"entries": [{"key", "value"}], "cost", "limits"}], "cost"}`,
+//! or for one descriptor `{"domain", "descriptor": {"key": "value"}, "cost", "limits"}`.
 //!
 //! Texts are borrowed from the body wherever they have no escapes. Members that are not known, or occur
 //! twice, are refused: a misspelt `cost` would otherwise count as 1.
@@ -8,11 +8,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use http::StatusCode;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 use smallvec::SmallVec;
-use tidegate::Request;
+use tidegate::{InlineError, LimitSpec, Limiter, Request};
 
+use super::limits::{self, WireLimit};
 use super::problem::Problem;
 use crate::bounds::Bounds;
 
@@ -28,21 +30,30 @@ pub(super) struct Asked<'b> {
 struct Descriptor<'b> {
     entries: Vec<(Text<'b>, Text<'b>)>,
     cost: Option<u64>,
+    /// Limits it brings along, in place of those in the rules.
+    limits: Vec<LimitSpec>,
 }
 
 impl<'b> Asked<'b> {
     /// Reads a request, all of it.
     pub(super) fn read(json: &'b [u8], bounds: &Bounds) -> Result<Self, Problem> {
-        let Object(Wire { domain, descriptors, descriptor, cost }) = object(json)?;
+        let Object(Wire { domain, descriptors, descriptor, limits, cost }) = object(json)?;
         let one_or_list = match (descriptor, descriptors) {
             (Some(Short(entries)), None) => {
-                let one = Descriptor { entries, cost: None };
+                let one = Descriptor { entries, cost: None, limits: limits::read(limits, bounds)? };
                 one.check_short(bounds).map_err(|problem| problem.at("descriptor"))?;
                 SmallVec::from_iter([one])
             }
+            (None, Some(_)) if limits.is_some() => {
+                return Err(Problem::bad("`limits` go with `descriptor`; of several, each has its own"));
+            }
             (None, Some(list)) => {
                 bounds.descriptors(list.len())?;
-                list.into_iter().map(|Object(wire)| wire.descriptor()).collect()
+                let one = |(index, Object(wire)): (usize, Object<WireDescriptor<'b>>)| {
+                    let at = |problem: Problem| problem.at(&format!("descriptors[{index}]"));
+                    wire.descriptor(bounds).map_err(at)
+                };
+                list.into_iter().enumerate().map(one).collect::<Result<_, _>>()?
             }
             (None, None) => {
                 return Err(Problem::bad("missing field `descriptors`: send descriptors, or one descriptor"));
@@ -57,14 +68,46 @@ impl<'b> Asked<'b> {
     }
 
     /// The same for the engine.
-    pub(super) fn request(&self) -> Request<'_> {
+    pub(super) fn request(&self, limiter: &Limiter) -> Result<Request<'_>, Problem> {
         let (first, more) = self.descriptors.split_first().expect("a request has a descriptor");
-        let first = first.describe(|entries| Request::new(&self.domain.0, entries));
-        more.iter().fold(first, |request, next| next.describe(|entries| request.and(entries))).cost(self.cost)
+        let mut request = first.describe(|entries| Request::new(&self.domain.0, entries));
+        request = self.bring(limiter, 0, request)?;
+        for (index, next) in more.iter().enumerate() {
+            request = next.describe(|entries| request.and(entries));
+            request = self.bring(limiter, index + 1, request)?;
+        }
+        Ok(request.cost(self.cost))
     }
 
-    /// Refuses a cost other than 1, where a request takes slots.
+    /// Gives the last descriptor so far the limits it brings along.
+    fn bring<'s>(
+        &'s self,
+        limiter: &Limiter,
+        index: usize,
+        request: Request<'s>,
+    ) -> Result<Request<'s>, Problem> {
+        let limits = &self.descriptors[index].limits;
+        if limits.is_empty() {
+            return Ok(request);
+        }
+        let brought = limiter.inline_limits(&self.domain.0, limits).map_err(|error| match error {
+            InlineError::NotAllowed { .. } | InlineError::TooMany { .. } => {
+                Problem::new(StatusCode::FORBIDDEN, error.to_string())
+            }
+            InlineError::Invalid { .. } => {
+                Problem::bad(error.to_string()).at(&format!("descriptors[{index}].limits"))
+            }
+        })?;
+        Ok(request.limits(&brought))
+    }
+
+    /// Refuses what has no meaning where a request takes slots: a cost other than 1, and limits.
     pub(super) fn takes_one(&self) -> Result<(), Problem> {
+        if self.descriptors.iter().any(|descriptor| !descriptor.limits.is_empty()) {
+            return Err(Problem::bad(
+                "a permit is of a concurrency limit in the rules, which a request cannot bring: leave limits out",
+            ));
+        }
         let costs = self.descriptors.iter().filter_map(|descriptor| descriptor.cost).chain([self.cost]);
         match costs.into_iter().find(|cost| *cost != 1) {
             None => Ok(()),
@@ -140,6 +183,8 @@ struct Wire<'b> {
     descriptors: Option<Vec<Object<WireDescriptor<'b>>>>,
     #[serde(borrow)]
     descriptor: Option<Short<'b>>,
+    #[serde(borrow)]
+    limits: Option<Vec<Object<WireLimit<'b>>>>,
     cost: Option<Cost>,
 }
 
@@ -149,6 +194,8 @@ struct WireDescriptor<'b> {
     #[serde(borrow)]
     entries: Vec<Object<WireEntry<'b>>>,
     cost: Option<Cost>,
+    #[serde(borrow)]
+    limits: Option<Vec<Object<WireLimit<'b>>>>,
 }
 
 #[derive(serde::Deserialize)]
@@ -161,9 +208,10 @@ struct WireEntry<'b> {
 }
 
 impl<'b> WireDescriptor<'b> {
-    fn descriptor(self) -> Descriptor<'b> {
+    fn descriptor(self, bounds: &Bounds) -> Result<Descriptor<'b>, Problem> {
         let entries = self.entries.into_iter().map(|Object(WireEntry { key, value })| (key, value));
-        Descriptor { entries: entries.collect(), cost: self.cost.map(|Cost(cost)| cost) }
+        let (entries, limits) = (entries.collect(), limits::read(self.limits, bounds)?);
+        Ok(Descriptor { entries, cost: self.cost.map(|Cost(cost)| cost), limits })
     }
 }
 
@@ -240,7 +288,7 @@ impl<'de: 'b, 'b> Deserialize<'de> for Short<'b> {
 }
 
 /// A whole number. Beyond 2^53 it is refused with the other bounds.
-struct Cost(u64);
+pub(super) struct Cost(pub(super) u64);
 
 impl<'de> Deserialize<'de> for Cost {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

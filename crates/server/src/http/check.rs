@@ -6,6 +6,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use serde::de::IgnoredAny;
 use tidegate::{Decision, Request};
+use tidegate_middleware::Renderer;
 
 use super::asked::Asked;
 use super::problem::Problem;
@@ -24,39 +25,52 @@ impl HttpApi {
             self.check_batch(message).await?
         } else {
             let asked = Asked::read(message, &self.bounds)?;
-            let request = asked.request();
+            let request = asked.request(&self.limiter)?;
             self.render(&request, &self.decide(&request).await)
         };
         timer.stop();
         Ok(response)
     }
 
-    /// Decides one request and counts the decision: the one place where `/v1/check` does.
-    async fn decide(&self, request: &Request<'_>) -> Decision {
+    /// Decides one request and counts the decision: the one place that does.
+    pub(super) async fn decide(&self, request: &Request<'_>) -> Decision {
         let decision = self.limiter.check(request).await;
         decision.count(request);
         self.rate_limit.denials.note(&self.limiter, request, &decision);
         decision
     }
 
-    async fn decide_some<'r>(&self, request: Option<Request<'r>>) -> Option<(Decision, Request<'r>)> {
+    async fn decide_some<'r>(
+        &self,
+        request: Result<Request<'r>, Problem>,
+    ) -> Result<(Decision, Request<'r>), Problem> {
         let request = request?;
-        Some((self.decide(&request).await, request))
+        Ok((self.decide(&request).await, request))
     }
 
     /// The answer to one request.
     pub(super) fn render(&self, request: &Request<'_>, decision: &Decision) -> Response<Body> {
+        self.render_by(&self.renderer, request, decision)
+    }
+
+    /// The same by another renderer.
+    pub(super) fn render_by(
+        &self,
+        renderer: &Renderer,
+        request: &Request<'_>,
+        decision: &Decision,
+    ) -> Response<Body> {
         let mut headers = HeaderMap::with_capacity(HEADERS);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.renderer.content_type(decision)));
-        self.renderer.headers(request, decision, self.limiter.now(), |name, value| {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(renderer.content_type(decision)));
+        renderer.headers(request, decision, self.limiter.now(), |name, value| {
             if let Ok(value) = HeaderValue::from_str(value) {
                 headers.insert(name, value);
             }
         });
         let mut body = Vec::new();
-        self.renderer.body(request, decision, &mut body);
+        renderer.body(request, decision, &mut body);
         let mut response = Response::new(Body::new(Bytes::from(body)));
-        *response.status_mut() = self.renderer.status(decision);
+        *response.status_mut() = renderer.status(decision);
         *response.headers_mut() = headers;
         response
     }
@@ -67,22 +81,21 @@ impl HttpApi {
         let elements = elements(message)?;
         self.bounds.batch(elements.len())?;
         let asked: Vec<_> = elements.iter().map(|element| Asked::read(element, &self.bounds)).collect();
-        let requests: Vec<_> = asked.iter().map(|asked| asked.as_ref().ok().map(Asked::request)).collect();
-        let decisions = join_all(requests.into_iter().map(|request| self.decide_some(request))).await;
+        let requests =
+            asked.iter().map(|asked| asked.as_ref().map_err(Problem::clone)?.request(&self.limiter));
+        let decisions = join_all(requests.map(|request| self.decide_some(request))).await;
         let mut out = Vec::with_capacity(512 * elements.len());
         out.push(b'[');
-        for (index, (asked, decided)) in asked.iter().zip(decisions).enumerate() {
+        for (index, decided) in decisions.into_iter().enumerate() {
             if index > 0 {
                 out.push(b',');
             }
-            match (decided, asked) {
-                (Some((decision, request)), _) => self.write_element(&request, &decision, &mut out),
-                (None, Err(problem)) => {
+            match decided {
+                Ok((decision, request)) => self.write_element(&request, &decision, &mut out),
+                Err(problem) => {
                     self.metrics.refused.add(1);
-                    write_refused(&problem.clone().at(&format!("[{index}]")), &mut out);
+                    write_refused(&problem.at(&format!("[{index}]")), &mut out);
                 }
-                // Whatever was read is decided.
-                (None, Ok(_)) => {}
             }
         }
         out.push(b']');

@@ -6,6 +6,7 @@
 //! | `POST /v1/acquire` | 200 with a permit, or 429 |
 //! | `POST /v1/renew` | 200, or 404 if the permit is not held any more |
 //! | `POST /v1/release` | 204, however often |
+//! | `GET /v1/forward-auth` | 200, or the status that the rules give a denial |
 //! | `POST /json` | Envoy's `RateLimitRequest` as protojson: 200, or 429 |
 //! | `GET /healthcheck` | 200 `OK`, or 500 |
 //! | `GET /readyz` | 200 or 503, with the reasons |
@@ -15,19 +16,23 @@
 //! A body without a content type is taken for JSON. Where no rules are loaded at all the answer is 503:
 //! that is nothing the client can mend. A request that is refused changes no counter.
 //!
-//! - `asked`: a request as JSON, and what may be wrong with it
-//! - `check`, `permits`, `envoy`, `state`: the routes
+//! - `asked`: a request as JSON, and what may be wrong with it; `limits`: limits it brings along
+//! - `check`, `permits`, `forward_auth`, `envoy`, `state`: the routes
 //! - `read`: the body; `problem`: refusals
 
 mod asked;
 mod check;
 mod envoy;
+mod forward_auth;
+mod limits;
 mod permits;
 mod problem;
 mod read;
 mod state;
 
 use std::fmt::Display;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -35,7 +40,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use jiff::Timestamp;
 use tidegate::Limiter;
-use tidegate_middleware::Renderer;
+use tidegate_middleware::{ClientIp, Renderer};
 
 use self::problem::Problem;
 use crate::access::Book;
@@ -64,6 +69,10 @@ pub struct HttpApi {
     pub rate_limit: RateLimit,
     /// The tokens of which one is needed, if one is.
     pub tokens: Option<Book>,
+    /// How to tell who asked a proxy.
+    pub client_ip: Arc<ClientIp>,
+    /// Who is at the other end of the connection. Whoever comes by a Unix socket is on this machine.
+    pub peer: IpAddr,
 }
 
 /// What there is to ask.
@@ -73,6 +82,7 @@ enum Route {
     Acquire,
     Renew,
     Release,
+    ForwardAuth,
     Json,
     HealthCheck,
     Ready,
@@ -85,6 +95,7 @@ impl Route {
             "/v1/acquire" => Self::Acquire,
             "/v1/renew" => Self::Renew,
             "/v1/release" => Self::Release,
+            "/v1/forward-auth" => Self::ForwardAuth,
             "/json" => Self::Json,
             "/healthcheck" => Self::HealthCheck,
             "/readyz" => Self::Ready,
@@ -103,7 +114,7 @@ impl Route {
 
     /// Whether it only tells something and takes no body.
     fn reads(self) -> bool {
-        matches!(self, Self::HealthCheck | Self::Ready)
+        matches!(self, Self::ForwardAuth | Self::HealthCheck | Self::Ready)
     }
 }
 
@@ -127,18 +138,34 @@ impl HttpApi {
         if !route.allows(&head.method) {
             return Err(Problem::no_such_method(&head.method, route.allow()));
         }
-        if route.reads() {
-            return Ok(if route == Route::Ready { self.readyz() } else { self.healthcheck() });
+        match route {
+            Route::Ready => return Ok(self.readyz()),
+            Route::HealthCheck => return Ok(self.healthcheck()),
+            _ => self.expect_token(route, &head.headers)?,
         }
-        if let Some(tokens) = &self.tokens {
-            tokens.who(&head.headers, Timestamp::now()).map_err(Problem::unknown)?;
-        }
-        let answered = self.decide_on(route, &head.headers, body).await;
+        let answered = match route {
+            Route::ForwardAuth => self.forward_auth(&head).await,
+            _ => self.decide_on(route, &head.headers, body).await,
+        };
         // What has no say over a request is no refusal of one.
-        if answered.is_err() && matches!(route, Route::Check | Route::Acquire | Route::Json) {
+        if answered.is_err()
+            && matches!(route, Route::Check | Route::Acquire | Route::ForwardAuth | Route::Json)
+        {
             self.metrics.refused.add(1);
         }
         answered
+    }
+
+    /// Refuses whoever has no token, where one is needed.
+    fn expect_token(&self, route: Route, headers: &HeaderMap) -> Result<(), Problem> {
+        let Some(tokens) = &self.tokens else { return Ok(()) };
+        let now = Timestamp::now();
+        // There the client's own `Authorization` comes along.
+        let who = match route {
+            Route::ForwardAuth => tokens.whose(forward_auth::token(headers), now),
+            _ => tokens.who(headers, now),
+        };
+        who.map(drop).map_err(Problem::unknown)
     }
 
     async fn decide_on<B>(
@@ -161,7 +188,7 @@ impl HttpApi {
             Route::Acquire => self.acquire(&message).await,
             Route::Renew => self.renew(&message).await,
             Route::Release => self.release(&message).await,
-            Route::Json | Route::HealthCheck | Route::Ready => self.json(&message).await,
+            _ => self.json(&message).await,
         }
     }
 }

@@ -27,7 +27,7 @@ impl HttpApi {
         }
         let asked = Asked::read(message, &self.bounds)?;
         asked.takes_one()?;
-        let request = asked.request();
+        let request = asked.request(&self.limiter)?;
         // Read before the slots are taken: they are held at least until the time told.
         let now = self.limiter.now();
         let acquired = self.limiter.acquire(&request).await;

@@ -133,6 +133,7 @@ async fn try_serve(stream: Stream, how: &Serve) -> io::Result<()> {
         }
     };
     let pulse = Arc::new(Pulse::default());
+    let peer = io.peer();
     let io = Watched::new(io, Arc::clone(&pulse));
     match &how.front {
         Front::Grpc(api, settings) => {
@@ -140,7 +141,7 @@ async fn try_serve(stream: Stream, how: &Serve) -> io::Result<()> {
             let server = Server::new(io, api.clone(), settings);
             watch(pin!(server), |server| server.get_mut().graceful_shutdown(), how, &pulse).await;
         }
-        Front::Http(api) => serve_http(io, api, how, &pulse).await,
+        Front::Http(api) => serve_http(io, &HttpApi { peer, ..api.clone() }, how, &pulse).await,
         Front::Admin(api) => serve_http(io, api, how, &pulse).await,
     }
     Ok(())

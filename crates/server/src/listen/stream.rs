@@ -1,6 +1,7 @@
 //! A connection's bytes, and what the watchdog sees of them.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -69,6 +70,18 @@ impl Stream {
         match self {
             Self::Tcp(stream) => TcpStream::from_std(stream).map(Io::Tcp),
             Self::Unix(stream) => UnixStream::from_std(stream).map(Io::Unix),
+        }
+    }
+}
+
+impl Io {
+    /// Who is at the other end. Whoever comes by a Unix socket is on this machine.
+    pub fn peer(&self) -> IpAddr {
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().map_or(local, |address| address.ip()),
+            Self::Unix(_) => local,
+            Self::Tls(stream) => stream.get_ref().0.peer(),
         }
     }
 }

@@ -45,6 +45,16 @@ fn the_commands_of_administration_md_work() {
 }
 
 #[test]
+fn the_example_behind_nginx_works() {
+    Document::of_folder("examples/nginx").run();
+}
+
+#[test]
+fn the_example_behind_envoy_works() {
+    Document::of_folder("examples/envoy").run();
+}
+
+#[test]
 fn every_yaml_block_of_the_documents_is_yaml() {
     for name in [
         "docs/envoy.md",

@@ -14,6 +14,7 @@ mod grpc;
 mod http;
 mod lifecycle;
 mod metrics;
+mod rendering;
 mod support;
 mod tls;
 mod wire;

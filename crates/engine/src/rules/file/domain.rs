@@ -1,8 +1,10 @@
 //! The top of a rule file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::descriptor::descriptor_list;
+use super::forward_auth::forward_auth;
 use super::report::{Firsts, Report};
 use super::value::Value;
 use super::words::{did_you_mean, list, quoted};
@@ -10,7 +12,8 @@ use crate::rules::limit_spec::Defaults;
 use crate::rules::model::Domain;
 use crate::rules::problem::Place;
 
-const FIELDS: [&str; 6] = ["domain", "descriptors", "tenant", "hierarchical", "tenants", "inline_limits"];
+const FIELDS: [&str; 7] =
+    ["domain", "descriptors", "tenant", "hierarchical", "tenants", "inline_limits", "forward_auth"];
 
 const MAX_INLINE_LIMITS: u64 = 1_000_000;
 
@@ -50,6 +53,9 @@ pub(super) fn domain(top: Value<'_>, reading: &mut Reading) -> (Domain, Option<(
     domain.hierarchical = fields.flag("hierarchical", report);
     if let Some(value) = fields.get("inline_limits") {
         domain.inline_limits = inline_limits(value, report);
+    }
+    if let Some(value) = fields.get("forward_auth") {
+        domain.forward_auth = forward_auth(value, report).map(Arc::new);
     }
     reading.has_tenant_key = fields.get("tenant").is_some();
     if let Some(value) = fields.get("descriptors") {

@@ -23,7 +23,8 @@
 //! # Layout
 //!
 //! - `folder`: from a path to texts
-//! - `domain`, `descriptor`, `store`, `limit`, `tiers`, `window`, `metadata`: one noun of the file each
+//! - `domain`, `descriptor`, `store`, `limit`, `tiers`, `window`, `metadata`, `forward_auth`: one noun of the
+//!   file each
 //! - `value`, `fields`: a value read as what its field is
 //! - `report`, `words`: mistakes, and how they are worded
 
@@ -31,6 +32,7 @@ mod descriptor;
 mod domain;
 mod fields;
 mod folder;
+mod forward_auth;
 mod limit;
 mod metadata;
 mod report;
@@ -44,7 +46,7 @@ pub mod words;
 pub(crate) use folder::is_rule_file;
 pub use folder::load_path;
 #[doc(hidden)]
-pub use window::micros;
+pub use window::{micros, window_of};
 
 use super::limit_spec::Defaults;
 use super::model::Domain;

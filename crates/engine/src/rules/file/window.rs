@@ -86,17 +86,32 @@ fn period(length: &Value<'_>, accepts: Accepts, report: &mut Report) -> Option<W
         length.fault(report, format!("must be {}, got {}", allowed(accepts), length.found()));
         return None;
     };
+    let window = read(text, accepts);
+    if let Err(message) = &window {
+        length.fault(report, message.clone());
+    }
+    window.ok()
+}
+
+/// The window of a text: the name of a unit such as `minute`, or a duration such as `90s`.
+///
+/// # Errors
+/// What it must be, and a remedy.
+pub fn window_of(text: &str) -> Result<Window, String> {
+    read(text, Accepts::Durations)
+}
+
+fn read(text: &str, accepts: Accepts) -> Result<Window, String> {
     if let Some(window) = Window::named(text) {
-        return Some(window);
+        return Ok(window);
     }
     let remedy = match (accepts, micros(text)) {
-        (Accepts::Durations, Ok(us)) => return Some(Window::Period { us }),
+        (Accepts::Durations, Ok(us)) => return Ok(Window::Period { us }),
         (Accepts::Durations, Err(remedy)) if !remedy.is_empty() => remedy.to_owned(),
         (Accepts::Names, Ok(_)) => "; for a duration use limits with per".to_owned(),
         _ => did_you_mean(text, NAMES),
     };
-    length.fault(report, format!("must be {}, got {}{remedy}", allowed(accepts), quoted(text)));
-    None
+    Err(format!("must be {}, got {}{remedy}", allowed(accepts), quoted(text)))
 }
 
 fn calendar_unit(length: &Value<'_>, report: &mut Report) -> Option<CalendarUnit> {

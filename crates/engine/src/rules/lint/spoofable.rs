@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::super::forward_auth::ValueFrom;
 use super::super::model::Rule;
 use super::keys::{Spoofable, spoofable};
 use super::{FindingKind, Linter, Severity};
@@ -17,6 +18,18 @@ pub(super) fn find(linter: &mut Linter<'_>) {
             KIND,
             format!("the tenant is named by {}", message(key, what)),
         );
+    }
+    let mapped = linter.domain.forward_auth.iter().flat_map(|forward| forward.descriptors.iter().flatten());
+    let headers: Vec<String> = mapped
+        .filter_map(|entry| match &entry.from {
+            ValueFrom::Header(name) if spoofable(&entry.key).is_none() => {
+                Some(format!("`forward_auth` takes {} from {}", entry.key, message(name, spoofable(name)?)))
+            }
+            _ => None,
+        })
+        .collect();
+    for message in headers {
+        linter.add_to_domain(Severity::Warning, KIND, message);
     }
     // Rules for several values of a key at one level are told of once.
     let mut told: HashSet<(Option<*const Rule>, &str)> = HashSet::new();

@@ -6,6 +6,8 @@ mod batch;
 mod check;
 mod connection;
 mod envoy;
+mod forward_auth;
+mod inline;
 mod permits;
 mod refused;
 mod state;

@@ -76,7 +76,7 @@ const BAD: [(&str, &str); 38] = [
     (r#"{"domain":"api","descriptor":{"user":"\ud800"}}"#, "line 1 column"),
     (
         r#"{"domain":"api","descriptor":{"user":"ann"},"costs":1}"#,
-        "unknown field `costs`, expected one of `domain`, `descriptors`, `descriptor`, `cost`",
+        "unknown field `costs`, expected one of `domain`, `descriptors`, `descriptor`, `limits`, `cost`",
     ),
     (
         r#"{"domain":"api","descriptor":{"user":"ann"},"cost":-1}"#,

@@ -1,7 +1,8 @@
 //! The API behind a real HTTP/1 connection on the loopback, and a client.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
@@ -12,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tidegate::rules::file;
 use tidegate::{Defaults, Limiter, Request as Asked, VirtualClock};
-use tidegate_middleware::{Headers, Renderer};
+use tidegate_middleware::{ClientIp, Headers, Renderer};
 use tidegate_server::bounds::Bounds;
 use tidegate_server::denials::Denials;
 use tidegate_server::grpc::rate_limit::RateLimit;
@@ -85,7 +86,7 @@ pub(crate) fn limiter(rules: &str) -> (Limiter, VirtualClock) {
 }
 
 /// The API in front of a limiter, and its health: it is serving.
-pub(crate) fn api(limiter: &Limiter, bounds: Bounds) -> (HttpApi, Health) {
+fn api(limiter: &Limiter, bounds: Bounds, client_ip: ClientIp) -> (HttpApi, Health) {
     let (health, metrics) = (Health::new(limiter.clone()), Metrics::default());
     health.serving();
     let rate_limit = RateLimit {
@@ -104,6 +105,8 @@ pub(crate) fn api(limiter: &Limiter, bounds: Bounds) -> (HttpApi, Health) {
         health: health.clone(),
         rate_limit,
         tokens: None,
+        client_ip: Arc::new(client_ip),
+        peer: Ipv4Addr::LOCALHOST.into(),
     };
     (api, health)
 }
@@ -114,8 +117,18 @@ impl Service {
     }
 
     pub(crate) async fn with(rules: &str, bounds: Bounds) -> Self {
+        Self::on(rules, bounds, ClientIp::new()).await
+    }
+
+    /// One that believes these proxies about who asked.
+    pub(crate) async fn trusting(rules: &str, proxies: &str) -> Self {
+        let client_ip = ClientIp::new().trusted_proxies([proxies]).unwrap();
+        Self::on(rules, Bounds::default(), client_ip).await
+    }
+
+    async fn on(rules: &str, bounds: Bounds, client_ip: ClientIp) -> Self {
         let (limiter, clock) = limiter(rules);
-        let (api, health) = api(&limiter, bounds);
+        let (api, health) = api(&limiter, bounds, client_ip);
         let address = serve(api).await;
         let client = connect(address).await;
         Self { limiter, clock, health, address, client }

@@ -9,7 +9,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use super::{envoy, ports};
 
 /// The ports that documents may use; other numbers stay as they are.
-const PORTS: [u16; 10] = [3000, 6070, 8080, 8081, 9901, 10000, 16070, 16379, 18080, 18081];
+const PORTS: [u16; 11] = [3000, 6070, 8000, 8080, 8081, 9901, 10000, 16070, 16379, 18080, 18081];
 
 /// How long a document may take: far more than it ever does.
 const PATIENCE: Duration = Duration::from_mins(4);
@@ -29,6 +29,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Document {
     pub(crate) name: String,
     pub(crate) blocks: Vec<Block>,
+    /// Files that lie where the commands are run, by their names.
+    files: Vec<(PathBuf, String)>,
 }
 
 /// A fenced block.
@@ -68,7 +70,27 @@ impl Document {
                 None => apart |= !content.trim().is_empty(),
             }
         }
-        Self { name: name.to_owned(), blocks }
+        Self { name: name.to_owned(), blocks, files: Vec::new() }
+    }
+
+    /// Reads the README of a folder whose commands are run beside the folder's files.
+    pub(crate) fn of_folder(name: &str) -> Self {
+        let mut document = Self::read(&format!("{name}/README.md"));
+        let root = envoy::workspace().join(name);
+        let mut folders = vec![root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).expect("a folder").flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let text = fs::read_to_string(&path).expect("a text");
+                    let name = path.strip_prefix(&root).expect("it is in the folder").to_owned();
+                    document.files.push((name, text));
+                }
+            }
+        }
+        document
     }
 
     /// Runs it, and fails where something fails or prints something else than the document shows.
@@ -78,6 +100,11 @@ impl Document {
             block.text = with_ports(&block.text, &ports);
         }
         let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in &self.files {
+            let path = folder.path().join("work").join(name);
+            fs::create_dir_all(path.parent().expect("it is in a folder")).expect("a folder");
+            fs::write(path, with_ports(text, &ports)).expect("a file");
+        }
         let status = Shell::start(&folder, &self.script(), &ports).wait();
         let output = |index: usize| {
             let text = fs::read_to_string(folder.path().join(format!("out/{index}"))).unwrap_or_default();
@@ -157,7 +184,7 @@ fn fits(expected: &[&str], found: &[&str]) -> bool {
     }
 }
 
-fn line_fits(expected: &str, found: &str) -> bool {
+pub(crate) fn line_fits(expected: &str, found: &str) -> bool {
     match expected.split_once('…') {
         None => expected == found,
         Some((before, after)) => found.strip_prefix(before).is_some_and(|rest| {
@@ -173,7 +200,7 @@ impl Shell {
     fn start(folder: &TempDir, script: &str, ports: &[(u16, u16)]) -> Self {
         let place = |name: &str| {
             let path = folder.path().join(name);
-            fs::create_dir(&path).expect("a folder");
+            fs::create_dir_all(&path).expect("a folder");
             path
         };
         let (bin, out, work) = (place("bin"), place("out"), place("work"));
