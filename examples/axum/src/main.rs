@@ -26,7 +26,7 @@ use tokio::net::TcpListener;
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// How long a completion may take before its estimate stays charged.
-const COMPLETION: Duration = Duration::from_secs(60);
+const COMPLETION: Duration = Duration::from_mins(1);
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {

@@ -71,12 +71,12 @@ async fn an_estimate_is_settled_once() {
     let limiter = asking(&stub);
     let limits = limiter.inline_limits("apps", &[per_minute(1_000)]).unwrap();
     let request = Request::new("apps", [("route", "complete")]).limits(&limits).cost(600);
-    let reserved = limiter.reserve_remote(&request, Duration::from_secs(60)).await.unwrap();
+    let reserved = limiter.reserve_remote(&request, Duration::from_mins(1)).await.unwrap();
     let RemoteReserved::Reservation(reservation) = reserved else { panic!("it fits") };
     assert_eq!(reservation.decision.remaining(), Some(400));
     assert_eq!(stub.asked()[0].1["ttl_ms"], 60_000);
 
-    let denied = limiter.reserve_remote(&request, Duration::from_secs(60)).await.unwrap();
+    let denied = limiter.reserve_remote(&request, Duration::from_mins(1)).await.unwrap();
     assert!(matches!(denied, RemoteReserved::Denied(decision) if decision.rendered().unwrap().status == 429));
 
     let settled = limiter.settle_remote(&reservation.id, 70).await.unwrap().unwrap();

@@ -59,7 +59,7 @@ impl Stub {
     pub(crate) async fn start() -> Self {
         let domain = Domain::new("shop")
             .rule(Rule::by("user").limit(per_minute(3)))
-            .rule(Rule::by("export").concurrency(1, Duration::from_secs(600)));
+            .rule(Rule::by("export").concurrency(1, Duration::from_mins(10)));
         let limiter = Limiter::builder()
             .domain(Domain::new("apps").inline_limits(100))
             .domain(domain)
