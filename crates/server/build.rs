@@ -7,7 +7,8 @@ use std::{env, fs};
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 
-const FILES: [&str; 2] = ["envoy/service/ratelimit/v3/rls.proto", "tidegate/v1/permits.proto"];
+const FILES: [&str; 3] =
+    ["envoy/service/ratelimit/v3/rls.proto", "tidegate/v1/permits.proto", "tidegate/v1/reservations.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=../../proto");

@@ -37,7 +37,7 @@ pub mod verdict;
 mod wide;
 pub mod window;
 
-pub use algorithm::{Algorithm, LeakyMode, State};
+pub use algorithm::{Algorithm, LeakyMode, State, Taken};
 pub use calendar::{Calendar, CalendarUnit};
 pub use clock::{Clock, VirtualClock};
 pub use key::{Key, KeySeed};

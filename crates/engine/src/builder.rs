@@ -22,6 +22,7 @@ use crate::limiter::{Inner, LastWord, Limiter};
 use crate::line::Lines;
 #[cfg(feature = "remote")]
 use crate::remote::Remote;
+use crate::reservation::{Book, USUAL_MOST};
 use crate::rules::current::CurrentRules;
 use crate::rules::limit_spec::Defaults;
 use crate::rules::model::Domain;
@@ -51,6 +52,7 @@ pub struct Builder {
     paths: Vec<PathBuf>,
     defaults: Defaults,
     max_keys: usize,
+    max_reservations: usize,
     clock: Option<Arc<dyn Clock>>,
     snapshot: Option<(PathBuf, Duration)>,
     watch: bool,
@@ -99,6 +101,7 @@ impl Builder {
             paths: Vec::new(),
             defaults: Defaults::default(),
             max_keys: 10_000_000,
+            max_reservations: USUAL_MOST,
             clock: None,
             snapshot: None,
             watch: true,
@@ -224,6 +227,13 @@ impl Builder {
         self
     }
 
+    /// The most reservations held at once in this process; a million unless told otherwise. At the bound
+    /// no more can be made until some are settled or expire.
+    pub fn max_reservations(mut self, max_reservations: usize) -> Self {
+        self.max_reservations = max_reservations;
+        self
+    }
+
     /// Takes time from this clock, such as a [`tidegate_core::VirtualClock`] in tests.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
@@ -317,6 +327,7 @@ impl Builder {
             leases: AtomicU64::new(0),
             lease_secret: RandomState::new(),
             inline: InlineRegistry::default(),
+            reservations: Book::new(self.max_reservations),
             defaults: self.defaults,
             snapshot: self.snapshot.map(|(path, _)| path),
             closed: AtomicBool::new(false),

@@ -24,7 +24,24 @@ const USUAL_MOST: u64 = 1_000;
 
 /// Limits ready to go with requests of a domain; see [`Limiter::inline_limits`]. Cheap to clone.
 #[derive(Clone)]
-pub struct InlineLimits(pub(crate) Arc<RuleEntry>);
+pub struct InlineLimits(pub(crate) Arc<RuleEntry>, pub(crate) Arc<[LimitSpec]>);
+
+impl InlineLimits {
+    /// The limits as they were asked for.
+    pub fn specs(&self) -> &[LimitSpec] {
+        &self.1
+    }
+
+    /// Limits that are not put down as in use, for what was charged under them before.
+    pub(crate) fn apart(
+        domain: &str,
+        limits: &[LimitSpec],
+        defaults: &Defaults,
+        seed: KeySeed,
+    ) -> Result<Self, InlineError> {
+        Ok(Self(Arc::new(RuleEntry::inline(domain, limits, defaults, seed)?), limits.into()))
+    }
+}
 
 /// What seldom goes with a request or its decision. Mostly there is none, and then it costs a comparison to
 /// drop.
@@ -214,7 +231,7 @@ impl Limiter {
         let mut entry = RuleEntry::inline(domain, limits, defaults, seed)?;
         let OfDomain { known, counts } = domains.entry(domain.to_owned()).or_default();
         entry.counts = Arc::clone(counts);
-        let limits = InlineLimits(Arc::new(entry));
+        let limits = InlineLimits(Arc::new(entry), limits.into());
         if known.len() as u64 >= most {
             known.retain(|_, in_use| now.since(in_use.last) <= in_use.window_us);
         }

@@ -19,6 +19,7 @@ const TICKS_PER_DISCIPLINE: u64 = 10;
 pub(crate) fn start(limiter: &Weak<Inner>, watch: bool, snapshot_every: Option<Duration>) -> io::Result<()> {
     each_tick("tidegate-keeper", limiter, move |limiter, tick| {
         limiter.store.sweep_step();
+        limiter.reservations.sweep(limiter.store.now());
         if tick.is_multiple_of(TICKS_PER_DISCIPLINE)
             && let Some(clock) = &limiter.system_clock
         {

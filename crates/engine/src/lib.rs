@@ -24,6 +24,7 @@
 //!
 //! - [`limiter`]: what an application holds and asks; [`builder`] sets it up
 //! - [`request`], [`decision`]: what goes in and what comes out
+//! - [`reservation`]: what a request may cost, and what it did
 //! - [`permit`]: slots of concurrency limits; `line`: waiting one's turn
 //! - [`inline`]: limits that requests bring along
 //! - [`explain`]: why a request is decided as it is; [`counts`]: how often rules said what
@@ -47,6 +48,7 @@ pub mod permit;
 pub mod remote;
 pub mod rendered;
 pub mod request;
+pub mod reservation;
 pub mod rules;
 #[cfg(feature = "redis")]
 pub mod shared;
@@ -64,6 +66,7 @@ pub use permit::{Acquired, Lease, Permit};
 pub use remote::{Remote, RemoteError, RemoteFallback, RemoteHealth, RemoteReservation, RemoteReserved};
 pub use rendered::Rendered;
 pub use request::Request;
+pub use reservation::{Reservation, ReservationId, ReserveError, Reserved, SettleError, Settled};
 pub use rules::catalog::{CatalogRules, RulesChange};
 pub use rules::forward_auth::{ForwardAuth, MappedEntry, ValueFrom};
 pub use rules::limit_spec::{

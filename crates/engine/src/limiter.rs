@@ -21,6 +21,7 @@ use crate::permit::{Acquired, Lease, Permit};
 #[cfg(feature = "remote")]
 use crate::remote::Service;
 use crate::request::Request;
+use crate::reservation::Book;
 use crate::rules::current::CurrentRules;
 use crate::rules::limit_spec::Defaults;
 use crate::rules::problem::Problems;
@@ -70,6 +71,8 @@ pub(crate) struct Inner {
     /// meet those restored from another process.
     pub(crate) lease_secret: RandomState,
     pub(crate) inline: InlineRegistry,
+    /// Reservations that are kept in this process.
+    pub(crate) reservations: Book,
     pub(crate) defaults: Defaults,
     /// Where snapshots go.
     pub(crate) snapshot: Option<PathBuf>,

@@ -101,14 +101,12 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// The cost of whatever has none of its own.
-    #[cfg(feature = "remote")]
-    pub(crate) fn units(&self) -> u64 {
+    /// The cost of the descriptors that have none of their own.
+    pub(crate) fn common_cost(&self) -> u64 {
         self.cost
     }
 
     /// The cost of a descriptor, if it has one of its own.
-    #[cfg(feature = "remote")]
     pub(crate) fn own_cost(&self, descriptor: usize) -> Option<u64> {
         let tail = descriptor.checked_sub(1).map_or(Some(&self.first), |after| self.more.get(after))?;
         tail.own_cost.then_some(tail.cost)

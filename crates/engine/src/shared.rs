@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate_core::{Algorithm, Limit, Outcome, Verdict};
+use tidegate_core::{Algorithm, Limit, Micros, Outcome, Verdict};
 use tidegate_stores::redis::{Circuit, RedisStore};
-use tidegate_stores::{Charge, Intent, Store, Verdicts, blocked};
+use tidegate_stores::{Charge, Intent, Store, Timed, Verdicts, blocked};
 
 use crate::decide::{Charges, Scope, conclude, plan};
 use crate::decision::{Decision, Item, Items, Source};
@@ -98,6 +98,11 @@ impl Shared {
             local: self.counts.local.load(Relaxed),
             nodes: self.store.nodes(),
         }
+    }
+
+    /// The part of a charge's limit that this node admits by itself now.
+    pub(crate) fn share_of(&self, charge: &Charge<'_>) -> Limit {
+        self.local_limit(charge.limit, self.store.failing_for(charge))
     }
 
     /// The part of a limit that this node admits by itself.
@@ -217,6 +222,19 @@ impl Inner {
         items: &Items,
         intent: Intent,
     ) -> Verdicts {
+        self.fall_back_timed(shared, rules, domain, charges, items, intent).verdicts
+    }
+
+    /// The same, and when each charge was settled: those that nobody looked at, at the beginning of time.
+    pub(crate) fn fall_back_timed(
+        &self,
+        shared: &Shared,
+        rules: &RuleSet,
+        domain: u32,
+        charges: &[Charge<'_>],
+        items: &Items,
+        intent: Intent,
+    ) -> Timed {
         let failing: SmallVec<[Duration; 4]> =
             charges.iter().map(|charge| shared.store.failing_for(charge)).collect();
         let policy = |item: &Item, failing: Duration| {
@@ -229,7 +247,8 @@ impl Inner {
         let mut verdicts: Verdicts =
             charges.iter().zip(&stages).map(|(charge, stage)| unseen(charge, *stage)).collect();
         let intent = if blocked(charges, &verdicts) { Intent::Look } else { intent };
-        self.settle_locally(shared, charges, &stages, &failing, intent, &mut verdicts);
+        let at = self.settle_locally(shared, charges, &stages, &failing, intent, &mut verdicts);
+        let at = stages.iter().map(|stage| if *stage == StoreErrorStage::Local { at } else { Micros(0) });
         let counts = &shared.counts;
         let counter = if stages.contains(&StoreErrorStage::Deny) {
             &counts.denied
@@ -239,10 +258,10 @@ impl Inner {
             &counts.let_pass
         };
         counter.fetch_add(1, Relaxed);
-        verdicts
+        Timed { at: at.collect(), verdicts }
     }
 
-    /// Settles the charges that are held against the node's share, in memory.
+    /// Settles the charges that are held against the node's share, in memory, and answers when.
     fn settle_locally(
         &self,
         shared: &Shared,
@@ -251,18 +270,18 @@ impl Inner {
         failing: &[Duration],
         intent: Intent,
         verdicts: &mut Verdicts,
-    ) {
+    ) -> Micros {
         let local = |number: &usize| stages[*number] == StoreErrorStage::Local;
         let numbers: SmallVec<[usize; 4]> = (0..charges.len()).filter(local).collect();
         let limits: Vec<_> =
             numbers.iter().map(|it| shared.local_limit(charges[*it].limit, failing[*it])).collect();
         let mine: Charges<'_> =
             numbers.iter().zip(&limits).map(|(number, limit)| Charge { limit, ..charges[*number] }).collect();
-        let mut said = Verdicts::new();
-        self.store.settle_now(&mine, intent, &mut said);
-        for (number, verdict) in numbers.iter().zip(said) {
+        let said = self.store.settle_timed_now(&mine, intent);
+        for (number, verdict) in numbers.iter().zip(said.verdicts) {
             verdicts[*number] = verdict;
         }
+        said.at.first().copied().unwrap_or_default()
     }
 }
 

@@ -30,14 +30,21 @@ pub(crate) fn write(renderer: &Renderer, request: &Request<'_>, decision: &Decis
     }
     out.extend_from_slice(b",\"source\":");
     text(decision.source().name(), out);
-    out.extend_from_slice(b",\"limits\":[");
+    out.extend_from_slice(b",\"limits\":");
+    limits(decision, out);
+    out.push(b'}');
+}
+
+/// What each limit said, as a list.
+pub(crate) fn limits(decision: &Decision, out: &mut Vec<u8>) {
+    out.push(b'[');
     for (index, status) in decision.limits().enumerate() {
         if index > 0 {
             out.push(b',');
         }
         limit(&status, out);
     }
-    out.extend_from_slice(b"]}");
+    out.push(b']');
 }
 
 /// The members of a problem, each with a comma after it.

@@ -135,6 +135,11 @@ impl Renderer {
         body::write(self, request, decision, out);
     }
 
+    /// Appends the JSON of its `limits` alone: what each limit said.
+    pub fn limits(&self, decision: &Decision, out: &mut Vec<u8>) {
+        body::limits(decision, out);
+    }
+
     fn every_limit(
         &self,
         request: &Request<'_>,

@@ -1,5 +1,7 @@
 //! What a client may send at most. One request over a bound is refused, and the message names it.
 
+use std::time::Duration;
+
 use thiserror::Error;
 
 /// The bounds in force; each is a setting.
@@ -61,6 +63,12 @@ pub enum Refusal {
     Empty {
         /// What is missing.
         what: &'static str,
+    },
+    /// A reservation would last for too short or too long.
+    #[error("ttl_ms must be from 1 to 86400000 (a day), got {found}")]
+    Lifetime {
+        /// Milliseconds.
+        found: u64,
     },
     /// The cost is beyond what is counted exactly.
     #[error("cost must be at most 9007199254740992 (2^53), got {found}")]
@@ -163,6 +171,21 @@ impl Bounds {
     #[inline]
     pub fn cost(&self, cost: u64) -> Result<(), Refusal> {
         if cost > tidegate::MAX_COUNT { Err(Refusal::Cost { found: cost }) } else { Ok(()) }
+    }
+}
+
+/// How long a reservation lasts if the client does not say.
+const USUAL_LIFETIME_MS: u64 = 60_000;
+const LONGEST_LIFETIME_MS: u64 = 24 * 3_600 * 1_000;
+
+/// How long a reservation lasts.
+///
+/// # Errors
+/// If that is nothing, or more than a day.
+pub fn lifetime(asked_ms: Option<u64>) -> Result<Duration, Refusal> {
+    match asked_ms.unwrap_or(USUAL_LIFETIME_MS) {
+        ms @ 1..=LONGEST_LIFETIME_MS => Ok(Duration::from_millis(ms)),
+        found => Err(Refusal::Lifetime { found }),
     }
 }
 

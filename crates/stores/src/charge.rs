@@ -1,7 +1,9 @@
 //! What is handed to a store.
 
 use smallvec::SmallVec;
-use tidegate_core::{Key, Limit, Outcome, Verdict};
+use tidegate_core::{Key, Limit, Micros, Outcome, Taken, Verdict};
+
+use crate::error::StoreError;
 
 /// One verdict per charge, in order. Most requests have few limits.
 pub type Verdicts = SmallVec<[Verdict; 4]>;
@@ -66,6 +68,29 @@ pub enum Intent {
     Take,
     /// Change nothing.
     Look,
+}
+
+/// What is to be done about a charge whose cost was an estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Correction {
+    /// Nothing; its limit is looked at.
+    Look,
+    /// The cost goes back to where it was taken.
+    GiveBack(Taken),
+    /// The cost was used already, and is charged whether it fits or not.
+    Overdraw,
+}
+
+/// What became of each correction.
+pub type Corrected = SmallVec<[Result<Verdict, StoreError>; 4]>;
+
+/// Verdicts, and when each of the charges was settled by the store's own time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// One per charge.
+    pub verdicts: Verdicts,
+    /// One per charge: they may have been settled in several places.
+    pub at: SmallVec<[Micros; 4]>,
 }
 
 impl<'a> Charge<'a> {

@@ -22,7 +22,7 @@ pub mod system_clock;
 
 use std::future::Future;
 
-pub use charge::{Charge, Force, Intent, Usual, Verdicts, blocked};
+pub use charge::{Charge, Corrected, Correction, Force, Intent, Timed, Usual, Verdicts, blocked};
 pub use error::StoreError;
 pub use memory::{MemoryStore, MemoryStoreConfig};
 pub use system_clock::SystemClock;
@@ -36,6 +36,13 @@ pub trait Store: Send + Sync + 'static {
         charges: &[Charge<'_>],
         intent: Intent,
     ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send;
+
+    /// As [`Store::settle`] to take, and says when it was.
+    fn settle_timed(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Timed, StoreError>> + Send;
+
+    /// Corrects charges that were taken before, each for itself, and answers what each limit says then to
+    /// a cost of 0. A charge's cost is by how much it is wrong.
+    fn correct(&self, corrections: &[(Charge<'_>, Correction)]) -> impl Future<Output = Corrected> + Send;
 
     /// Gives each charge's cost back to its limit, never above full.
     fn give_back(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send;

@@ -37,13 +37,32 @@ local function capacity(limit)
   return hi, lo
 end
 
--- At most what the bucket holds. More is found if the limit was lowered, and then it is full; or if the
--- clock stepped back, and then it is empty.
+-- Traces from here on are of overdrawn buckets, and say how many binary digits the microseconds have in which
+-- the bucket drains.
+local OVERDRAWN = 816
+-- Ten years, in which what is overdrawn drains at the latest.
+local MOST_US = 315360000000000
+
+local function least(a_hi, a_lo, b_hi, b_lo)
+  if at_most(a_hi, a_lo, b_hi, b_lo) then
+    return a_hi, a_lo
+  end
+  return b_hi, b_lo
+end
+
+-- At most what the bucket holds, unless it was overdrawn. More is found if the limit was lowered, and then it
+-- is full; or if the clock stepped back, and then it is empty.
 local function debt(limit, state, now)
   local hi, lo = owed(state, now)
   local most_hi, most_lo = capacity(limit)
   if at_most(hi, lo, most_hi, most_lo) then
     return hi, lo
+  elseif state[5] >= OVERDRAWN then
+    local drains_hi, drains_lo = mul(state[4], 2 ^ min(state[5] - OVERDRAWN, 51))
+    if at_most(drains_hi, drains_lo, hi, lo) then
+      return 0, 0
+    end
+    return least(hi, lo, mul(limit[2], MOST_US))
   elseif not at_most(hi, lo, mul(largest_burst(state[5]), limit[3])) then
     return 0, 0
   end
@@ -51,7 +70,22 @@ local function debt(limit, state, now)
 end
 
 local function write(limit, state, now, hi, lo)
-  state[1], state[2], state[3], state[4], state[5] = now, hi, lo, limit[2], limit[5]
+  local trace = limit[5]
+  hi, lo = least(hi, lo, mul(limit[2], MOST_US))
+  if not at_most(hi, lo, capacity(limit)) then
+    trace = OVERDRAWN
+    local drains_hi, drains_lo = mul(limit[2], 1)
+    while at_most(drains_hi, drains_lo, hi, lo) do
+      trace = trace + 1
+      drains_hi, drains_lo = mul(limit[2], 2 ^ (trace - OVERDRAWN))
+    end
+  end
+  state[1], state[2], state[3], state[4], state[5] = now, hi, lo, limit[2], trace
+end
+
+local function refund(limit, state, now, back_hi, back_lo)
+  local hi, lo = debt(limit, state, now)
+  write(limit, state, now, sub(hi, lo, back_hi, back_lo))
 end
 
 return {
@@ -124,19 +158,31 @@ return {
   -- Zero requests is a ban: the bucket is left as it is, for the limit that comes after.
   take = function(limit, state, cost, now)
     if limit[2] > 0 then
-      local hi, lo = debt(limit, state, now)
-      hi, lo = add(hi, lo, mul(cost, limit[3]))
+      local before_hi, before_lo = debt(limit, state, now)
+      local hi, lo = add(before_hi, before_lo, mul(cost, limit[3]))
       local most_hi, most_lo = capacity(limit)
-      if at_most(most_hi, most_lo, hi, lo) then
-        hi, lo = most_hi, most_lo
+      -- What is overdrawn stays so.
+      if at_most(most_hi, most_lo, before_hi, before_lo) then
+        most_hi, most_lo = before_hi, before_lo
       end
-      write(limit, state, now, hi, lo)
+      write(limit, state, now, least(hi, lo, most_hi, most_lo))
     end
   end,
-  give_back = function(limit, state, cost, now)
+  -- The same for what was used already: all of it is owed.
+  overdraw = function(limit, state, cost, now)
     if limit[2] > 0 then
       local hi, lo = debt(limit, state, now)
-      write(limit, state, now, sub(hi, lo, mul(cost, limit[3])))
+      write(limit, state, now, add(hi, lo, mul(cost, limit[3])))
+    end
+  end,
+  -- Of an earlier charge, what has drained since is not given back.
+  give_back = function(limit, state, cost, now, _, clear_at)
+    if limit[2] > 0 then
+      local hi, lo = mul(cost, limit[3])
+      if clear_at then
+        hi, lo = least(hi, lo, mul(limit[2], max(clear_at - now, 0)))
+      end
+      refund(limit, state, now, hi, lo)
     end
   end,
   -- After the limit's numbers have changed, what is owed now is owed on at the new rate.

@@ -5,6 +5,8 @@
 //! fraction of a microsecond with `requests` as its denominator, and is kept as such: exact for
 //! every count and period.
 
+use super::Taken;
+use crate::limit::MAX_PERIOD_US;
 use crate::wide::{div_rem, mul};
 use crate::{Limit, Micros};
 
@@ -21,7 +23,8 @@ pub struct State {
     /// The fraction's denominator: `requests` when this was written. With it the units owed are
     /// known even after the limit has changed.
     pub scale: u64,
-    /// About the `burst` when this was written: its first binary digits.
+    /// About the `burst` when this was written: its first binary digits. If more is owed than the bucket
+    /// holds, about how long that takes to drain instead, above all of those.
     pub burst_trace: u16,
 }
 
@@ -45,17 +48,28 @@ fn largest_burst(trace: u16) -> u64 {
     }
 }
 
+/// Traces from here on are of overdrawn buckets. That of the largest burst is 800.
+const OVERDRAWN: u16 = 816;
+
+/// The trace of a bucket that is overdrawn and takes so long to drain: how many binary digits that has.
+fn overdrawn_trace(drains_us: u64) -> u16 {
+    OVERDRAWN + (u64::BITS - drains_us.leading_zeros()) as u16
+}
+
 impl State {
-    /// Debt at `now`, in units x microseconds, at most what the bucket holds.
+    /// Debt at `now`, in units x microseconds: at most what the bucket holds, unless it was overdrawn.
     ///
-    /// More than that is found for one of two reasons. The limit was lowered: the bucket counts as
-    /// full. Or the clock stepped back, which nobody should pay for: the bucket counts as empty.
-    /// It was the clock if not even the bucket this was written for could hold so much.
+    /// More than that is found for one of three reasons. The bucket was overdrawn: all of it is owed.
+    /// The limit was lowered: the bucket counts as full. Or the clock stepped back, which nobody should
+    /// pay for: the bucket counts as empty. It was the clock if not even the bucket this was written for
+    /// could hold so much, or what was overdrawn takes longer to drain than it did then.
     #[inline]
     pub fn debt(&self, limit: &Limit, now: Micros) -> u128 {
         let (debt, capacity) = (self.owed(now), capacity(limit));
         if debt <= capacity {
             debt
+        } else if let Some(digits) = self.burst_trace.checked_sub(OVERDRAWN) {
+            if self.at.since(now) >> digits.min(63) == 0 { debt.min(most(limit)) } else { 0 }
         } else if debt > mul(largest_burst(self.burst_trace), limit.period_us()) {
             0
         } else {
@@ -84,17 +98,32 @@ impl State {
         Self { at: now.plus(us as u64), part, scale, burst_trace: limit.burst_trace() }
     }
 
+    /// The same for a debt that may be more than the bucket holds, up to what drains within ten years.
+    fn owing(limit: &Limit, debt: u128, now: Micros) -> Self {
+        let debt = debt.min(most(limit));
+        let state = Self::with_debt(limit, debt, now);
+        if debt <= capacity(limit) {
+            return state;
+        }
+        Self { burst_trace: overdrawn_trace(state.at.since(now)), ..state }
+    }
+
     /// This state, rewritten if the limit has changed since: what is owed at `now` is owed from now
-    /// on at the new rate, and no more of it than the bucket holds.
+    /// on at the new rate, and no more of it than the bucket holds, unless it was overdrawn.
     pub(super) fn carried_on(self, limit: &Limit, now: Micros) -> Self {
         if limit.requests() == 0 || self.is_of(limit) && self.owed(now) <= capacity(limit) {
             return self;
         }
         match self.debt(limit, now) {
             0 => self,
-            debt => Self::with_debt(limit, debt, now),
+            debt => Self::owing(limit, debt, now),
         }
     }
+}
+
+/// The most a bucket can be overdrawn by: what drains within ten years.
+fn most(limit: &Limit) -> u128 {
+    mul(limit.requests(), MAX_PERIOD_US)
 }
 
 /// The most debt the bucket holds.
@@ -108,16 +137,36 @@ pub(crate) fn capacity(limit: &Limit) -> u128 {
 #[inline]
 pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     if limit.requests() > 0 {
-        let debt = state.debt(limit, now) + mul(cost, limit.period_us());
-        *state = State::with_debt(limit, debt.min(capacity(limit)), now);
+        let debt = state.debt(limit, now);
+        let after = debt + mul(cost, limit.period_us());
+        // What is overdrawn stays so.
+        *state = State::owing(limit, after.min(capacity(limit).max(debt)), now);
+    }
+}
+
+/// Charges what was used already: the bucket owes it even if that is more than it holds.
+pub fn overdraw(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
+    if limit.requests() > 0 {
+        let after = state.debt(limit, now) + mul(cost, limit.period_us());
+        *state = State::owing(limit, after, now);
     }
 }
 
 /// Refunds; an empty bucket stays empty.
 #[inline]
 pub fn give_back(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
+    refund(limit, state, mul(cost, limit.period_us()), now);
+}
+
+/// Refunds what is left of an earlier charge. What has drained since is not given back: had it not been
+/// charged, the bucket would have been empty for so long instead, and nothing is saved in an empty bucket.
+pub fn give_back_taken(limit: &Limit, state: &mut State, cost: u64, taken: Taken, now: Micros) {
+    let left = mul(taken.clear_at.since(now), limit.requests());
+    refund(limit, state, mul(cost, limit.period_us()).min(left), now);
+}
+
+fn refund(limit: &Limit, state: &mut State, debt: u128, now: Micros) {
     if limit.requests() > 0 {
-        let debt = state.debt(limit, now).saturating_sub(mul(cost, limit.period_us()));
-        *state = State::with_debt(limit, debt, now);
+        *state = State::owing(limit, state.debt(limit, now).saturating_sub(debt), now);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Each folder has the same three functions. `assess` says what would become of a charge and changes
 //! nothing; `take` charges, whether it fits or not, saturating at what the limit can hold;
-//! `give_back` refunds, never above full. Everything else is made of these.
+//! `give_back` refunds, never above full. Everything else is made of these. Beside them,
+//! `give_back_taken` and `overdraw` put a charge right whose cost was an estimate.
 //!
 //! When a clock jumps: a stored time that this limit cannot have written by `now` counts as now.
 //! So nobody is locked out for longer than their window, and one jump admits at most one more limit.
@@ -13,6 +14,7 @@
 
 pub mod arrival;
 pub mod concurrency;
+mod correction;
 pub mod fixed_window;
 pub mod leaky_bucket;
 pub mod sliding_log;
@@ -20,6 +22,7 @@ pub mod sliding_window;
 pub mod sub_windows;
 pub mod token_bucket;
 
+pub use self::correction::Taken;
 use crate::{Limit, Micros, Verdict};
 
 /// What the algorithms' scripts count with where Lua's own numbers are not exact.

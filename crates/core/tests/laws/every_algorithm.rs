@@ -2,7 +2,9 @@
 
 use tidegate_testkit::schedule::limits;
 
-use crate::{agrees_with_oracle, changes, clock_steps, exact_answers, forced, keeps_promise, refunds};
+use crate::{
+    agrees_with_oracle, changes, clock_steps, corrections, exact_answers, forced, keeps_promise, refunds,
+};
 
 macro_rules! stamp {
     ($algorithm:ident: $($theme:ident::$law:ident,)*) => {
@@ -33,6 +35,11 @@ macro_rules! laws_of {
         exact_answers::peeks_and_denials_change_nothing,
         refunds::refund_restores_what_was_taken,
         refunds::refund_never_goes_above_full,
+        corrections::a_correction_at_once_is_as_if_the_true_cost_had_been_charged,
+        corrections::a_late_refund_gives_no_more_than_had_less_been_charged,
+        corrections::what_is_overdrawn_is_owed_until_it_says_and_not_for_longer,
+        corrections::overdrawing_in_pieces_is_overdrawing_at_once,
+        corrections::a_step_back_at_most_doubles_what_is_owed,
         clock_steps::a_clock_step_admits_at_most_one_more_limit,
         clock_steps::a_clock_step_locks_nobody_out_for_longer_than_their_window,
         changes::units_in_use_stay_in_use,

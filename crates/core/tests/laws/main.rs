@@ -4,7 +4,7 @@
 //!
 //! - `counter`: one key under one limit, driven through a random schedule
 //! - `every_algorithm`: stamps the laws below over every algorithm
-//! - `agrees_with_oracle`, `keeps_promise`, `exact_answers`, `refunds`, `clock_steps`, `changes`,
+//! - `agrees_with_oracle`, `keeps_promise`, `exact_answers`, `refunds`, `corrections`, `clock_steps`, `changes`,
 //!   `forced`: the laws
 //! - `queue`, `concurrency`, `calendar`, `envoy_units`, `foreign_states`: what only some limits do
 //! - `limit_errors`, `windows`, `keys`: tables
@@ -17,6 +17,7 @@ mod calendar;
 mod changes;
 mod clock_steps;
 mod concurrency;
+mod corrections;
 mod counter;
 mod envoy_units;
 mod every_algorithm;

@@ -67,7 +67,7 @@ pub(super) fn write(request: &Request<'_>, costs: Costs, ttl_ms: Option<u64>) ->
         limits: request.limits_of(index).map(sent).unwrap_or_default(),
     });
     let cost = match costs {
-        Costs::Asked => Some(request.units()),
+        Costs::Asked => Some(request.common_cost()),
         Costs::Nothing => Some(0),
         Costs::Untold => None,
     };

@@ -72,7 +72,7 @@ impl Inner {
         let (mut charges, mut items) = (Charges::new(), Items::new());
         let domain = rules.seed.text(request.domain());
         for (index, (entries, cost)) in request.descriptors().enumerate() {
-            let Some(InlineLimits(rule)) = brought.of(index) else { continue };
+            let Some(InlineLimits(rule, _)) = brought.of(index) else { continue };
             let key = own_key(rule.key, domain, RuleEntry::inline_values(rules.seed, entries));
             let descriptor = index as u16;
             let hit = Hit { rule, descriptor, tier: None, key, cost, enforced: true, own: None, entries };
@@ -93,7 +93,7 @@ impl Inner {
 
     /// What a check would answer, by what is left of each limit.
     fn looked(&self, request: &Request<'_>, mut answer: Answer) -> Decision {
-        let cost = request.units();
+        let cost = request.common_cost();
         for limit in &mut answer.said.limits {
             limit.retry_after_ms = (limit.remaining < cost).then_some(limit.reset_after_ms.max(1));
         }
@@ -131,7 +131,7 @@ pub(super) fn decision(rules: Rules, answer: Answer) -> Decision {
         let window_s = told.get(enforced).copied().flatten().filter(|_| !limit.shadow);
         enforced += usize::from(!limit.shadow);
         items.push(Item::answered(place as u16, limit.shadow, verdict(&said, place, rendered.deciding)));
-        limits.push((place, InlineLimits(Arc::new(rule(limit, window_s)))));
+        limits.push((place, InlineLimits(Arc::new(rule(limit, window_s)), Arc::default())));
     }
     let mut decision = Decision::new(rules, 0, said.allowed, items);
     decision.source = said.source();

@@ -153,5 +153,5 @@ fn local_limits(limits: &[LimitSpec]) -> Result<Option<InlineLimits>, SettingsEr
             InlineError::Invalid { name, reason } => SettingsError::LocalLimits { name, reason },
             other => SettingsError::LocalLimits { name: String::new(), reason: other.to_string() },
         })?;
-    Ok(Some(InlineLimits(Arc::new(entry))))
+    Ok(Some(InlineLimits(Arc::new(entry), limits.into())))
 }

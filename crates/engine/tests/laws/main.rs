@@ -13,6 +13,7 @@ mod listing;
 mod matching;
 mod mistakes;
 mod reload;
+mod reserve;
 mod rule_files;
 #[cfg(feature = "redis")]
 mod shared;

@@ -3,12 +3,13 @@
 //!
 //! - [`read`], [`write`]: Envoy's messages from and to bytes
 //! - [`rate_limit`][]: `ShouldRateLimit`
-//! - [`permits`][]: `tidegate.v1.Permits`
+//! - [`permits`][]: `tidegate.v1.Permits`; [`reservations`][]: `tidegate.v1.Reservations`
 
 mod odd;
 pub mod permits;
 pub mod rate_limit;
 pub mod read;
+pub mod reservations;
 pub mod write;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use tracing::Instrument;
 
 use self::permits::{PermitService, pb::permits_server::PermitsServer};
 use self::rate_limit::RateLimit;
+use self::reservations::{ReservationService, pb::reservations_server::ReservationsServer};
 use crate::body::BodyError;
 use crate::{protocols, trace};
 
@@ -74,7 +76,10 @@ impl GrpcApi {
         let permits = PermitService { limiter: rate_limit.limiter.clone(), bounds, metrics };
         let permits = PermitsServer::new(permits).max_decoding_message_size(bounds.message_bytes);
         let others = Routes::new(health).add_service(reflection).add_service(alpha);
-        let others = others.add_service(permits).prepare();
+        let reservations = ReservationService { rate_limit: rate_limit.clone() };
+        let reservations =
+            ReservationsServer::new(reservations).max_decoding_message_size(bounds.message_bytes);
+        let others = others.add_service(permits).add_service(reservations).prepare();
         Ok(Self { rate_limit, others, traced })
     }
 

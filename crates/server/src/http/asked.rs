@@ -37,7 +37,15 @@ struct Descriptor<'b> {
 impl<'b> Asked<'b> {
     /// Reads a request, all of it.
     pub(super) fn read(json: &'b [u8], bounds: &Bounds) -> Result<Self, Problem> {
-        let Object(Wire { domain, descriptors, descriptor, limits, cost }) = object(json)?;
+        match Self::read_reserve(json, bounds)? {
+            (asked, None) => Ok(asked),
+            (_, Some(_)) => Err(Problem::bad("ttl_ms is for /v1/reserve only; leave it out")),
+        }
+    }
+
+    /// Reads a request whose cost is an estimate, and for how many milliseconds it is reserved.
+    pub(super) fn read_reserve(json: &'b [u8], bounds: &Bounds) -> Result<(Self, Option<u64>), Problem> {
+        let Object(Wire { domain, descriptors, descriptor, limits, cost, ttl_ms }) = object(json)?;
         let one_or_list = match (descriptor, descriptors) {
             (Some(Short(entries)), None) => {
                 let one = Descriptor { entries, cost: None, limits: limits::read(limits, bounds)? };
@@ -64,7 +72,7 @@ impl<'b> Asked<'b> {
         };
         let asked = Self { domain, descriptors: one_or_list, cost: cost.map_or(1, |Cost(cost)| cost) };
         asked.check(bounds)?;
-        Ok(asked)
+        Ok((asked, ttl_ms.map(|Cost(ms)| ms)))
     }
 
     /// The same for the engine.
@@ -186,6 +194,7 @@ struct Wire<'b> {
     #[serde(borrow)]
     limits: Option<Vec<Object<WireLimit<'b>>>>,
     cost: Option<Cost>,
+    ttl_ms: Option<Cost>,
 }
 
 #[derive(serde::Deserialize)]

@@ -60,6 +60,19 @@ impl HttpApi {
         request: &Request<'_>,
         decision: &Decision,
     ) -> Response<Body> {
+        let mut body = Vec::new();
+        renderer.body(request, decision, &mut body);
+        self.render_with(renderer, request, decision, body)
+    }
+
+    /// The same with another body.
+    pub(super) fn render_with(
+        &self,
+        renderer: &Renderer,
+        request: &Request<'_>,
+        decision: &Decision,
+        body: Vec<u8>,
+    ) -> Response<Body> {
         let mut headers = HeaderMap::with_capacity(HEADERS);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(renderer.content_type(decision)));
         renderer.headers(request, decision, self.limiter.now(), |name, value| {
@@ -67,8 +80,6 @@ impl HttpApi {
                 headers.insert(name, value);
             }
         });
-        let mut body = Vec::new();
-        renderer.body(request, decision, &mut body);
         let mut response = Response::new(Body::new(Bytes::from(body)));
         *response.status_mut() = renderer.status(decision);
         *response.headers_mut() = headers;

@@ -3,6 +3,8 @@
 //! | request | answers |
 //! | --- | --- |
 //! | `POST /v1/check` | 200, or 429 for a denial; a list is a batch, always 200 |
+//! | `POST /v1/reserve` | as a check, with the name of a reservation |
+//! | `POST /v1/settle` | 200, or 410 if there is no such reservation any more |
 //! | `POST /v1/acquire` | 200 with a permit, or 429 |
 //! | `POST /v1/renew` | 200, or 404 if the permit is not held any more |
 //! | `POST /v1/release` | 204, however often |
@@ -17,7 +19,7 @@
 //! that is nothing the client can mend. A request that is refused changes no counter.
 //!
 //! - `asked`: a request as JSON, and what may be wrong with it; `limits`: limits it brings along
-//! - `check`, `permits`, `forward_auth`, `envoy`, `state`: the routes
+//! - `check`, `reservations`, `permits`, `forward_auth`, `envoy`, `state`: the routes
 //! - `read`: the body; `problem`: refusals
 
 mod asked;
@@ -28,6 +30,7 @@ mod limits;
 mod permits;
 mod problem;
 mod read;
+mod reservations;
 mod state;
 
 use std::fmt::Display;
@@ -43,6 +46,7 @@ use tidegate::Limiter;
 use tidegate_middleware::{ClientIp, Renderer};
 
 use self::problem::Problem;
+pub(crate) use self::reservations::GONE;
 use crate::access::Book;
 use crate::bounds::Bounds;
 use crate::grpc::rate_limit::RateLimit;
@@ -79,6 +83,8 @@ pub struct HttpApi {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
     Check,
+    Reserve,
+    Settle,
     Acquire,
     Renew,
     Release,
@@ -92,6 +98,8 @@ impl Route {
     fn of(path: &str) -> Option<Self> {
         Some(match path {
             "/v1/check" => Self::Check,
+            "/v1/reserve" => Self::Reserve,
+            "/v1/settle" => Self::Settle,
             "/v1/acquire" => Self::Acquire,
             "/v1/renew" => Self::Renew,
             "/v1/release" => Self::Release,
@@ -149,7 +157,10 @@ impl HttpApi {
         };
         // What has no say over a request is no refusal of one.
         if answered.is_err()
-            && matches!(route, Route::Check | Route::Acquire | Route::ForwardAuth | Route::Json)
+            && matches!(
+                route,
+                Route::Check | Route::Reserve | Route::Acquire | Route::ForwardAuth | Route::Json
+            )
         {
             self.metrics.refused.add(1);
         }
@@ -185,6 +196,8 @@ impl HttpApi {
         let message = read::body(body, &self.bounds).await?;
         match route {
             Route::Check => self.check(&message).await,
+            Route::Reserve => self.reserve(&message).await,
+            Route::Settle => self.settle(&message).await,
             Route::Acquire => self.acquire(&message).await,
             Route::Renew => self.renew(&message).await,
             Route::Release => self.release(&message).await,

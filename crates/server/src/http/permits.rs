@@ -82,7 +82,7 @@ fn held(token: &str, now: Micros, timeout: Option<Duration>) -> Response<Body> {
 }
 
 /// Prints as RFC 3339.
-fn moment(at: Micros) -> Timestamp {
+pub(super) fn moment(at: Micros) -> Timestamp {
     let (seconds, us) = (at.0 / 1_000_000, at.0 % 1_000_000);
     Timestamp { seconds: seconds.cast_signed(), nanos: us as i32 * 1_000 }
 }

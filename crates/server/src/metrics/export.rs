@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use tidegate::{Counts, Limiter, RuleCount, StoreHealth};
 use tidegate_stores::redis::{Circuit, Failures};
 
-use super::{Connections, Durations, Metrics};
+use super::{Connections, Durations, Metrics, Reservations};
 use crate::health::Health;
 
 /// How metrics are written.
@@ -90,6 +90,7 @@ impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.decisions(&mut encoder)?;
         self.durations(&mut encoder)?;
+        self.reservations(&mut encoder)?;
         self.rules(&mut encoder)?;
         self.store(&mut encoder)?;
         self.control(&mut encoder)?;
@@ -133,6 +134,25 @@ impl Snapshot {
         };
         one(&mut family, "grpc", &self.metrics.grpc_check)?;
         one(&mut family, "http", &self.metrics.http_check)
+    }
+
+    fn reservations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "What became of reservations";
+        let mut all = encoder.encode_descriptor("ratelimit_reservations", help, None, MetricType::Counter)?;
+        let Reservations { reserved, denied, settled, gone, failed } = &self.metrics.reservations;
+        let outcomes = [
+            ("reserved", reserved),
+            ("denied", denied),
+            ("settled", settled),
+            ("gone", gone),
+            ("failed", failed),
+        ];
+        for (outcome, count) in outcomes {
+            counter(&mut all, &[("outcome", outcome)], count.get())?;
+        }
+        let help = "Reservations in this node's memory that wait to be settled";
+        let held = i64::try_from(self.limiter.reservations()).unwrap_or(i64::MAX);
+        gauge(encoder, "ratelimit_reservations_held", help, held)
     }
 
     fn rules(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

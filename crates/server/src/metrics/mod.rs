@@ -27,12 +27,29 @@ pub struct Counted {
     pub http_check: Durations,
     /// Checks and acquisitions that were refused, over either.
     pub refused: Counter,
+    /// What became of reservations, over either.
+    pub reservations: Reservations,
     /// Connections of the gRPC listener.
     pub grpc_connections: Connections,
     /// Connections of the HTTP listener.
     pub http_connections: Connections,
     /// Connections of the admin listener.
     pub admin_connections: Connections,
+}
+
+/// What became of reservations.
+#[derive(Default)]
+pub struct Reservations {
+    /// Made: the estimate was charged.
+    pub reserved: Counter,
+    /// Denied by a limit.
+    pub denied: Counter,
+    /// Settled.
+    pub settled: Counter,
+    /// To be settled, but gone already: settled before, or expired.
+    pub gone: Counter,
+    /// Neither, because the shared store failed or too many wait to be settled.
+    pub failed: Counter,
 }
 
 /// The connections of a listener.

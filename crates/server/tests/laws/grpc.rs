@@ -102,9 +102,12 @@ fn reflection_lists_every_service() {
             other => panic!("{other:?}"),
         }
     });
-    for expected in
-        ["envoy.service.ratelimit.v3.RateLimitService", "tidegate.v1.Permits", "grpc.health.v1.Health"]
-    {
+    for expected in [
+        "envoy.service.ratelimit.v3.RateLimitService",
+        "tidegate.v1.Permits",
+        "tidegate.v1.Reservations",
+        "grpc.health.v1.Health",
+    ] {
         assert!(names.iter().any(|name| name == expected), "{expected} is not in {names:?}");
     }
 }

@@ -15,6 +15,7 @@ mod http;
 mod lifecycle;
 mod metrics;
 mod rendering;
+mod reservations;
 mod support;
 mod tls;
 mod wire;

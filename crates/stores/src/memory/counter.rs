@@ -3,7 +3,7 @@
 use tidegate_core::algorithm::{
     arrival, concurrency, fixed_window, leaky_bucket, sliding_window, token_bucket,
 };
-use tidegate_core::{Algorithm, Limit, Micros, State, Verdict};
+use tidegate_core::{Algorithm, Limit, Micros, State, Taken, Verdict};
 
 use super::cell::{Cell, CellKey, Kind};
 use super::shard::{Place, Shard};
@@ -16,7 +16,6 @@ trait CellState: Copy + Default {
     fn write(&self, key: CellKey, fill: u8, limit: &Limit) -> Cell;
     fn charge(self, charge: &Charge<'_>, now: Micros) -> (Self, Verdict);
     fn take(&mut self, limit: &Limit, cost: u64, now: Micros);
-    fn give_back(&mut self, limit: &Limit, cost: u64, now: Micros);
 }
 
 impl CellState for arrival::State {
@@ -40,9 +39,6 @@ impl CellState for arrival::State {
     fn take(&mut self, limit: &Limit, cost: u64, now: Micros) {
         arrival::take(limit, self, cost, now);
     }
-    fn give_back(&mut self, limit: &Limit, cost: u64, now: Micros) {
-        arrival::give_back(limit, self, cost, now);
-    }
 }
 
 impl CellState for fixed_window::State {
@@ -62,9 +58,6 @@ impl CellState for fixed_window::State {
     fn take(&mut self, limit: &Limit, cost: u64, now: Micros) {
         fixed_window::take(limit, self, cost, now);
     }
-    fn give_back(&mut self, limit: &Limit, cost: u64, now: Micros) {
-        fixed_window::give_back(limit, self, cost, now);
-    }
 }
 
 impl CellState for sliding_window::State {
@@ -83,9 +76,6 @@ impl CellState for sliding_window::State {
     }
     fn take(&mut self, limit: &Limit, cost: u64, now: Micros) {
         sliding_window::take(limit, self, cost, now);
-    }
-    fn give_back(&mut self, limit: &Limit, cost: u64, now: Micros) {
-        sliding_window::give_back(limit, self, cost, now);
     }
 }
 
@@ -275,33 +265,61 @@ fn take_large(state: &mut State, limit: &Limit, lease: u64, cost: u64, now: Micr
     }
 }
 
-/// Gives a charge's cost back to its counter, if there is one.
-pub(super) fn give_back(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, now: Micros) {
+/// Gives a charge's cost back to its counter, if there is one; to where it was taken if that is said.
+pub(super) fn give_back(
+    shard: &mut Shard,
+    key: CellKey,
+    charge: &Charge<'_>,
+    taken: Option<Taken>,
+    now: Micros,
+) {
     let Charge { limit, cost, .. } = *charge;
+    let give_back = |state: &mut State| match taken {
+        None => limit.give_back(state, cost, now),
+        Some(taken) => limit.give_back_taken(state, cost, taken, now),
+    };
     let place = shard.find(key);
     let Some(slot) = place.slot else { return };
     let cell = *shard.page(place.page).cell(slot);
     if cell.kind() != kind_of(limit) {
         return;
     }
-    let given = match cell.kind() {
-        Kind::Arrival => give_back_cell::<arrival::State>(&cell, limit, cost, now),
-        Kind::SlidingWindow => give_back_cell::<sliding_window::State>(&cell, limit, cost, now),
-        Kind::FixedWindow => give_back_cell::<fixed_window::State>(&cell, limit, cost, now),
-        Kind::Large => {
-            change_large(shard, place, key, limit, cell.fill(), now, |state| {
-                limit.give_back(state, cost, now);
-            });
-            return;
-        }
-    };
-    shard.page_mut(place.page).set(slot, given);
+    if cell.kind() == Kind::Large {
+        change_large(shard, place, key, limit, cell.fill(), now, give_back);
+        return;
+    }
+    let mut state = state(shard, key, limit);
+    give_back(&mut state);
+    if let Some(given) = small_cell(&state, key, cell.fill(), limit) {
+        shard.page_mut(place.page).set(slot, given);
+    }
 }
 
-fn give_back_cell<S: CellState>(cell: &Cell, limit: &Limit, cost: u64, now: Micros) -> Cell {
-    let mut state = S::read(cell, limit);
-    state.give_back(limit, cost, now);
-    state.write(cell.key(), cell.fill(), limit)
+/// Charges what was used already, whether it fits or not.
+pub(super) fn overdraw(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, now: Micros) {
+    let Charge { limit, cost, .. } = *charge;
+    let place = shard.find(key);
+    if kind_of(limit) == Kind::Large {
+        change_large(shard, place, key, limit, u8::MAX, now, |state| limit.overdraw(state, cost, now));
+        return;
+    }
+    let mut state = state(shard, key, limit);
+    limit.overdraw(&mut state, cost, now);
+    let Some(cell) = small_cell(&state, key, u8::MAX, limit) else { return };
+    match place.slot {
+        Some(slot) => shard.page_mut(place.page).set(slot, cell),
+        None => shard.insert(key, now, cell),
+    }
+}
+
+/// A state as a cell, if it fits one.
+fn small_cell(state: &State, key: CellKey, fill: u8, limit: &Limit) -> Option<Cell> {
+    match state {
+        State::Arrival(state) => Some(state.write(key, fill, limit)),
+        State::SlidingWindow(state) => Some(state.write(key, fill, limit)),
+        State::FixedWindow(state) => Some(state.write(key, fill, limit)),
+        _ => None,
+    }
 }
 
 /// Changes the leases of a key, if there are any.

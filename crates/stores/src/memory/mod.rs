@@ -8,9 +8,11 @@
 //! - [`shard`]: pages under one lock
 //! - [`counter`]: charging a cell
 //! - [`settle`]: charges, all or nothing
+//! - [`correct`]: putting estimates right
 //! - [`snapshot`]: to disk and back
 
 mod cell;
+mod correct;
 mod counter;
 mod page;
 mod settle;
@@ -27,7 +29,7 @@ use self::cell::CellKey;
 use self::page::PAGE_CELLS;
 use self::shard::Shard;
 pub use self::snapshot::{SnapshotError, SnapshotSummary};
-use crate::charge::{Charge, Intent, Verdicts};
+use crate::charge::{Charge, Corrected, Correction, Intent, Timed, Verdicts};
 use crate::sync::Mutex;
 use crate::{Store, StoreError, SystemClock};
 
@@ -199,6 +201,14 @@ impl Store for MemoryStore {
         let mut verdicts = Verdicts::new();
         self.settle_now(charges, intent, &mut verdicts);
         Ok(verdicts)
+    }
+
+    async fn settle_timed(&self, charges: &[Charge<'_>]) -> Result<Timed, StoreError> {
+        Ok(self.settle_timed_now(charges, Intent::Take))
+    }
+
+    async fn correct(&self, corrections: &[(Charge<'_>, Correction)]) -> Corrected {
+        self.correct_now(corrections).into_iter().map(Ok).collect()
     }
 
     async fn give_back(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {

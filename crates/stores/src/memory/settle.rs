@@ -20,7 +20,9 @@ impl MemoryStore {
         match charges {
             [] => {}
             [charge] => verdicts.push(self.settle_one(charge, intent)),
-            _ => self.settle_many(charges, intent, intent == Intent::Take, verdicts),
+            _ => {
+                self.settle_many(charges, intent, intent == Intent::Take, verdicts);
+            }
         }
     }
 
@@ -29,7 +31,9 @@ impl MemoryStore {
         match charges {
             [] => {}
             [charge] => verdicts.push(self.settle_one_any(charge, intent)),
-            _ => self.settle_many(charges, intent, false, verdicts),
+            _ => {
+                self.settle_many(charges, intent, false, verdicts);
+            }
         }
     }
 
@@ -145,19 +149,19 @@ impl MemoryStore {
         true
     }
 
-    /// Settles several charges; those that `may_be_usual` are first tried as such.
-    fn settle_many(
+    /// Settles several charges, and answers when; those that `may_be_usual` are first tried as such.
+    pub(super) fn settle_many(
         &self,
         charges: &[Charge<'_>],
         intent: Intent,
         may_be_usual: bool,
         verdicts: &mut Verdicts,
-    ) {
+    ) -> Micros {
         let mut locked = Locked::new(self, charges);
         let now = self.now();
         let repeats = has_repeats(charges);
         if may_be_usual && !repeats && self.take_buckets(&mut locked, charges, now, verdicts) {
-            return;
+            return now;
         }
         let mut all: SmallVec<[Assessed; 4]> = SmallVec::with_capacity(charges.len());
         for (index, charge) in charges.iter().enumerate() {
@@ -198,6 +202,7 @@ impl MemoryStore {
                 *verdict = counter::as_it_stands(shard, key, charge, *verdict, taken, now);
             }
         }
+        now
     }
 
     /// Gives each charge's cost back without waiting.
@@ -206,7 +211,7 @@ impl MemoryStore {
             let key = CellKey::of(charge.key);
             let mut shard = self.shard(key).lock();
             let now = self.now();
-            counter::give_back(&mut shard, key, charge, now);
+            counter::give_back(&mut shard, key, charge, None, now);
         }
     }
 

@@ -5,14 +5,14 @@ use std::ops::Range;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use redis::Value;
-use tidegate_core::{Key, Limit, MAX_COUNT, Micros, State};
+use tidegate_core::{Key, Limit, MAX_COUNT, Micros, State, Taken};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::replay::Replay;
 use super::script::Kind;
 use super::state;
-use crate::charge::{Charge, Force, Intent, Verdicts};
+use crate::charge::{Charge, Correction, Force, Intent, Verdicts};
 use crate::error::StoreError;
 
 /// Counters of one batch; more go into the next.
@@ -38,6 +38,8 @@ pub(super) enum Wish {
     SettlePart(Intent),
     /// Given back, to the window they were taken in if that is said.
     GiveBack { taken_at: Option<Micros> },
+    /// Put right, each for itself.
+    Correct(Correction),
     /// A slot's time-out started anew.
     Renew,
     /// A slot returned.
@@ -103,7 +105,10 @@ pub(super) struct Wanted<'a> {
     /// Counter, cost, mode, how often.
     pub(super) singles: Vec<(u32, u64, u8, u32)>,
     pub(super) several: Vec<&'a [Asked]>,
-    pub(super) refunds: Vec<(u32, u64, u64)>,
+    /// Counter, cost, when it was taken, when the limit would have been untouched again.
+    pub(super) refunds: Vec<(u32, u64, u64, u64)>,
+    /// Counter, cost.
+    pub(super) overruns: Vec<(u32, u64)>,
     /// Counter, lease, whether it is a release.
     pub(super) slots: Vec<(u32, u64, bool)>,
 }
@@ -112,7 +117,10 @@ impl Wanted<'_> {
     /// The cost of each counter's charge and how often, if there is nothing else, and all of it in the
     /// usual way.
     pub(super) fn usual(&self, counters: usize, smalls: usize) -> Option<Vec<(u64, u32)>> {
-        let others = !self.several.is_empty() || !self.refunds.is_empty() || !self.slots.is_empty();
+        let others = !self.several.is_empty()
+            || !self.refunds.is_empty()
+            || !self.overruns.is_empty()
+            || !self.slots.is_empty();
         if others || counters != smalls || self.singles.len() != counters {
             return None;
         }
@@ -213,7 +221,9 @@ impl Batch {
         for request in &self.requests {
             let asked = self.asked_of(request);
             match request.wish {
-                Wish::Settle(Intent::Look) | Wish::SettlePart(Intent::Look) => {}
+                Wish::Settle(Intent::Look)
+                | Wish::SettlePart(Intent::Look)
+                | Wish::Correct(Correction::Look) => {}
                 Wish::Settle(Intent::Take) | Wish::SettlePart(Intent::Take) => match asked {
                     [only] if self.is_single(asked) => {
                         let (cost, mode) = (only.cost.min(MAX_COUNT), self.mode(only));
@@ -230,8 +240,18 @@ impl Batch {
                 },
                 Wish::GiveBack { taken_at } => {
                     let taken_at = taken_at.map_or(0, |at| at.0);
-                    let refund = |it: &Asked| (it.counter, it.cost.min(MAX_COUNT), taken_at);
+                    let refund = |it: &Asked| (it.counter, it.cost.min(MAX_COUNT), taken_at, 0);
                     wanted.refunds.extend(asked.iter().map(refund));
+                }
+                Wish::Correct(Correction::GiveBack(Taken { at, clear_at })) => {
+                    // 0 would say that it is not known, and a limit that was untouched has nothing to give.
+                    let (at, clear_at) = (at.0.max(1), clear_at.0.max(1));
+                    let refund = |it: &Asked| (it.counter, it.cost.min(MAX_COUNT), at, clear_at);
+                    wanted.refunds.extend(asked.iter().map(refund));
+                }
+                Wish::Correct(Correction::Overdraw) => {
+                    let overrun = |it: &Asked| (it.counter, it.cost.min(MAX_COUNT));
+                    wanted.overruns.extend(asked.iter().map(overrun));
                 }
                 Wish::Renew | Wish::Release => {
                     let release = request.wish == Wish::Release;
@@ -286,6 +306,7 @@ impl Batch {
                         let before = replay.peek(asked);
                         Answer::Part(SettledPart { verdicts: replay.settle(asked, intent), before, now })
                     }
+                    Wish::Correct(_) => Answer::Settled(replay.peek(asked)),
                     _ => continue,
                 };
                 tell(request, answer);
@@ -294,7 +315,7 @@ impl Batch {
         let mut held = slots.iter().map(|slot| *slot == Value::Int(1));
         for request in &mut requests {
             match request.wish {
-                Wish::Settle(_) | Wish::SettlePart(_) => {}
+                Wish::Settle(_) | Wish::SettlePart(_) | Wish::Correct(_) => {}
                 Wish::GiveBack { .. } => tell(request, Answer::GivenBack),
                 Wish::Renew | Wish::Release => {
                     let slots = request.asked.len();
@@ -312,6 +333,8 @@ impl Batch {
                 Intent::Take if self.is_single(self.asked_of(request)) => Pass::Singles,
                 Intent::Take => Pass::Several,
             }),
+            // What was put right before anything was charged is what those see that only look.
+            Wish::Correct(_) => Some(Pass::Looks),
             Wish::GiveBack { .. } | Wish::Renew | Wish::Release => None,
         }
     }

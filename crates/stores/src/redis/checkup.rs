@@ -111,6 +111,8 @@ redis.call('ZADD', key, 1, 'a')
 redis.call('ZCARD', key)
 redis.call('ZREMRANGEBYSCORE', key, '-inf', '+inf')
 redis.call('DEL', key)
+redis.call('SET', key, 'a', 'PX', 1000)
+redis.call('GETDEL', key)
 return 1";
 
 fn read_info(info: &str, finding: &mut Finding) {

@@ -13,6 +13,7 @@
 //! - [`batch`], [`wire`], [`reply`], [`state`], [`replay`]: from requests to a call, and back to verdicts
 //! - [`script`]: the Lua
 //! - [`denials`]: what was denied a moment ago
+//! - [`records`]: what is kept beside the counters
 //! - [`presence`]: how many nodes share the store
 //! - [`checkup`]: whether a server is fit for it
 //! - [`events`]: what has happened
@@ -27,6 +28,7 @@ mod lane;
 mod node;
 mod places;
 mod presence;
+mod records;
 mod replay;
 mod reply;
 mod routes;
@@ -121,6 +123,8 @@ struct Shared {
     nodes: AtomicU32,
     /// What nodes are counted over.
     presence: tokio::sync::Mutex<Option<MultiplexedConnection>>,
+    /// What records go over.
+    records: records::Connections,
 }
 
 impl RedisStore {
@@ -143,6 +147,7 @@ impl RedisStore {
             denials: Denials::new(config.remember_denials),
             nodes: AtomicU32::new(config.nodes.unwrap_or(1)),
             presence: tokio::sync::Mutex::default(),
+            records: records::Connections::default(),
             settings: config,
             routes: ArcSwap::from_pointee(routes),
             local: SystemClock::new(),

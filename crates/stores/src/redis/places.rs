@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use smallvec::SmallVec;
-use tidegate_core::{Algorithm, Outcome, Verdict};
+use smallvec::{SmallVec, smallvec};
+use tidegate_core::{Algorithm, Micros, Outcome, Verdict};
 use tokio::sync::oneshot;
 
 use super::RedisStore;
@@ -12,7 +12,7 @@ use super::batch::{Answer, SettledPart, Wish};
 use super::lane::Refusal;
 use super::routes::{Route, Routes};
 use crate::Store;
-use crate::charge::{Charge, Force, Intent, Verdicts, blocked, blocked_by};
+use crate::charge::{Charge, Corrected, Correction, Force, Intent, Timed, Verdicts, blocked, blocked_by};
 use crate::error::StoreError;
 
 /// The numbers of charges of a request.
@@ -70,7 +70,7 @@ impl RedisStore {
             let routes = self.shared.routes.load();
             for (route, numbers) in self.split(&routes, charges) {
                 let answer = match route {
-                    None => Err(StoreError::Unreachable("its keys are on no server just now".into())),
+                    None => Err(nowhere()),
                     Some(route) if numbers.len() == charges.len() => self.send(route, charges, wish),
                     Some(route) => {
                         let wish =
@@ -86,9 +86,7 @@ impl RedisStore {
         let mut answers = Vec::with_capacity(sent.len());
         for (numbers, answer) in sent {
             let answer = match answer {
-                Ok(answer) => answer
-                    .await
-                    .unwrap_or_else(|_| Err(StoreError::Unreachable("its runtime has ended".into()))),
+                Ok(answer) => answer.await.unwrap_or_else(|_| Err(runtime_ended())),
                 Err(error) => Err(error),
             };
             answers.push((numbers, answer));
@@ -174,6 +172,14 @@ impl RedisStore {
     }
 }
 
+pub(super) fn nowhere() -> StoreError {
+    StoreError::Unreachable("its keys are on no server just now".into())
+}
+
+fn runtime_ended() -> StoreError {
+    StoreError::Unreachable("its runtime has ended".into())
+}
+
 /// A charge as part of a request that is settled in several places: whether all quotas are denied is not
 /// known in any of them.
 fn apart(charge: Charge<'_>) -> Charge<'_> {
@@ -215,6 +221,58 @@ impl Store for RedisStore {
         Ok(verdicts)
     }
 
+    async fn settle_timed(&self, charges: &[Charge<'_>]) -> Result<Timed, StoreError> {
+        let mut at: SmallVec<[Micros; 4]> = smallvec![self.shared.about(); charges.len()];
+        if charges.is_empty() {
+            return Ok(Timed { verdicts: Verdicts::new(), at });
+        }
+        if let Some(verdicts) = self.shared.denials.recall(charges) {
+            return Ok(Timed { verdicts, at });
+        }
+        let mut answers = self.ask(charges, Wish::SettlePart(Intent::Take)).await;
+        for (numbers, answer) in &answers {
+            if let Ok(Answer::Part(part)) = answer {
+                numbers.iter().for_each(|number| at[*number] = part.now);
+            }
+        }
+        let verdicts = if answers.len() > 1 {
+            self.join(charges, Intent::Take, answers)?
+        } else {
+            match answers.pop() {
+                Some((_, Ok(Answer::Part(part)))) => part.verdicts,
+                Some((_, Err(error))) => return Err(error),
+                _ => return Err(StoreError::Garbled),
+            }
+        };
+        if blocked(charges, &verdicts) {
+            self.shared.denials.remember(charges, &verdicts);
+        }
+        Ok(Timed { verdicts, at })
+    }
+
+    async fn correct(&self, corrections: &[(Charge<'_>, Correction)]) -> Corrected {
+        let charges: SmallVec<[Charge<'_>; 4]> = corrections.iter().map(|(charge, _)| *charge).collect();
+        self.shared.denials.forget(&charges);
+        // All are on their way before the first is waited for, and so mostly go together.
+        let sent: SmallVec<[_; 4]> = corrections
+            .iter()
+            .map(|(charge, correction)| self.send_correction(charge, *correction))
+            .collect();
+        let mut corrected = Corrected::new();
+        for sent in sent {
+            let answer = match sent {
+                Ok(answer) => answer.await.unwrap_or_else(|_| Err(runtime_ended())),
+                Err(error) => Err(error),
+            };
+            corrected.push(answer.and_then(|answer| match answer {
+                Answer::Settled(verdicts) => verdicts.first().copied().ok_or(StoreError::Garbled),
+                _ => Err(StoreError::Garbled),
+            }));
+        }
+        self.shared.denials.forget(&charges);
+        corrected
+    }
+
     async fn give_back(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.shared.denials.forget(charges);
         let answers = self.ask(charges, Wish::GiveBack { taken_at: None }).await;
@@ -233,6 +291,16 @@ impl Store for RedisStore {
 }
 
 impl RedisStore {
+    fn send_correction(
+        &self,
+        charge: &Charge<'_>,
+        correction: Correction,
+    ) -> Result<oneshot::Receiver<Result<Answer, StoreError>>, StoreError> {
+        let routes = self.shared.routes.load();
+        let route = routes.of(self.part(charge)).ok_or_else(nowhere)?;
+        self.send(route, std::slice::from_ref(charge), Wish::Correct(correction))
+    }
+
     async fn slot(&self, slot: &Charge<'_>, wish: Wish) -> Result<bool, StoreError> {
         match self.ask(std::slice::from_ref(slot), wish).await.pop() {
             Some((_, Ok(Answer::Slot(held)))) => Ok(held),

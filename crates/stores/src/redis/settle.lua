@@ -8,9 +8,10 @@
 -- Nothing for the server's own time; limits; fields per hash; the limit of each counter, small ones first;
 -- what may be asked of each large counter; charges that are a request of their own; requests of several;
 -- refunds; renewals and releases. Or, where every counter is small and charged in the usual way, only the
--- cost of each and how often.
+-- cost of each and how often. Last what was used already, if anything.
 local hashes, limit_of, asked = args[3], args[4], args[5]
 local singles, several, refunds, slots, usual = args[6], args[7], args[8], args[9], args[10]
+local overruns = args[11] or {}
 
 for _, limit in ipairs(limits) do
   local boundaries = limit[1] == FIXED_WINDOW and limit[4]
@@ -166,22 +167,40 @@ local function carry_on(counter)
   end
 end
 
+-- What a counter holds after it was put right is what others find.
+local function put_right(counter)
+  local limit, state = limits[limit_of[counter]], states[counter]
+  local algorithm = algorithms[limit[1]]
+  if counter <= smalls then
+    dirty[counter] = true
+    answer[counter + 1] = algorithm.pack(state)
+  else
+    algorithm.write(limit, KEYS[#hashes + counter - smalls], state, now)
+    reread(counter)
+  end
+end
+
 -- Refunds come first: whoever asks for one and then for something else finds it done.
--- Counter, cost, when it was taken or 0.
-for index = 1, #refunds, 3 do
-  local counter, taken_at = refunds[index], refunds[index + 2]
+-- Counter, cost, when it was taken and when the limit would have been untouched again, or 0.
+for index = 1, #refunds, 4 do
+  local counter, taken_at, clear_at = refunds[index], refunds[index + 2], refunds[index + 3]
   local limit, state = limits[limit_of[counter]], states[counter]
   if state.exists then
-    local algorithm = algorithms[limit[1]]
-    algorithm.give_back(limit, state, refunds[index + 1], now, taken_at > 0 and taken_at or nil)
-    if counter <= smalls then
-      dirty[counter] = true
-      answer[counter + 1] = algorithm.pack(state)
-    else
-      algorithm.write(limit, KEYS[#hashes + counter - smalls], state, now)
-      reread(counter)
-    end
+    taken_at, clear_at = taken_at > 0 and taken_at or nil, clear_at > 0 and clear_at or nil
+    algorithms[limit[1]].give_back(limit, state, refunds[index + 1], now, taken_at, clear_at)
+    put_right(counter)
   end
+end
+
+-- Then what was used already, whether it fits or not. Counter, cost.
+for index = 1, #overruns, 2 do
+  local counter = overruns[index]
+  local limit, state = limits[limit_of[counter]], states[counter]
+  local algorithm = algorithms[limit[1]]
+  local overdraw = algorithm.overdraw or algorithm.take
+  overdraw(limit, state, overruns[index + 1], now)
+  state.exists = true
+  put_right(counter)
 end
 
 -- And slots are returned before others are taken.

@@ -112,9 +112,9 @@ impl Form<'_> {
         let counters = || wire.iter().map(|counter| &batch.counters[*counter as usize]);
         let wanted = batch.wanted();
         let usual = wanted.usual(wire.len(), smalls);
-        let Wanted { singles, several, refunds, slots } = wanted;
+        let Wanted { singles, several, refunds, overruns, slots } = wanted;
         let mut out = Packer(Vec::with_capacity(64 + 16 * wire.len()));
-        out.list(10);
+        out.list(if overruns.is_empty() { 10 } else { 11 });
         match self.now {
             Some(now) => out.number(now.0),
             None => out.nothing(),
@@ -144,7 +144,9 @@ impl Form<'_> {
                 out.charge(number[asked.counter as usize], asked, batch.mode(asked));
             }
         }
-        out.numbers(refunds.iter().flat_map(|(counter, cost, at)| [number[*counter as usize], *cost, *at]));
+        out.numbers(refunds.iter().flat_map(|(counter, cost, taken_at, clear_at)| {
+            [number[*counter as usize], *cost, *taken_at, *clear_at]
+        }));
         out.list(3 * slots.len());
         for (counter, lease, release) in slots {
             out.number(number[counter as usize]);
@@ -152,6 +154,9 @@ impl Form<'_> {
             out.number(u64::from(release));
         }
         out.nothing();
+        if !overruns.is_empty() {
+            out.numbers(overruns.iter().flat_map(|(counter, cost)| [number[*counter as usize], *cost]));
+        }
         out.0
     }
 

@@ -3,8 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tidegate_core::{Key, Limit, Micros, Verdict};
-use tidegate_stores::{Charge, Force, Intent};
+use tidegate_core::{Algorithm, Key, Limit, Micros, Taken, Verdict};
+use tidegate_stores::{Charge, Correction, Force, Intent, Store};
 use tidegate_testkit::schedule::{self, Action, Mix, Schedule, Step, limits};
 
 use crate::conformance::World;
@@ -105,6 +105,8 @@ async fn agrees<W: World>(mut world: W, life: Life, upheavals: bool) {
     let Life { mut limits, schedule, requests } = life;
     let keys: Vec<_> = (0..limits.len()).map(|number| counter(&world, number)).collect();
     let mut retry_at = schedule.start;
+    // Of some of the charges, what a refund has to know of them.
+    let mut taken = vec![Taken { at: schedule.start, clear_at: schedule.start }; limits.len()];
     world.set_now(Micros(schedule.start.0.min(LATEST_US)));
     for (lease, (step, request)) in schedule.steps.into_iter().zip(requests).enumerate() {
         let Step { advance, action } = step;
@@ -128,6 +130,12 @@ async fn agrees<W: World>(mut world: W, life: Life, upheavals: bool) {
             Action::Peek => charge,
             Action::Refund(amount) => {
                 let charge = Charge { cost: amount.units(&limits[lead], left), ..charge };
+                if let Some(correction) = request.correction(&charge, taken[lead]) {
+                    let corrected = world.store().correct(&[(charge, correction)]).await;
+                    let expected = model.correct(&charge, correction, now);
+                    assert_eq!(corrected[..], [Ok(expected)], "step {lease}: {correction:?} of {charge:?}");
+                    continue;
+                }
                 world.give_back(&[charge]).await;
                 model.give_back(&[charge], now);
                 let slot = Charge { lease: (lease as u64).saturating_sub(request.slot), ..charge };
@@ -153,6 +161,10 @@ async fn agrees<W: World>(mut world: W, life: Life, upheavals: bool) {
         let verdicts = world.settle_as(&charges, request.intent).await;
         let expected = model.settle(&charges, request.intent, now);
         assert_eq!(verdicts, expected, "step {lease} at {now:?}: {:?} of {charges:?}", request.intent);
+        if request.slot < 2 {
+            let mine = verdicts[if request.lead_last { charges.len() - 1 } else { 0 }];
+            taken[lead] = Taken { at: now, clear_at: now.plus(mine.reset_after_us) };
+        }
         let retry = verdicts.iter().find_map(Verdict::retry_after_us);
         retry_at = now.plus(retry.unwrap_or(0));
     }
@@ -160,6 +172,20 @@ async fn agrees<W: World>(mut world: W, life: Life, upheavals: bool) {
 
 fn counter(world: &impl World, number: usize) -> Key {
     if number < 3 { world.key("home", &number.to_string()) } else { world.named(&number.to_string()) }
+}
+
+impl Request {
+    /// What is done instead of a plain refund, if anything.
+    fn correction(&self, charge: &Charge<'_>, taken: Taken) -> Option<Correction> {
+        match (charge.limit.algorithm(), self.beside.len()) {
+            (Algorithm::Concurrency, _) => None,
+            (_, 0) if self.lead_last => Some(Correction::GiveBack(taken)),
+            (_, 1) => Some(Correction::Overdraw),
+            (_, 2) => Some(Correction::GiveBack(taken)),
+            (_, 4) => Some(Correction::Look),
+            _ => None,
+        }
+    }
 }
 
 impl Beside {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tidegate_core::algorithm::concurrency;
 use tidegate_core::{Key, Micros, State, Verdict};
-use tidegate_stores::{Charge, Intent, Verdicts, blocked};
+use tidegate_stores::{Charge, Correction, Intent, Verdicts, blocked};
 
 #[derive(Clone, Default)]
 pub(crate) struct Model(HashMap<Key, State>);
@@ -55,6 +55,23 @@ impl Model {
                 charge.limit.give_back(state, charge.cost, now);
             }
         }
+    }
+
+    pub(crate) fn correct(&mut self, charge: &Charge<'_>, correction: Correction, now: Micros) -> Verdict {
+        let limit = charge.limit;
+        match correction {
+            Correction::Look => {}
+            Correction::GiveBack(taken) => {
+                if let Some(state) = self.0.get_mut(&charge.key) {
+                    limit.give_back_taken(state, charge.cost, taken, now);
+                }
+            }
+            Correction::Overdraw => {
+                let state = self.0.entry(charge.key).or_insert_with(|| limit.fresh());
+                limit.overdraw(state, charge.cost, now);
+            }
+        }
+        self.assess(&Charge { cost: 0, ..*charge }, now)
     }
 
     pub(crate) fn renew(&mut self, slot: &Charge<'_>, now: Micros) -> bool {

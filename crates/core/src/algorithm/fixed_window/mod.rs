@@ -3,6 +3,7 @@
 //! Promises: within each window, from its start up to its end, at most `requests` pass. Across the
 //! seam of two windows up to twice as many can pass within a shorter time.
 
+use super::Taken;
 use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
 
 /// The same in Lua, for stores that run it beside their data.
@@ -61,4 +62,11 @@ pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
 pub fn give_back(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     let end = limit.window().span(now).end;
     *state = State { end, count: state.count_in(end).saturating_sub(cost) };
+}
+
+/// Refunds what was charged earlier, while its window lasts.
+pub fn give_back_taken(limit: &Limit, state: &mut State, cost: u64, taken: Taken, now: Micros) {
+    if taken.at <= now && limit.window().span(now).contains(taken.at) {
+        give_back(limit, state, cost, now);
+    }
 }

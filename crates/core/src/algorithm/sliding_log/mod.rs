@@ -4,7 +4,8 @@
 
 use std::collections::VecDeque;
 
-use crate::{Limit, Micros, NEVER_US, Outcome, Verdict};
+use super::Taken;
+use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
 
 /// The same in Lua, for stores that run it beside their data.
 pub const SCRIPT: &str = include_str!("script.lua");
@@ -63,6 +64,14 @@ impl State {
         }
     }
 
+    fn add(&mut self, cost: u64, now: Micros) {
+        match self.stamps.back_mut() {
+            Some(newest) if newest.at == now => newest.cost += cost,
+            _ => self.stamps.push_back(Stamp { at: now, cost }),
+        }
+        self.total += cost;
+    }
+
     fn drop_oldest(&mut self) {
         self.total -= self.stamps.pop_front().map_or(0, |stamp| stamp.cost);
     }
@@ -101,11 +110,7 @@ pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     if cost == 0 {
         return;
     }
-    match state.stamps.back_mut() {
-        Some(newest) if newest.at == now => newest.cost += cost,
-        _ => state.stamps.push_back(Stamp { at: now, cost }),
-    }
-    state.total += cost;
+    state.add(cost, now);
     while let Some(over @ 1..) = state.total.checked_sub(limit.requests()) {
         match state.stamps.front_mut() {
             Some(oldest) if oldest.cost > over => {
@@ -114,6 +119,33 @@ pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
             }
             _ => state.drop_oldest(),
         }
+    }
+}
+
+/// Charges what was used already, beyond what the log admits. There are never more stamps than the limit
+/// admits units: past that the oldest go, which are not needed for the log to be full.
+pub fn overdraw(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
+    state.prune(limit, now);
+    let cost = cost.min(MAX_COUNT - state.total.min(MAX_COUNT));
+    if cost == 0 || limit.requests() == 0 {
+        return;
+    }
+    state.add(cost, now);
+    while state.stamps.len() as u64 > limit.requests() {
+        state.drop_oldest();
+    }
+}
+
+/// Refunds what was charged at one moment, as far as it still counts.
+pub fn give_back_taken(limit: &Limit, state: &mut State, cost: u64, taken: Taken, now: Micros) {
+    state.prune(limit, now);
+    let index = state.stamps.partition_point(|stamp| stamp.at < taken.at);
+    let Some(stamp) = state.stamps.get_mut(index).filter(|stamp| stamp.at == taken.at) else { return };
+    let given = cost.min(stamp.cost);
+    stamp.cost -= given;
+    state.total -= given;
+    if stamp.cost == 0 {
+        state.stamps.remove(index);
     }
 }
 

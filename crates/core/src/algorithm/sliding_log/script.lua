@@ -6,6 +6,9 @@ local FORMAT = '>I7I7I7'
 local CHUNK = 16
 -- How many of the oldest stamps are answered one by one.
 local FEW = 1000
+-- How many stamps are written anew to give something back to one before them; if there are more, it is not
+-- given back.
+local MOST_REWRITTEN = 10000
 
 local function stamp(key, index)
   local value = call('LINDEX', key, index)
@@ -93,7 +96,44 @@ local function flush(limit, key, state, now)
       state.trim = state.trim - cost
     end
   end
+  if state.over then
+    -- More stamps than that are not needed for the log to be full.
+    for _ = 1, call('LLEN', key) - limit[2] do
+      call('LPOP', key)
+    end
+    state.over = false
+  end
   call('PEXPIRE', key, ceil(limit[3] / 1000) + 1000)
+end
+
+-- Gives back to the stamp of one moment, and takes as much off the sums of those after it.
+local function give_back_at(key, taken_at, cost)
+  local low, last = 0, call('LLEN', key) - 1
+  local high = last
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if stamp(key, middle) >= taken_at then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  local at, held, total = stamp(key, low)
+  if at ~= taken_at or last - low > MOST_REWRITTEN then
+    return 0
+  end
+  local given, after = min(cost, held), call('LRANGE', key, low + 1, -1)
+  call('LTRIM', key, 0, low)
+  if given < held then
+    call('LSET', key, low, pack_bytes(FORMAT, at, held - given, total - given))
+  else
+    call('RPOP', key)
+  end
+  for _, value in ipairs(after) do
+    local later, its_cost, its_total = unpack_bytes(FORMAT, value)
+    call('RPUSH', key, pack_bytes(FORMAT, later, its_cost, its_total - given))
+  end
+  return given
 end
 
 return {
@@ -138,10 +178,21 @@ return {
       state.trim, state.used = state.trim + state.used - limit[2], limit[2]
     end
   end,
-  -- The newest first.
-  give_back = function(limit, state, cost, now)
+  -- The same for what was used already: all of it counts.
+  overdraw = function(limit, state, cost)
+    cost = min(cost, EXACT - state.used)
+    if limit[2] > 0 then
+      state.add, state.used, state.over = state.add + cost, state.used + cost, true
+    end
+  end,
+  -- The newest first; of an earlier charge, to its own stamp.
+  give_back = function(limit, state, cost, now, taken_at)
     local key = state.key
     flush(limit, key, state, now)
+    if taken_at then
+      state.used = state.used - give_back_at(key, taken_at, cost)
+      return
+    end
     while cost > 0 do
       local at, held, total = stamp(key, -1)
       if not at then

@@ -6,6 +6,7 @@
 //!
 //! Sums are in units x microseconds, so nothing rounds; 2^53 units over 10 years need 102 bits.
 
+use super::Taken;
 use crate::wide::{clamp, div_floor, mul};
 use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
 
@@ -106,4 +107,16 @@ pub fn give_back(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
         previous: seen.previous.saturating_sub(cost - from_current),
         ..seen
     };
+}
+
+/// Refunds what was charged earlier into the window it was charged in, while that one counts.
+pub fn give_back_taken(limit: &Limit, state: &mut State, cost: u64, taken: Taken, now: Micros) {
+    let period_us = limit.period_us();
+    let seen = state.at(now, period_us);
+    let taken_in = Micros(taken.at.0 - taken.at.0 % period_us);
+    if taken_in == seen.start {
+        give_back(limit, state, cost, now);
+    } else if taken_in.plus(period_us) == seen.start {
+        *state = State { previous: seen.previous.saturating_sub(cost), ..seen };
+    }
 }

@@ -6,6 +6,7 @@
 //! Bucket `i` begins at `i x period / buckets`, rounded up to a whole microsecond, so that any
 //! number of buckets goes with any period.
 
+use super::Taken;
 use crate::wide::{clamp, div_ceil, div_floor, mul};
 use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
 
@@ -140,5 +141,18 @@ pub fn give_back(limit: &Limit, state: &mut State, mut cost: u64, now: Micros) {
         if cost == 0 {
             break;
         }
+    }
+}
+
+/// Refunds what was charged earlier into the bucket it was charged in, while that one counts.
+pub fn give_back_taken(limit: &Limit, state: &mut State, cost: u64, taken: Taken, now: Micros) {
+    let bucket = state.bucket_at(now, limit);
+    state.advance(bucket);
+    let taken_in = state.bucket_at(taken.at, limit);
+    if state.live(bucket).contains(&taken_in) {
+        let slot = (taken_in % state.len()) as usize;
+        let given = cost.min(state.counts[slot]);
+        state.counts[slot] -= given;
+        state.total -= given;
     }
 }

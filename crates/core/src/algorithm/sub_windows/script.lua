@@ -107,6 +107,9 @@ return {
     local from, to = bucket, max(bucket + 1 - limit[4], 0)
     if taken_at then
       from = bucket_at(limit, taken_at)
+      if from > bucket then
+        return
+      end
       to = max(from, to)
     end
     for number = from, to, -1 do

@@ -200,7 +200,7 @@ fn denied(limit: &Limit, debt: u128, over: u128, cost: u64) -> Verdict {
     let retry_after_us = if cost > limit.burst() { NEVER_US } else { clamp(div_ceil(over, requests)) };
     Verdict {
         outcome: Outcome::Denied { retry_after_us },
-        remaining: clamp(div_floor(capacity(limit) - debt, limit.period_us())),
+        remaining: clamp(div_floor(capacity(limit).saturating_sub(debt), limit.period_us())),
         reset_after_us: clamp(div_ceil(debt, requests)),
     }
 }

@@ -10,5 +10,6 @@ mod forward_auth;
 mod inline;
 mod permits;
 mod refused;
+mod reservations;
 mod state;
 mod support;

@@ -11,6 +11,7 @@ pub(crate) mod all_or_nothing;
 pub(crate) mod changed_limit;
 pub(crate) mod charging;
 pub(crate) mod clock_steps;
+pub(crate) mod correcting;
 pub(crate) mod forces;
 pub(crate) mod looking;
 pub(crate) mod queue;
@@ -152,6 +153,14 @@ macro_rules! conformance {
                 a_refund_makes_room_for_what_was_taken,
                 a_refund_never_fills_above_full,
                 a_refund_of_a_counter_that_is_not_there_does_nothing
+            ],
+            correcting: [
+                less_than_the_estimate_is_as_if_only_that_was_taken,
+                more_than_the_estimate_is_owed_and_paid_back,
+                what_was_never_charged_can_be_overdrawn,
+                a_window_that_is_over_gives_nothing_to_the_next,
+                a_sliding_window_gives_back_to_the_window_it_was_taken_in,
+                a_look_answers_and_changes_nothing
             ],
             all_or_nothing: [
                 if_one_denies_none_is_charged,

@@ -1,0 +1,255 @@
+//! Reserving what a request may cost at most, and settling what it did cost.
+//!
+//! The estimate is charged at once, so that those who ask meanwhile find it taken; settling gives the rest
+//! back to where it came from, or charges what is missing, although that may not fit.
+//!
+//! - `id`: the names of reservations
+//! - `record`: what one stands for
+//! - `book`: those that are kept in this process
+//! - `shared`: those of the store that nodes share
+
+mod book;
+mod id;
+mod record;
+#[cfg(feature = "redis")]
+mod shared;
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use thiserror::Error;
+use tidegate_core::{Key, Micros, Taken};
+use tidegate_stores::{Charge, Corrected, Correction, StoreError, Timed};
+
+pub(crate) use self::book::Book;
+pub use self::id::ReservationId;
+use self::record::{Home, Record};
+use crate::decide::{Charges, Intent, Scope, conclude, plan};
+use crate::decision::{Decision, Items};
+use crate::inline::InlineLimits;
+use crate::limiter::{Inner, Limiter};
+use crate::request::Request;
+use crate::rules::limit_spec::LimitSpec;
+
+/// How many reservations are kept in one process, unless told otherwise.
+pub(crate) const USUAL_MOST: usize = 1_000_000;
+
+/// What became of a reservation that was asked for.
+#[derive(Debug)]
+pub enum Reserved {
+    /// The estimate was charged.
+    Reservation(Reservation),
+    /// It was not: a limit has no room for it.
+    Denied(Decision),
+}
+
+/// An estimate that was charged, to be settled.
+#[derive(Debug)]
+pub struct Reservation {
+    /// Its name, for [`Limiter::settle`].
+    pub id: ReservationId,
+    /// Until when it can be settled; from then on the estimate is what was used.
+    pub expires_at: Micros,
+    /// What each limit said to the estimate.
+    pub decision: Decision,
+}
+
+/// A reservation that was settled.
+#[derive(Debug)]
+pub struct Settled {
+    /// What was charged when it was made.
+    pub estimate: u64,
+    /// What is charged now.
+    pub cost: u64,
+    /// How each limit stands after it.
+    pub decision: Decision,
+}
+
+/// Why nothing could be reserved. Nothing was charged.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReserveError {
+    /// Too many reservations wait to be settled.
+    #[error("{most} reservations wait to be settled already; settle them sooner, or let them expire sooner")]
+    Full {
+        /// How many there may be.
+        most: usize,
+    },
+    /// The system has no random bytes to name one.
+    #[error("the system has no random bytes to name a reservation: {0}")]
+    NoName(getrandom::Error),
+}
+
+/// Why a reservation was not settled.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SettleError {
+    /// The store that nodes share failed. The reservation may still be there, and can then be settled later.
+    #[error("the reservation was not settled: {0}; try again")]
+    Store(#[from] StoreError),
+}
+
+impl Limiter {
+    /// Charges a request whose cost is an estimate, to be settled by [`Limiter::settle`] once it is known.
+    /// All of its limits are charged, or none if one of them denies it. After `lifetime` the estimate stays.
+    ///
+    /// Descriptors with a cost of their own are charged that, and settling leaves them alone.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tidegate::{Domain, Limiter, Request, Reserved, Rule, per_minute};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tokens = Domain::new("llm").rule(Rule::by("team").limit(per_minute(10_000)));
+    /// let limiter = Limiter::builder().domain(tokens).build()?;
+    ///
+    /// let estimate = Request::new("llm", [("team", "search")]).cost(4_000);
+    /// if let Reserved::Reservation(held) = limiter.reserve(&estimate, Duration::from_secs(60)).await? {
+    ///     let settled = limiter.settle(&held.id.to_string(), 2_500).await?.expect("it was not settled yet");
+    ///     assert_eq!(settled.decision.remaining(), Some(7_500));
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If too many wait to be settled; then nothing was charged.
+    #[cfg_attr(not(feature = "redis"), expect(clippy::unused_async, reason = "memory never waits"))]
+    pub async fn reserve(&self, request: &Request<'_>, lifetime: Duration) -> Result<Reserved, ReserveError> {
+        #[cfg(feature = "redis")]
+        if let Some(shared) = &self.inner.shared {
+            return self.inner.reserve_shared(shared, request, lifetime).await;
+        }
+        self.reserve_now(request, lifetime)
+    }
+
+    /// As [`Limiter::reserve`], without an await.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reserve_now(&self, request: &Request<'_>, lifetime: Duration) -> Result<Reserved, ReserveError> {
+        self.inner.reserve_here(request, lifetime)
+    }
+
+    /// Replaces the estimate of a reservation by what was used: less gives the rest back, more charges
+    /// what is missing, into debt if it does not fit. `None` if there is no such reservation: it was settled
+    /// already, it expired, or it never was.
+    ///
+    /// # Errors
+    /// If the store that nodes share fails.
+    #[cfg_attr(not(feature = "redis"), expect(clippy::unused_async, reason = "memory never waits"))]
+    pub async fn settle(&self, id: &str, cost: u64) -> Result<Option<Settled>, SettleError> {
+        #[cfg(feature = "redis")]
+        if let Some(shared) = &self.inner.shared {
+            return self.inner.settle_shared(shared, id, cost).await;
+        }
+        Ok(self.settle_now(id, cost))
+    }
+
+    /// As [`Limiter::settle`] for reservations of this process, without an await.
+    pub fn settle_now(&self, id: &str, cost: u64) -> Option<Settled> {
+        let (_, record) = self.inner.reservations.take(ReservationId::parse(id)?, self.now())?;
+        Some(self.inner.settle_here(&record, cost))
+    }
+
+    /// How many reservations this process keeps.
+    pub fn reservations(&self) -> usize {
+        self.inner.reservations.len()
+    }
+}
+
+impl Inner {
+    fn reserve_here(&self, request: &Request<'_>, lifetime: Duration) -> Result<Reserved, ReserveError> {
+        let most = self.reservations.most();
+        let place = self.reservations.promise(self.store.now()).ok_or(ReserveError::Full { most })?;
+        let id = ReservationId::new().map_err(ReserveError::NoName)?;
+        let rules = self.rules.load();
+        let (mut charges, mut items) = (Charges::new(), Items::new());
+        let domain = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
+        let timed = self.store.settle_timed_now(&charges, Intent::Take);
+        let allowed = conclude(&charges, &timed.verdicts, &mut items);
+        let taken = estimated(request, &charges, &items, &timed);
+        // They borrow the rules, which the decision takes along.
+        drop(charges);
+        let decision = self.decision(rules, domain, allowed, items, request);
+        if !allowed {
+            return Ok(Reserved::Denied(decision));
+        }
+        let expires_at = self.store.now().plus(micros(lifetime));
+        let record = Record::new(request, &taken, expires_at, Home::Memory);
+        place.fill(id, expires_at, Box::new(record));
+        Ok(Reserved::Reservation(Reservation { id, expires_at, decision }))
+    }
+
+    fn settle_here(&self, record: &Record, cost: u64) -> Settled {
+        let request = record.request(|domain, specs| self.bring_again(domain, specs));
+        let rules = self.rules.load();
+        let (mut charges, mut items) = (Charges::new(), Items::new());
+        let domain = plan(&rules, &request, Scope::Rates { hold: false }, &mut charges, &mut items);
+        let corrections = corrections(record, &request, &charges, &items, cost);
+        let verdicts = self.store.correct_now(&corrections);
+        conclude(&charges, &verdicts, &mut items);
+        drop((charges, corrections));
+        let decision = self.decision(rules, domain, true, items, &request);
+        Settled { estimate: record.estimate, cost, decision }
+    }
+
+    fn decision(
+        &self,
+        rules: crate::rules::current::Rules,
+        domain: u32,
+        allowed: bool,
+        items: Items,
+        request: &Request<'_>,
+    ) -> Decision {
+        let mut decision = Decision::new(rules, domain, allowed, items);
+        *decision.under.brought = request.brought().clone();
+        decision
+    }
+
+    /// Limits that a request brought along when it was charged. They need not be in use any more.
+    fn bring_again(&self, domain: &str, specs: &[LimitSpec]) -> Option<InlineLimits> {
+        InlineLimits::apart(domain, specs, &self.defaults, self.store.seed()).ok()
+    }
+}
+
+/// The counters that the estimate of an allowed request was taken of, and when.
+fn estimated(
+    request: &Request<'_>,
+    charges: &Charges<'_>,
+    items: &Items,
+    timed: &Timed,
+) -> SmallVec<[(Key, Taken); 4]> {
+    let mut taken = SmallVec::new();
+    for (((charge, item), verdict), at) in charges.iter().zip(items).zip(&timed.verdicts).zip(&timed.at) {
+        let own_cost = request.own_cost(usize::from(item.descriptor)).is_some();
+        if !own_cost && (verdict.allowed() || charge.count_denied) {
+            taken.push((charge.key, Taken { at: *at, clear_at: at.plus(verdict.reset_after_us) }));
+        }
+    }
+    taken
+}
+
+/// What is to be done to each of a request's charges, by the rules of now. Limits that were not charged then
+/// are only looked at.
+fn corrections<'r>(
+    record: &Record,
+    request: &Request<'_>,
+    charges: &Charges<'r>,
+    items: &Items,
+    cost: u64,
+) -> SmallVec<[(Charge<'r>, Correction); 4]> {
+    let mut taken = record.taken();
+    let by = cost.abs_diff(record.estimate);
+    let correct = |(charge, item): (&Charge<'r>, &crate::decision::Item)| {
+        let own_cost = request.own_cost(usize::from(item.descriptor)).is_some();
+        let found = taken.iter().position(|(key, _)| !own_cost && *key == charge.key);
+        let correction = match found.map(|index| taken.swap_remove(index)) {
+            Some((_, taken)) if cost < record.estimate => Correction::GiveBack(taken),
+            Some(_) if cost > record.estimate => Correction::Overdraw,
+            _ => Correction::Look,
+        };
+        (Charge { cost: by, ..*charge }, correction)
+    };
+    charges.iter().zip(items).map(correct).collect()
+}
+
+fn micros(lifetime: Duration) -> u64 {
+    u64::try_from(lifetime.as_micros()).unwrap_or(u64::MAX)
+}

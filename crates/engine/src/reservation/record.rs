@@ -1,0 +1,166 @@
+//! What a reservation stands for, until it is settled.
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::{Calendar, CalendarUnit, Key, LeakyMode, Micros, Taken, Window};
+
+use crate::inline::InlineLimits;
+use crate::request::Request;
+use crate::rules::limit_spec::{AlgorithmName, LimitSpec};
+
+/// A request as it was charged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    domain: String,
+    pub(super) estimate: u64,
+    descriptors: Vec<Descriptor>,
+    /// The counters that the estimate was taken of.
+    taken: Vec<OfCounter>,
+    /// By the time of where it is kept.
+    pub(super) until_us: u64,
+    pub(super) home: Home,
+}
+
+/// Where the estimate was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Home {
+    /// In this process.
+    Memory,
+    /// In this process, of its share, because the store that nodes share failed.
+    Fallback,
+    /// In the store that nodes share.
+    Shared,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Descriptor {
+    entries: Vec<(String, String)>,
+    /// Whether its cost is its own, and is left alone.
+    own_cost: bool,
+    limits: Option<Vec<Limit>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct OfCounter {
+    home: u64,
+    mark: u64,
+    at_us: u64,
+    clear_at_us: u64,
+}
+
+/// A limit that the request brought along.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Limit {
+    name: Option<String>,
+    requests: u64,
+    window: Length,
+    algorithm: Option<String>,
+    burst: Option<u64>,
+    buckets: Option<u32>,
+    queue: Option<bool>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum Length {
+    Us(u64),
+    Calendar(String, String),
+}
+
+impl Record {
+    pub(super) fn new(request: &Request<'_>, taken: &[(Key, Taken)], until: Micros, home: Home) -> Self {
+        let descriptor = |(number, (entries, _)): (usize, (&[(&str, &str)], u64))| Descriptor {
+            entries: entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            own_cost: request.own_cost(number).is_some(),
+            limits: request.limits_of(number).map(|limits| limits.specs().iter().map(Limit::of).collect()),
+        };
+        let of_counter = |(key, taken): &(Key, Taken)| OfCounter {
+            home: key.home,
+            mark: key.mark,
+            at_us: taken.at.0,
+            clear_at_us: taken.clear_at.0,
+        };
+        Self {
+            domain: request.domain().to_owned(),
+            estimate: request.common_cost(),
+            descriptors: request.descriptors().enumerate().map(descriptor).collect(),
+            taken: taken.iter().map(of_counter).collect(),
+            until_us: until.0,
+            home,
+        }
+    }
+
+    /// The request again. Limits it brought along are made anew by `bring`.
+    pub(super) fn request(&self, bring: impl Fn(&str, &[LimitSpec]) -> Option<InlineLimits>) -> Request<'_> {
+        let mut request: Option<Request<'_>> = None;
+        for descriptor in &self.descriptors {
+            let entries: Vec<_> =
+                descriptor.entries.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            let mut next = match request {
+                None => Request::new(&self.domain, entries).cost(self.estimate),
+                Some(request) => request.and(entries),
+            };
+            if descriptor.own_cost {
+                next = next.descriptor_cost(0);
+            }
+            let specs =
+                descriptor.limits.as_ref().and_then(|limits| limits.iter().map(Limit::spec).collect());
+            if let Some(limits) = specs.and_then(|specs: Vec<_>| bring(&self.domain, &specs)) {
+                next = next.limits(&limits);
+            }
+            request = Some(next);
+        }
+        request.unwrap_or_else(|| Request::new(&self.domain, []))
+    }
+
+    /// The counters that the estimate was taken of, and when.
+    pub(super) fn taken(&self) -> Vec<(Key, Taken)> {
+        let taken = |of: &OfCounter| {
+            let taken = Taken { at: Micros(of.at_us), clear_at: Micros(of.clear_at_us) };
+            (Key { home: of.home, mark: of.mark }, taken)
+        };
+        self.taken.iter().map(taken).collect()
+    }
+}
+
+impl Limit {
+    fn of(spec: &LimitSpec) -> Self {
+        Self {
+            name: spec.name.clone(),
+            requests: spec.requests,
+            window: match &spec.window {
+                Window::Period { us } => Length::Us(*us),
+                Window::Calendar(calendar) => {
+                    Length::Calendar(calendar.unit().to_string(), calendar.zone_name().to_owned())
+                }
+            },
+            algorithm: spec.algorithm.map(|algorithm| algorithm.name().to_owned()),
+            burst: spec.burst,
+            buckets: spec.buckets,
+            queue: spec.mode.map(|mode| mode == LeakyMode::Queue),
+        }
+    }
+
+    fn spec(&self) -> Option<LimitSpec> {
+        let window = match &self.window {
+            Length::Us(us) => Window::Period { us: *us },
+            Length::Calendar(unit, zone) => {
+                let units = [CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month, CalendarUnit::Year];
+                let unit = units.into_iter().find(|known| known.to_string() == *unit)?;
+                Window::Calendar(Calendar::new(unit, zone)?)
+            }
+        };
+        let algorithm = match &self.algorithm {
+            Some(name) => Some(AlgorithmName::parse(name)?),
+            None => None,
+        };
+        let mode = self.queue.map(|queue| if queue { LeakyMode::Queue } else { LeakyMode::Meter });
+        let spec = LimitSpec::new(self.requests, window);
+        Some(LimitSpec {
+            name: self.name.clone(),
+            algorithm,
+            burst: self.burst,
+            buckets: self.buckets,
+            mode,
+            ..spec
+        })
+    }
+}

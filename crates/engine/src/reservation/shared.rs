@@ -1,0 +1,167 @@
+//! Reservations in the store that nodes share. While it fails they are this node's own.
+
+use std::time::Duration;
+
+use tidegate_core::Limit;
+use tidegate_stores::{Store as _, StoreError};
+
+use super::{
+    Charge, Corrected, Correction, Home, Inner, Micros, Record, Request, Reservation, ReservationId,
+    ReserveError, Reserved, SettleError, Settled, corrections, estimated, micros,
+};
+use crate::decide::{Charges, Intent, Scope, conclude, plan};
+use crate::decision::{Items, Source};
+use crate::shared::{Shared, keep_together};
+
+impl Inner {
+    pub(super) async fn reserve_shared(
+        &self,
+        shared: &Shared,
+        request: &Request<'_>,
+        lifetime: Duration,
+    ) -> Result<Reserved, ReserveError> {
+        let id = ReservationId::new().map_err(ReserveError::NoName)?;
+        let rules = self.rules.load();
+        let (mut charges, mut items) = (Charges::new(), Items::new());
+        let domain = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
+        keep_together(&rules, domain, &mut charges, &items, request);
+        let (home, taken, allowed, until) = match shared.store.settle_timed(&charges).await {
+            Ok(timed) => {
+                let allowed = conclude(&charges, &timed.verdicts, &mut items);
+                let at = timed.at.iter().copied().max().unwrap_or_else(|| shared.store.about());
+                (Home::Shared, estimated(request, &charges, &items, &timed), allowed, at)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "reserved without the store");
+                let timed = self.fall_back_timed(shared, &rules, domain, &charges, &items, Intent::Take);
+                let allowed = conclude(&charges, &timed.verdicts, &mut items);
+                let mut taken = estimated(request, &charges, &items, &timed);
+                // Those that nobody looked at were not charged.
+                taken.retain(|(_, taken)| taken.at != Micros(0));
+                (Home::Fallback, taken, allowed, self.store.now())
+            }
+        };
+        drop(charges);
+        let mut decision = self.decision(rules, domain, allowed, items, request);
+        decision.source = if home == Home::Shared { Source::Shared } else { Source::Fallback };
+        if !allowed {
+            return Ok(Reserved::Denied(decision));
+        }
+        let expires_at = until.plus(micros(lifetime));
+        let record = Record::new(request, &taken, expires_at, home);
+        let id = match home {
+            Home::Shared if self.keep(shared, id, &record, lifetime).await => id,
+            _ => self.keep_here(shared, record, lifetime).await?,
+        };
+        Ok(Reserved::Reservation(Reservation { id, expires_at, decision }))
+    }
+
+    pub(super) async fn settle_shared(
+        &self,
+        shared: &Shared,
+        id: &str,
+        cost: u64,
+    ) -> Result<Option<Settled>, SettleError> {
+        let Some(id) = ReservationId::parse(id) else { return Ok(None) };
+        if let Some((until, record)) = self.reservations.take(id, self.store.now()) {
+            let settled = self.settle_anywhere(shared, &record, cost).await;
+            if let Err(Unsettled { untouched: true, .. }) = &settled
+                && let Some(place) = self.reservations.promise(self.store.now())
+            {
+                place.fill(id, until, record);
+            }
+            return settled.map(Some).map_err(|unsettled| unsettled.error.into());
+        }
+        let (found, now) = shared.store.take_kept(&id.to_string()).await?;
+        let Some(record) = found.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok()) else {
+            return Ok(None);
+        };
+        let left_us = Micros(record.until_us).since(now);
+        if left_us == 0 {
+            return Ok(None);
+        }
+        let settled = self.settle_anywhere(shared, &record, cost).await;
+        if let Err(Unsettled { untouched: true, .. }) = &settled {
+            self.keep(shared, id, &record, Duration::from_micros(left_us)).await;
+        }
+        settled.map(Some).map_err(|unsettled| unsettled.error.into())
+    }
+
+    /// Puts a record where every node finds it.
+    async fn keep(&self, shared: &Shared, id: ReservationId, record: &Record, lifetime: Duration) -> bool {
+        let Ok(bytes) = serde_json::to_vec(record) else { return false };
+        match shared.store.keep(&id.to_string(), &bytes, lifetime).await {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::debug!(%error, "a reservation could not be kept by the store");
+                false
+            }
+        }
+    }
+
+    /// Keeps a record in this process, under a name of its own: the store may have heard of the other after
+    /// all, and nobody may settle it twice. If there is no room, all of it is given back.
+    async fn keep_here(
+        &self,
+        shared: &Shared,
+        record: Record,
+        lifetime: Duration,
+    ) -> Result<ReservationId, ReserveError> {
+        let until = self.store.now().plus(micros(lifetime));
+        match (ReservationId::new(), self.reservations.promise(self.store.now())) {
+            (Ok(id), Some(place)) => {
+                place.fill(id, until, Box::new(record));
+                Ok(id)
+            }
+            (id, _) => {
+                // What is lost here stays charged.
+                let _ = self.settle_anywhere(shared, &record, 0).await;
+                Err(id
+                    .err()
+                    .map_or(ReserveError::Full { most: self.reservations.most() }, ReserveError::NoName))
+            }
+        }
+    }
+
+    /// Settles where the estimate was taken.
+    async fn settle_anywhere(
+        &self,
+        shared: &Shared,
+        record: &Record,
+        cost: u64,
+    ) -> Result<Settled, Unsettled> {
+        let request = record.request(|domain, specs| self.bring_again(domain, specs));
+        let rules = self.rules.load();
+        let (mut charges, mut items) = (Charges::new(), Items::new());
+        let domain = plan(&rules, &request, Scope::Rates { hold: false }, &mut charges, &mut items);
+        keep_together(&rules, domain, &mut charges, &items, &request);
+        let corrections = corrections(record, &request, &charges, &items, cost);
+        let corrected: Corrected = if record.home == Home::Shared {
+            shared.store.correct(&corrections).await
+        } else {
+            let shares: Vec<Limit> = corrections.iter().map(|(charge, _)| shared.share_of(charge)).collect();
+            let of_share = corrections
+                .iter()
+                .zip(&shares)
+                .map(|((charge, it), limit)| (Charge { limit, ..*charge }, *it));
+            let mine: Vec<(Charge<'_>, Correction)> = of_share.collect();
+            self.store.correct_now(&mine).into_iter().map(Ok).collect()
+        };
+        let untouched =
+            corrected.iter().all(|corrected| matches!(corrected, Err(error) if *error != StoreError::Late));
+        let verdicts: Result<Vec<_>, _> = corrected.into_iter().collect();
+        let verdicts = verdicts.map_err(|error| Unsettled { error, untouched })?;
+        conclude(&charges, &verdicts, &mut items);
+        drop((charges, corrections));
+        let mut decision = self.decision(rules, domain, true, items, &request);
+        decision.source = if record.home == Home::Shared { Source::Shared } else { Source::Fallback };
+        Ok(Settled { estimate: record.estimate, cost, decision })
+    }
+}
+
+/// Why a reservation was not settled.
+struct Unsettled {
+    error: StoreError,
+    /// Whether it is known that nothing of it was.
+    untouched: bool,
+}

@@ -1,0 +1,161 @@
+//! `tidegate.v1.Reservations`: estimates that are charged now and put right later.
+
+use std::time::Duration;
+
+use prost_types::Timestamp;
+use tidegate::{Decision, LimitStatus, Micros, Request, Reservation, Reserved, Settled};
+use tonic::{Response, Status};
+
+use super::rate_limit::RateLimit;
+use crate::bounds::{Refusal, lifetime};
+use crate::http::GONE;
+pub use crate::protocols::tidegate_v1 as pb;
+
+/// Answers reserve and settle.
+pub struct ReservationService {
+    /// Has the limiter, the bounds and what is counted.
+    pub rate_limit: RateLimit,
+}
+
+#[tonic::async_trait]
+impl pb::reservations_server::Reservations for ReservationService {
+    async fn reserve(
+        &self,
+        request: tonic::Request<pb::ReserveRequest>,
+    ) -> Result<Response<pb::ReserveResponse>, Status> {
+        let RateLimit { limiter, metrics, denials, .. } = &self.rate_limit;
+        let asked = request.into_inner();
+        let lasts = self.check(&asked).inspect_err(|_| metrics.refused.add(1))?;
+        let request = requested(&asked);
+        let reserved = limiter.reserve(&request, lasts).await.map_err(|error| {
+            metrics.refused.add(1);
+            metrics.reservations.failed.add(1);
+            Status::unavailable(error.to_string())
+        })?;
+        let answer = match reserved {
+            Reserved::Reservation(Reservation { id, expires_at, decision }) => {
+                metrics.reservations.reserved.add(1);
+                decision.count(&request);
+                let (id, expires_at) = (id.to_string(), Some(moment(expires_at)));
+                pb::ReserveResponse { id, expires_at, ..answer(&decision) }
+            }
+            Reserved::Denied(decision) => {
+                metrics.reservations.denied.add(1);
+                decision.count(&request);
+                denials.note(limiter, &request, &decision);
+                answer(&decision)
+            }
+        };
+        Ok(Response::new(answer))
+    }
+
+    async fn settle(
+        &self,
+        request: tonic::Request<pb::SettleRequest>,
+    ) -> Result<Response<pb::SettleResponse>, Status> {
+        let RateLimit { limiter, bounds, metrics, .. } = &self.rate_limit;
+        let pb::SettleRequest { id, cost } = request.into_inner();
+        bounds.cost(cost).map_err(refused)?;
+        let settled = limiter.settle(&id, cost).await.map_err(|error| {
+            metrics.reservations.failed.add(1);
+            Status::unavailable(error.to_string())
+        })?;
+        let Some(Settled { estimate, cost, decision }) = settled else {
+            metrics.reservations.gone.add(1);
+            return Err(Status::not_found(GONE));
+        };
+        metrics.reservations.settled.add(1);
+        Ok(Response::new(pb::SettleResponse { estimate, cost, limits: limits(&decision) }))
+    }
+}
+
+impl ReservationService {
+    /// Whether the request is within bounds, and how long the reservation lasts.
+    fn check(&self, asked: &pb::ReserveRequest) -> Result<Duration, Status> {
+        if !self.rate_limit.limiter.has_rules() {
+            return Err(Status::failed_precondition("no rate limit configuration loaded"));
+        }
+        self.check_bounds(asked).map_err(refused)
+    }
+
+    fn check_bounds(&self, asked: &pb::ReserveRequest) -> Result<Duration, Refusal> {
+        let bounds = &self.rate_limit.bounds;
+        if asked.domain.is_empty() {
+            return Err(Refusal::Empty { what: "the domain" });
+        }
+        if asked.descriptors.is_empty() {
+            return Err(Refusal::Empty { what: "the descriptors" });
+        }
+        bounds.domain(&asked.domain)?;
+        bounds.descriptors(asked.descriptors.len())?;
+        bounds.cost(asked.cost.unwrap_or(0))?;
+        for descriptor in &asked.descriptors {
+            bounds.entries(descriptor.entries.len())?;
+            bounds.cost(descriptor.cost.unwrap_or(0))?;
+            descriptor.entries.iter().try_for_each(|entry| bounds.entry(&entry.key, &entry.value))?;
+        }
+        lifetime(asked.ttl_ms)
+    }
+}
+
+fn refused(refusal: Refusal) -> Status {
+    Status::invalid_argument(refusal.to_string())
+}
+
+/// The same for the engine.
+fn requested(asked: &pb::ReserveRequest) -> Request<'_> {
+    let mut request: Option<Request<'_>> = None;
+    for descriptor in &asked.descriptors {
+        let entries: Vec<_> =
+            descriptor.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str())).collect();
+        let next = match request {
+            None => Request::new(&asked.domain, entries),
+            Some(request) => request.and(entries),
+        };
+        request = Some(match descriptor.cost {
+            None => next,
+            Some(cost) => next.descriptor_cost(cost),
+        });
+    }
+    request.unwrap_or_else(|| Request::new(&asked.domain, [])).cost(asked.cost.unwrap_or(1))
+}
+
+/// What limits said, without the reservation.
+fn answer(decision: &Decision) -> pb::ReserveResponse {
+    let decided_by =
+        decision.decided_by().map(|by| pb::LimitName { rule: by.rule.to_owned(), name: by.name.to_owned() });
+    pb::ReserveResponse {
+        id: String::new(),
+        expires_at: None,
+        allowed: decision.allowed(),
+        decided_by,
+        source: decision.source().name().to_owned(),
+        limits: limits(decision),
+        retry_after: decision.retry_after().and_then(finite),
+    }
+}
+
+fn limits(decision: &Decision) -> Vec<pb::LimitStatus> {
+    let limit = |status: LimitStatus<'_>| pb::LimitStatus {
+        rule: status.rule.to_owned(),
+        name: status.name.to_owned(),
+        limit: status.limit.requests(),
+        remaining: status.remaining,
+        reset_after: finite(status.reset_after),
+        retry_after: status.retry_after.and_then(finite),
+        shadow: status.shadow,
+    };
+    decision.limits().map(limit).collect()
+}
+
+/// A length of time, unless it never ends.
+fn finite(time: Duration) -> Option<prost_types::Duration> {
+    Some(time)
+        .filter(|time| *time < Duration::MAX)
+        .and_then(|time| prost_types::Duration::try_from(time).ok())
+}
+
+fn moment(at: Micros) -> Timestamp {
+    let (seconds, us) = (at.0 / 1_000_000, at.0 % 1_000_000);
+    Timestamp { seconds: seconds.cast_signed(), nanos: us as i32 * 1_000 }
+}

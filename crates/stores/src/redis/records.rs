@@ -1,0 +1,164 @@
+//! Records beside the counters: each under a name of its own, until it is taken or its time is up.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+use tidegate_core::Micros;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::RedisStore;
+use super::node::{Node, unreachable};
+use super::places::nowhere;
+use super::reply::Reply;
+use crate::error::StoreError;
+
+/// How often a call is sent on to another server before it counts as failed.
+const MOST_MOVES: u32 = 3;
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// Connections for records, by server.
+pub(super) type Connections = Mutex<HashMap<String, MultiplexedConnection>>;
+
+impl RedisStore {
+    /// About what time it is for the servers.
+    pub fn about(&self) -> Micros {
+        let clock = self.shared.settings.clock.as_ref();
+        clock.map_or_else(|| self.shared.about(), |clock| clock.now())
+    }
+
+    /// Keeps a record under a name that nobody else uses, for as long.
+    ///
+    /// # Errors
+    /// If the server did not say that it has it; it may have it all the same if that was late.
+    pub async fn keep(&self, name: &str, record: &[u8], lifetime: Duration) -> Result<(), StoreError> {
+        // Whoever brings a time of their own moves it as they like: then nothing may expire by the server's.
+        let spare =
+            if self.shared.settings.clock.is_some() { Duration::from_hours(1) } else { Duration::ZERO };
+        let lifetime_ms = u64::try_from((lifetime + spare).as_millis()).unwrap_or(u64::MAX).max(1);
+        let mut command = redis::cmd("SET");
+        command.arg(self.record_key(name)).arg(record).arg("PX").arg(lifetime_ms);
+        self.in_time(self.on_record(name, &command)).await.map(drop)
+    }
+
+    /// Takes a record away, and says what time it is for its server; whoever comes second finds none.
+    ///
+    /// # Errors
+    /// If the server did not answer; if that was late, the record may be gone all the same.
+    pub async fn take_kept(&self, name: &str) -> Result<(Option<Vec<u8>>, Micros), StoreError> {
+        // Asked for in one go with the time, which tells a record that has outlived itself.
+        let mut command = redis::cmd("EVAL");
+        command.arg(TAKE).arg(1).arg(self.record_key(name));
+        let value = self.in_time(self.on_record(name, &command)).await?;
+        let Value::Array(found) = value else { return Err(StoreError::Garbled) };
+        let (record, now) = match <[Value; 2]>::try_from(found) {
+            Ok([Value::BulkString(record), Value::Int(now)]) => (Some(record), now),
+            Ok([Value::Nil, Value::Int(now)]) => (None, now),
+            _ => return Err(StoreError::Garbled),
+        };
+        let by_server = Micros(now.unsigned_abs());
+        let clock = self.shared.settings.clock.as_ref();
+        Ok((record, clock.map_or(by_server, |clock| clock.now())))
+    }
+
+    async fn in_time<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        if let Ok(answer) = timeout(self.shared.settings.deadline, call).await {
+            return answer;
+        }
+        // The next call goes over a connection of its own, if it was that.
+        if let Ok(mut connections) = self.shared.records.try_lock() {
+            connections.clear();
+        }
+        Err(StoreError::Late)
+    }
+
+    fn record_part(&self, name: &str) -> u32 {
+        (xxh3_64(name.as_bytes()) % u64::from(self.shared.settings.parts)) as u32
+    }
+
+    fn record_key(&self, name: &str) -> String {
+        format!("{}:{{{}}}:r:{name}", self.shared.settings.prefix, self.record_part(name))
+    }
+
+    /// Sends a command to the server that has a record.
+    async fn on_record(&self, name: &str, command: &Cmd) -> Result<Value, StoreError> {
+        let route = self.shared.routes.load().of(self.record_part(name)).map(|route| Arc::clone(route.node));
+        let node = route.ok_or_else(nowhere)?;
+        if !node.breaker.admits() {
+            return Err(StoreError::Open);
+        }
+        let mut host = node.host.load_full().to_string();
+        let mut asking = false;
+        for _ in 0..MOST_MOVES {
+            let mut connection = self.record_connection(&node, &host).await?;
+            let sent = send(&mut connection, command, asking).await;
+            let value = match sent {
+                Ok(value) => value,
+                Err(error) => {
+                    self.shared.records.lock().await.remove(&host);
+                    self.shared.look_again();
+                    return Err(error);
+                }
+            };
+            if !matches!(value, Value::ServerError(_)) {
+                return Ok(value);
+            }
+            match Reply::of(value) {
+                Reply::Elsewhere { address, asking: ask } => {
+                    self.shared.look_again();
+                    (host, asking) = (node.resolve(&address).to_string(), ask);
+                }
+                Reply::Moving => {}
+                Reply::Failed(error) => return Err(error),
+                _ => return Err(StoreError::Garbled),
+            }
+        }
+        Err(StoreError::Unreachable("its keys are on the move".into()))
+    }
+}
+
+/// What there is under a name, which is gone then, and the server's time.
+const TAKE: &str = "\
+local found = redis.call('GETDEL', KEYS[1])
+local time = redis.call('TIME')
+return { found, time[1] * 1000000 + time[2] }";
+
+async fn send(
+    connection: &mut MultiplexedConnection,
+    command: &Cmd,
+    asking: bool,
+) -> Result<Value, StoreError> {
+    if !asking {
+        return connection.send_packed_command(command).await.map_err(unreachable);
+    }
+    let mut pipeline = redis::Pipeline::with_capacity(2);
+    pipeline.add_command(redis::cmd("ASKING")).add_command(command.clone());
+    let values = connection.send_packed_commands(&pipeline, 0, 2).await.map_err(unreachable)?;
+    values.into_iter().next_back().ok_or(StoreError::Garbled)
+}
+
+impl RedisStore {
+    /// A connection is made to its end, even if that takes longer than whoever needs it waits: the next
+    /// finds it.
+    async fn record_connection(&self, node: &Node, host: &str) -> Result<MultiplexedConnection, StoreError> {
+        if let Some(connection) = self.shared.records.lock().await.get(host) {
+            return Ok(connection.clone());
+        }
+        let (shared, to, name) = (Arc::clone(&self.shared), node.resolve(host), host.to_owned());
+        let connect = async move {
+            let connection = timeout(CONNECT_TIMEOUT, shared.connect(&to)).await;
+            let connection = connection.unwrap_or(Err(StoreError::Late))?;
+            shared.records.lock().await.insert(name, connection.clone());
+            Ok(connection)
+        };
+        let made = tokio::spawn(connect).await;
+        made.unwrap_or_else(|_| Err(StoreError::Unreachable("its runtime has ended".into())))
+    }
+}

@@ -1,0 +1,82 @@
+// An Express app whose limits Tidegate decides. The apps in examples/axum and examples/fastapi do the same.
+import express from 'express';
+import { Tidegate } from 'tidegate';
+import { rateLimit } from 'tidegate/express';
+
+// One client for the whole app: checks made at the same time go to the service together.
+const client = new Tidegate({
+  url: process.env.TIDEGATE_URL ?? 'http://localhost:8080',
+  fallback: process.env.TIDEGATE_FALLBACK ?? 'local',
+});
+// What every limit here has in common. Only a proxy on this machine is believed about who asked.
+const common = { client, trustedProxies: ['127.0.0.1/32'] };
+// Customers are known by their key; whoever has none, by address.
+const byApiKey = (req) => req.get('x-api-key');
+// What clients write is no number until it is looked at.
+const units = (value) => (value !== undefined && Number.isSafeInteger(Number(value)) && Number(value) >= 0 ? Number(value) : 1);
+
+const app = express();
+
+app.get('/', (_req, res) => {
+  res.type('text').send('hello');
+});
+
+app.get('/health', (_req, res) => {
+  res.type('text').send('ok');
+});
+
+// Limits in code: 5 a minute and 100 an hour for each address.
+app.get('/search', rateLimit({ ...common, route: 'search', limits: '5/minute;100/hour' }), (_req, res) => {
+  res.json({ results: [] });
+});
+
+// Limits in the rules of the service, examples/quickstart/api_platform.yaml.
+const orders = rateLimit({
+  ...common,
+  domain: 'api_platform',
+  descriptors: (req) => [{ api_key: req.get('x-api-key') ?? 'anonymous', endpoint: 'POST /v1/orders' }],
+});
+app.post('/orders', orders, (_req, res) => {
+  res.status(201).json({ order: 'accepted' });
+});
+
+// A report takes as many units as it has pages.
+const reports = rateLimit({
+  ...common,
+  route: 'reports',
+  limits: '10/minute',
+  cost: (req) => units(req.query.pages),
+  keyGenerator: byApiKey,
+});
+app.post('/reports', reports, (_req, res) => {
+  res.json({ report: 'done' });
+});
+
+// What a completion costs is known only afterwards: the most it may take is reserved, and what it did
+// take is settled.
+const complete = rateLimit({
+  ...common,
+  route: 'complete',
+  limits: '1000/minute',
+  cost: (req) => units(req.body?.max_tokens),
+  keyGenerator: byApiKey,
+  reserve: true,
+});
+app.post('/complete', express.json(), complete, async (req, res) => {
+  const used = units(req.body?.used);
+  await req.rateLimit.settle(used);
+  res.json({ used });
+});
+
+const server = app.listen(Number(process.env.PORT ?? 3000), '127.0.0.1', (error) => {
+  if (error) throw error;
+  console.log(`listening on http://127.0.0.1:${server.address().port}`);
+});
+
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.on(signal, () => {
+    server.close();
+    server.closeAllConnections();
+    client.close();
+  });
+}

@@ -1,0 +1,54 @@
+"""Rate limits for FastAPI, Starlette and any ASGI app, decided by a Tidegate service.
+
+>>> app.add_middleware(TidegateMiddleware, limits="100/minute")
+"""
+
+from .asgi import TidegateMiddleware
+from .ask import Descriptor
+from .client import Tidegate
+from .client_ip import ClientAddress, ClientIp
+from .decision import DecidedBy, Decision, LimitStatus
+from .errors import (
+    InvalidLimit,
+    PermitLost,
+    RateLimitExceeded,
+    RequestRefused,
+    ReservationGone,
+    ServiceUnavailable,
+    TidegateError,
+)
+from .limits import Limit, parse_limits
+from .permit import Permit
+from .request import Request, by_header
+from .reservation import Reservation, Settlement
+from .sync import SyncPermit, SyncReservation, SyncTidegate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ClientAddress",
+    "ClientIp",
+    "DecidedBy",
+    "Decision",
+    "Descriptor",
+    "InvalidLimit",
+    "Limit",
+    "LimitStatus",
+    "Permit",
+    "PermitLost",
+    "RateLimitExceeded",
+    "Request",
+    "RequestRefused",
+    "Reservation",
+    "ReservationGone",
+    "ServiceUnavailable",
+    "Settlement",
+    "SyncPermit",
+    "SyncReservation",
+    "SyncTidegate",
+    "Tidegate",
+    "TidegateError",
+    "TidegateMiddleware",
+    "by_header",
+    "parse_limits",
+]

@@ -1,0 +1,124 @@
+"""Middleware for any ASGI app: Starlette, FastAPI, Litestar, Quart, Django."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from .ask import DEFAULT_DOMAIN
+from .asking import Asking, Descriptors, Maybe
+from .client import Tidegate
+from .client_ip import ClientIp, ForwardingHeader
+from .guard import Guard
+from .request import Request, Scope, marks_of
+from .settings import DEFAULT_DEADLINE_S
+from .warnings import made
+
+if TYPE_CHECKING:
+    from .decision import Decision
+    from .fallback import FallbackMode
+    from .limits import LimitsLike
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+ASGIApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class TidegateMiddleware:
+    """Limits every request of an app.
+
+    >>> app.add_middleware(TidegateMiddleware, limits="100/minute")
+
+    Each client may make so many requests to each route; with ``route="app"`` to all of them together.
+    Denied requests are answered as the service says, and the app never sees them; the others pass, and their
+    answers get the service's headers, unless the app has set them itself. Websockets pass through.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: LimitsLike | Callable[[Request], Maybe[LimitsLike]] | None = None,
+        *,
+        client: Tidegate | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        deadline: float = DEFAULT_DEADLINE_S,
+        fallback: FallbackMode = "local",
+        local_limits: LimitsLike | None = None,
+        domain: str = DEFAULT_DOMAIN,
+        route: str | None = None,
+        key: Callable[[Request], Maybe[str | None]] | None = None,
+        cost: int | Callable[[Request], Maybe[int]] = 1,
+        skip: Callable[[Request], Maybe[bool]] | None = None,
+        descriptors: Descriptors | Callable[[Request], Maybe[Descriptors]] | None = None,
+        trusted_proxies: Iterable[str] = (),
+        header: ForwardingHeader = "x-forwarded-for",
+        ipv6_prefix: int = 56,
+        on_denied: Callable[[Request, Decision], Maybe[ASGIApp]] | None = None,
+    ) -> None:
+        self.app = app
+        self._asking = Asking(
+            limits, domain=domain, route=route, key=key, cost=cost, skip=skip, descriptors=descriptors
+        )
+        if client is None:
+            client = Tidegate(
+                url, token=token, deadline=deadline, fallback=fallback, local_limits=local_limits
+            )
+        self._guard = Guard(client, ClientIp(trusted_proxies, header, ipv6_prefix))
+        self._on_denied = on_denied
+        made(self)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Decides, and passes the request on or answers it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        marks = marks_of(scope)
+        if marks.guard is None:
+            marks.guard = self._guard
+        request = Request(scope)
+        decision = await self._guard.decide(self._asking, request)
+        if decision is None:
+            await self.app(scope, receive, send)
+        elif decision.allowed:
+            await self.app(scope, receive, with_headers(send, lambda: marks.decision))
+        elif self._on_denied is None:
+            await deny(decision, send)
+        else:
+            answer = self._on_denied(request, decision)
+            answer = await answer if inspect.isawaitable(answer) else answer
+            await answer(scope, receive, with_headers(send, lambda: decision))
+
+
+def with_headers(send: Send, decided: Callable[[], Decision | None]) -> Send:
+    """Adds a decision's headers to the answer, unless it has them."""
+
+    async def send_with_headers(message: Message) -> None:
+        decision = decided() if message["type"] == "http.response.start" else None
+        if decision is not None:
+            headers = list(message.get("headers", ()))
+            present = {bytes(name).lower() for name, _ in headers}
+            headers += [pair for pair in header_bytes(decision) if pair[0] not in present]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return send_with_headers
+
+
+async def deny(decision: Decision, send: Send) -> None:
+    """Answers with what the service said, byte for byte."""
+    content = decision.content
+    headers = [
+        (b"content-type", decision.content_type.encode("latin-1")),
+        (b"content-length", str(len(content)).encode("ascii")),
+        *header_bytes(decision),
+    ]
+    await send({"type": "http.response.start", "status": decision.status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+def header_bytes(decision: Decision) -> list[tuple[bytes, bytes]]:
+    """Headers as ASGI has them."""
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in decision.headers]

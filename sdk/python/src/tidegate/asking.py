@@ -1,0 +1,97 @@
+"""From a request to what is asked about it, for the middleware, the dependency and the decorator."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar, cast
+
+from .ask import DEFAULT_DOMAIN, Ask, Descriptor, DescriptorLike, ask_of
+from .limits import LimitsLike, limits_of
+from .request import RequestLike, route_of
+from .warnings import look_at_key
+
+R = TypeVar("R", bound=RequestLike)
+T = TypeVar("T")
+
+Maybe: TypeAlias = T | Awaitable[T]
+
+_ODD = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+Descriptors: TypeAlias = DescriptorLike | Sequence[Descriptor]
+
+
+class Asking(Generic[R]):
+    """What to ask about a request.
+
+    By default one descriptor, ``route`` and ``client``, with the limits that were given; with
+    ``descriptors`` these instead, and then the rules of the service apply.
+    """
+
+    def __init__(
+        self,
+        limits: LimitsLike | Callable[[R], Maybe[LimitsLike]] | None,
+        *,
+        domain: str = DEFAULT_DOMAIN,
+        route: str | None = None,
+        key: Callable[[R], Maybe[str | None]] | None = None,
+        cost: int | Callable[[R], Maybe[int]] = 1,
+        skip: Callable[[R], Maybe[bool]] | None = None,
+        descriptors: Descriptors | Callable[[R], Maybe[Descriptors]] | None = None,
+    ) -> None:
+        if (limits is None) == (descriptors is None):
+            raise TypeError(
+                'give either limits, such as "10/minute", or descriptors that rules of the service are about'
+            )
+        if not callable(limits) and limits is not None:
+            limits = limits_of(limits)
+        look_at_key(key)
+        self._limits = limits
+        self._domain = domain
+        self._route = route
+        self._key = key
+        self._cost = cost
+        self._skip = skip
+        self._descriptors = descriptors
+
+    async def ask(self, request: R, client_key: Callable[[], str]) -> Ask | None:
+        """What to ask; ``None`` if the request is not limited."""
+        if self._skip is not None and await _value(self._skip, request):
+            return None
+        cost: int = await _value(self._cost, request)
+        if self._descriptors is not None:
+            found: Descriptors = await _value(self._descriptors, request)
+            clean = [_clean(one) for one in _several(found)]
+            return ask_of(clean, domain=self._domain, limits=None, cost=cost)
+        limits: LimitsLike = await _value(self._limits, request)
+        key: str | None = await _value(self._key, request)
+        entries = (("route", self._route or route_of(request.scope)), ("client", key or client_key()))
+        return ask_of([_clean(entries)], domain=self._domain, limits=limits, cost=cost)
+
+
+def _clean(given: DescriptorLike) -> Descriptor:
+    """Without control characters, which the service refuses: nobody escapes a limit by sending some."""
+    one = given if isinstance(given, Descriptor) else Descriptor(given)
+    if not any(_ODD.search(value) for _, value in one.entries):
+        return one
+    entries = [(key, _ODD.sub(_encoded, value)) for key, value in one.entries]
+    return Descriptor(entries, limits=one.limits, cost=one.cost)
+
+
+def _encoded(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
+
+
+async def _value(given: Any, request: RequestLike) -> Any:
+    """A value, or what a function says, whether it is async or not."""
+    if not callable(given):
+        return given
+    said = given(request)
+    return await said if inspect.isawaitable(said) else said
+
+
+def _several(found: Descriptors) -> Sequence[DescriptorLike]:
+    if isinstance(found, Sequence) and found and all(isinstance(one, Descriptor) for one in found):
+        return cast("Sequence[Descriptor]", found)
+    return [cast("DescriptorLike", found)]

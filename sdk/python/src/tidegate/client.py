@@ -1,0 +1,222 @@
+"""The async client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from .answer import Answer, Unanswered, decision_of
+from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of
+from .batch import Batcher
+from .permit import AcquireContext
+from .reservation import OnError, ReserveContext
+from .settings import DEFAULT_DEADLINE_S, settings_of
+from .warnings import made
+from .wire import AsyncWire
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncGenerator
+    from types import TracebackType
+
+    from .clock import Clock
+    from .decision import Decision
+    from .fallback import Fallback, FallbackMode
+    from .limits import LimitsLike
+    from .settings import Settings
+
+
+class Tidegate:
+    """Asks the service, and falls back where it does not answer. Make one and share it.
+
+    >>> client = Tidegate("http://localhost:8080")
+    >>> decision = await client.check({"route": "search", "client": "ann"}, limits="10/minute")
+    >>> decision.allowed, decision.limits[0].remaining
+    (True, 9)
+
+    Checks made at the same time are sent as one batch. ``deadline`` (seconds) is the whole of a check:
+    whatever happens to the service, a decision comes within it.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        deadline: float = DEFAULT_DEADLINE_S,
+        fallback: FallbackMode = "local",
+        local_limits: LimitsLike | None = None,
+        max_in_flight: int = 2,
+        ssl_context: ssl.SSLContext | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if max_in_flight < 1:
+            raise ValueError(f"max_in_flight must be at least 1, got {max_in_flight}")
+        self._settings = settings_of(
+            url=url,
+            token=token,
+            deadline=deadline,
+            fallback=fallback,
+            local_limits=local_limits,
+            ssl_context=ssl_context,
+            clock=clock,
+        )
+        self._max_in_flight = max_in_flight
+        self._lanes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Lane] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+        made(self)
+
+    async def check(
+        self,
+        *descriptors: DescriptorLike,
+        limits: LimitsLike | None = None,
+        cost: int = 1,
+        domain: str = DEFAULT_DOMAIN,
+    ) -> Decision:
+        """Decides a request: all descriptors must be within their limits, or nothing is taken from any.
+
+        With ``limits`` they travel along; without, the rules of the domain apply. ``cost=0`` only looks.
+        Raises `RequestRefused` if the request is at fault; a denial is no error.
+        """
+        return await self.decide(ask_of(descriptors, domain=domain, limits=limits, cost=cost))
+
+    async def decide(self, ask: Ask) -> Decision:
+        """`check` for what has been put together already."""
+        try:
+            return decision_of(await self._lane().batcher.ask(ask.message()))
+        except Unanswered:
+            return self._settings.fallback.decide(ask)
+
+    def fall_back(self, ask: Ask) -> Decision:
+        """Decides as if the service were away."""
+        return self._settings.fallback.decide(ask)
+
+    def reserve(
+        self,
+        *descriptors: DescriptorLike,
+        cost: int,
+        limits: LimitsLike | None = None,
+        domain: str = DEFAULT_DOMAIN,
+        ttl: float = 60.0,
+        on_error: OnError = "refund",
+    ) -> ReserveContext:
+        """Takes an estimate now, and charges the real cost later.
+
+        >>> async with client.reserve({"user": "ann"}, cost=4000, limits="100_000/hour") as reservation:
+        ...     answer = await ask_the_model(max_tokens=4000)
+        ...     reservation.settle(answer.tokens)
+
+        Entering raises `RateLimitExceeded` on a denial. Leaving without having settled keeps the estimate
+        charged; leaving by an exception settles 0, or keeps the estimate with ``on_error="keep"``.
+        """
+        ask = ask_of(descriptors, domain=domain, limits=limits, cost=cost)
+        return ReserveContext(self, ask, ttl_ms=round(ttl * 1000), on_error=on_error)
+
+    def acquire(self, *descriptors: DescriptorLike, domain: str) -> AcquireContext:
+        """Holds a slot of a concurrency limit for as long as a block runs, and renews it meanwhile.
+
+        >>> async with client.acquire({"export": "ann"}, domain="shop"):
+        ...     await export()
+
+        Entering raises `RateLimitExceeded` if all slots are taken.
+        """
+        return AcquireContext(self, ask_of(descriptors, domain=domain, limits=None, cost=1))
+
+    async def call(self, path: str, body: bytes) -> Answer:
+        """One request by itself, within the deadline; raises `Unanswered`."""
+        breaker = self._settings.breaker
+        admission = breaker.admit()
+        if admission is None:
+            raise Unanswered("the service did not answer a moment ago")
+        deadline_s = self._settings.deadline_s
+        try:
+            answer = await asyncio.wait_for(self._lane().wire.post(path, body), deadline_s)
+        except (asyncio.TimeoutError, TimeoutError) as error:
+            why = f"no answer within {deadline_s * 1000:.0f} ms"
+            breaker.failed(admission, why)
+            raise Unanswered(why) from error
+        except Unanswered as why:
+            breaker.failed(admission, str(why))
+            raise
+        breaker.succeeded(admission)
+        return answer
+
+    @property
+    def clock(self) -> Clock:
+        """Where it takes the time from."""
+        return self._settings.clock
+
+    @property
+    def fallback(self) -> Fallback:
+        """What decides while the service does not answer."""
+        return self._settings.fallback
+
+    def _lane(self) -> Lane:
+        """Connections belong to an event loop; programs and tests may have several, one after the other."""
+        loop = asyncio.get_running_loop()
+        lane = self._lanes.get(loop)
+        if lane is None:
+            with self._lock:
+                for other in [other for other in self._lanes if other.is_closed()]:
+                    del self._lanes[other]
+                lane = self._lanes[loop] = Lane(self._settings, self._max_in_flight)
+        return lane
+
+    async def aclose(self) -> None:
+        """Closes the connections of this event loop; its end would, too. The client can be used again."""
+        lane = self._lanes.pop(asyncio.get_running_loop(), None)
+        if lane is not None:
+            await lane.aclose()
+
+    async def __aenter__(self) -> Tidegate:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Lane:
+    """What belongs to one event loop."""
+
+    def __init__(self, settings: Settings, max_in_flight: int) -> None:
+        self.wire = wire = AsyncWire(settings.target, settings.context)
+        self.batcher = Batcher(
+            lambda body: wire.post("/v1/check", body),
+            settings.breaker,
+            deadline_s=settings.deadline_s,
+            max_in_flight=max_in_flight,
+        )
+
+        self._until_the_end = self._close_at_the_end()
+        # An event loop that ends closes the generators that were begun in it, so this one is.
+        with contextlib.suppress(StopIteration):
+            self._until_the_end.__anext__().send(None)
+
+    async def aclose(self) -> None:
+        """Gives up what is under way and closes the connections."""
+        await self._until_the_end.aclose()
+
+    async def _close_at_the_end(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            await self.batcher.aclose()
+            await self.wire.aclose()
+
+
+_shared: Tidegate | None = None
+_shared_lock = threading.Lock()
+
+
+def shared_client() -> Tidegate:
+    """The client of this process for whoever was given none; settings come from the environment."""
+    global _shared
+    with _shared_lock:
+        if _shared is None:
+            _shared = Tidegate()
+        return _shared

@@ -1,0 +1,180 @@
+"""Who asked: the address of the client, behind proxies too.
+
+The peer is the client, unless it is a trusted proxy; then the hops in the one header that is read are gone
+through from the last to the first, and the first that is no trusted proxy is the client. A hop that is no
+address ends the search at the proxy that wrote it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from .warnings import warn_once
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+ForwardingHeader: TypeAlias = Literal["x-forwarded-for", "forwarded"]
+
+MOST_HOPS = 32
+_MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
+_BRACKETS = re.compile(r"\[([^\[\]]*)\](?::[0-9]{1,5})?", re.ASCII)
+_PORT = re.compile(r"([^:]*):[0-9]{1,5}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAddress:
+    """The client's address, and the key it is counted under: of version 6 its network."""
+
+    ip: str
+    key: str
+
+
+class ClientIp:
+    """Finds the client.
+
+    >>> ClientIp(trusted_proxies=["10.0.0.0/8"]).resolve("10.0.0.1", [("x-forwarded-for", "198.51.100.1")])
+    ClientAddress(ip='198.51.100.1', key='198.51.100.1')
+    """
+
+    def __init__(
+        self,
+        trusted_proxies: Iterable[str] = (),
+        header: ForwardingHeader = "x-forwarded-for",
+        ipv6_prefix: int = 56,
+    ) -> None:
+        if isinstance(trusted_proxies, str):
+            raise TypeError(f"trusted_proxies is a list of networks, got the text {trusted_proxies!r}")
+        if header not in ("x-forwarded-for", "forwarded"):
+            raise ValueError(f"header must be x-forwarded-for or forwarded, got {header!r}")
+        if not 0 <= ipv6_prefix <= 128:
+            raise ValueError(f"ipv6_prefix must be 0 to 128, got {ipv6_prefix}")
+        self._networks = [_network(text) for text in trusted_proxies]
+        self._header = header
+        self._prefix = ipv6_prefix
+        if any(network.prefixlen == 0 for network in self._networks):
+            warn_once("TIDEGATE_TRUST_ALL")
+        if ipv6_prefix > 64:
+            warn_once("TIDEGATE_IPV6_UNGROUPED", ipv6_prefix)
+
+    def resolve(self, peer: str | None, headers: Iterable[tuple[str, str]]) -> ClientAddress:
+        """The client of a connection from ``peer`` with these headers, whose names are in small letters."""
+        address = parse_address(peer or "")
+        if address is None:
+            # A Unix socket, or a test's transport: there is nobody to believe.
+            return ClientAddress(peer or "unknown", peer or "unknown")
+        if self._networks and self._trusts(address):
+            lines = [value for name, value in headers if name == self._header]
+            address = self._behind(address, lines)
+        return ClientAddress(str(address), self._key(address))
+
+    def _behind(self, peer: Address, lines: list[str]) -> Address:
+        split = _split_forwarded if self._header == "forwarded" else _split_list
+        hops = [hop for line in lines for hop in split(line) if hop]
+        client = peer
+        for hop in reversed(hops[-MOST_HOPS:]):
+            address = parse_address(_for(hop) if self._header == "forwarded" else hop)
+            if address is None:
+                break
+            client = address
+            if not self._trusts(address):
+                break
+        return client
+
+    def _trusts(self, address: Address) -> bool:
+        return any(address in network for network in self._networks)
+
+    def _key(self, address: Address) -> str:
+        if isinstance(address, ipaddress.IPv4Address) or self._prefix == 128:
+            return str(address)
+        return str(
+            ipaddress.IPv6Network((int(address) >> 128 - self._prefix << 128 - self._prefix, self._prefix))
+        )
+
+
+@lru_cache(maxsize=4096)
+def parse_address(text: str) -> Address | None:
+    """An address, with whatever may stand around it: quotes, brackets, a port, a zone."""
+    text = text.strip(" \t")
+    if len(text) >= 2 and text[0] == text[-1] == '"':
+        text = text[1:-1]
+    if len(text) > 128:
+        return None
+    if text.startswith("["):
+        found = _BRACKETS.fullmatch(text)
+        return _version_6(found[1]) if found else None
+    if text.count(":") == 1:
+        found = _PORT.fullmatch(text)
+        return _version_4(found[1]) if found else None
+    return _version_6(text) if ":" in text else _version_4(text)
+
+
+def _version_4(text: str) -> Address | None:
+    try:
+        return ipaddress.IPv4Address(text)
+    except ValueError:
+        return None
+
+
+def _version_6(text: str) -> Address | None:
+    try:
+        address = ipaddress.IPv6Address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return address.ipv4_mapped or address
+
+
+def _network(text: str) -> Network:
+    try:
+        network = ipaddress.ip_network(text.strip(), strict=False)
+    except ValueError as error:
+        raise ValueError(
+            f"trusted_proxies must be networks such as 10.0.0.0/8, got {text!r}: {error}"
+        ) from error
+    if isinstance(network, ipaddress.IPv6Network) and network.subnet_of(_MAPPED):
+        return ipaddress.IPv4Network((int(network.network_address) & 0xFFFFFFFF, network.prefixlen - 96))
+    return network
+
+
+def _split_list(line: str) -> Iterator[str]:
+    return (hop.strip(" \t") for hop in line.split(","))
+
+
+def _split_forwarded(line: str) -> Iterator[str]:
+    return (element.strip(" \t") for element in _split_outside_quotes(line, ","))
+
+
+def _for(element: str) -> str:
+    """The one ``for`` of an element of ``Forwarded``; nothing if it has none, or several."""
+    values = []
+    for parameter in _split_outside_quotes(element, ";"):
+        name, _, value = parameter.partition("=")
+        if name.strip(" \t").lower() == "for":
+            values.append(_unquoted(value.strip(" \t")))
+    return values[0] if len(values) == 1 else ""
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] == '"':
+        return re.sub(r"\\(.)", r"\1", value[1:-1])
+    return value
+
+
+def _split_outside_quotes(text: str, separator: str) -> Iterator[str]:
+    start = 0
+    quoted = escaped = False
+    for at, character in enumerate(text):
+        if escaped:
+            escaped = False
+        elif quoted and character == "\\":
+            escaped = True
+        elif character == '"':
+            quoted = not quoted
+        elif character == separator and not quoted:
+            yield text[start:at]
+            start = at + 1
+    yield text[start:]

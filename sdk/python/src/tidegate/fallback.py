@@ -1,0 +1,79 @@
+"""What decides while the service does not answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from .limits import Limit, LimitsLike, limits_of
+from .local import Charge, LocalLimiter
+from .render import Told, counted, uncounted
+
+if TYPE_CHECKING:
+    from .ask import Ask, Descriptor
+    from .clock import Clock
+    from .decision import Decision
+
+FallbackMode: TypeAlias = Literal["allow", "deny", "local"]
+
+
+class Fallback:
+    """``allow`` lets everything pass, ``deny`` nothing, ``local`` counts in this process.
+
+    Local counting takes the request's own limits, or else the client's ``local_limits``; where there are
+    neither, everything passes.
+    """
+
+    def __init__(self, mode: FallbackMode, local_limits: LimitsLike | None, clock: Clock) -> None:
+        if mode not in get_args(FallbackMode):
+            raise ValueError(f"fallback must be allow, deny or local, got {mode!r}")
+        self._mode = mode
+        self._local_limits = limits_of(local_limits)
+        self._clock = clock
+        self._limiter = LocalLimiter(clock.monotonic)
+
+    def decide(self, ask: Ask) -> Decision:
+        """Decides without the service."""
+        if self._mode == "deny":
+            return uncounted(allowed=False, source="deny")
+        charges = self._charges(ask)
+        if self._mode == "allow" or not charges:
+            return uncounted(allowed=True, source="allow")
+        verdicts = self._limiter.charge([charge for charge, _, _ in charges])
+        seen: Counter[tuple[str, str]] = Counter()
+        told = []
+        for (charge, rule, limit), verdict in zip(charges, verdicts, strict=True):
+            name = limit.title
+            seen[rule, name] += 1
+            nth = seen[rule, name]
+            told.append(Told(rule, name, limit.requests, limit.per, charge.window_us, verdict, nth))
+        return counted(told, self._clock.wall())
+
+    def hold(self) -> Decision:
+        """Decides about a slot to hold: nobody counts holders here, so only ``deny`` denies."""
+        allowed = self._mode != "deny"
+        return uncounted(allowed=allowed, source="allow" if allowed else "deny")
+
+    def settle(self, ask: Ask, cost: int) -> None:
+        """Corrects what an estimate took, where `decide` counted."""
+        if self._mode != "local":
+            return
+        for descriptor in ask.descriptors:
+            if descriptor.cost is None:  # its own was charged for good
+                for charge, _, _ in self._charges_of(ask, descriptor):
+                    self._limiter.settle(charge, cost)
+
+    def _charges(self, ask: Ask) -> list[tuple[Charge, str, Limit]]:
+        return [charge for descriptor in ask.descriptors for charge in self._charges_of(ask, descriptor)]
+
+    def _charges_of(self, ask: Ask, descriptor: Descriptor) -> list[tuple[Charge, str, Limit]]:
+        rule, limits = ("inline", descriptor.limits) if descriptor.limits else ("local", self._local_limits)
+        cost = ask.cost if descriptor.cost is None else descriptor.cost
+        return [
+            (
+                Charge((ask.domain, descriptor.entries, limit), limit.requests, limit.window_ms * 1000, cost),
+                rule,
+                limit,
+            )
+            for limit in limits
+        ]

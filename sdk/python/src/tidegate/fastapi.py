@@ -1,0 +1,234 @@
+"""A dependency and a decorator for FastAPI and Starlette.
+
+>>> @app.get("/search", dependencies=[Depends(limit("10/minute;200/hour"))])
+... async def search(q: str): ...
+"""
+# No `from __future__ import annotations` here: FastAPI reads the annotations of callables.
+
+import functools
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from .asgi import ASGIApp, Receive, Send, with_headers
+from .ask import DEFAULT_DOMAIN
+from .asking import Asking, Descriptors, Maybe
+from .client import Tidegate
+from .client_ip import ClientIp, ForwardingHeader
+from .decision import Decision
+from .errors import RateLimitExceeded
+from .guard import Guard, guard_of
+from .limits import LimitsLike
+from .request import Scope, marks_of
+from .warnings import made_limit
+
+__all__ = ["install", "limit", "limited", "rate_limit_handler"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+_REQUEST = "tidegate_request"
+_RESPONSE = "tidegate_response"
+
+
+class HTTPRateLimitExceeded(RateLimitExceeded, HTTPException):
+    """A denial that is an answer of status 429 even to an app that knows nothing of this package."""
+
+    def __init__(self, decision: Decision) -> None:
+        RateLimitExceeded.__init__(self, decision)
+        self.status_code = decision.status
+        self.detail = decision.detail
+        self.headers = dict(decision.headers)
+
+
+class limit:  # noqa: N801 - it is called like a function
+    """A dependency that lets a request pass or raises `RateLimitExceeded`; it gives the decision.
+
+    >>> @app.get("/items/{id}", dependencies=[Depends(limit("10/minute", cost=2))])
+    >>> async def endpoint(decision: Annotated[Decision, Depends(limit("10/minute"))]): ...
+
+    Routes with the same ``route`` share a counter.
+    """
+
+    def __init__(
+        self,
+        limits: LimitsLike | Callable[[Request], Maybe[LimitsLike]] | None = None,
+        *,
+        cost: int | Callable[[Request], Maybe[int]] = 1,
+        key: Callable[[Request], Maybe[str | None]] | None = None,
+        route: str | None = None,
+        domain: str = DEFAULT_DOMAIN,
+        descriptors: Descriptors | Callable[[Request], Maybe[Descriptors]] | None = None,
+        skip: Callable[[Request], Maybe[bool]] | None = None,
+        client: Tidegate | None = None,
+    ) -> None:
+        self._asking = Asking(
+            limits, domain=domain, route=route, key=key, cost=cost, skip=skip, descriptors=descriptors
+        )
+        self._client = client
+        made_limit()
+
+    async def __call__(self, request: Request, response: Response) -> Decision | None:
+        """What FastAPI calls for each request."""
+        decision = await self.decide(request)
+        if decision is not None:
+            add_headers(response, decision)
+        return decision
+
+    async def decide(self, request: Request) -> Decision | None:
+        """The decision, if it is one to pass; ``None`` if the request is not limited."""
+        decision = await guard_of(request.scope).decide(self._asking, request, self._client)
+        if decision is not None and not decision.allowed:
+            _handle_by_itself(request.scope)
+            raise HTTPRateLimitExceeded(decision)
+        return decision
+
+
+def limited(
+    limits: LimitsLike | Callable[[Request], Maybe[LimitsLike]] | None = None, **options: Any
+) -> Callable[[F], F]:
+    """A decorator for endpoints of Starlette and FastAPI, with the options of `limit`.
+
+    >>> @app.get("/search")
+    ... @limited("10/minute")
+    ... async def search(q: str): ...
+
+    The endpoint needs no parameter for the request.
+    """
+    dependency = limit(limits, **options)
+
+    def decorate(endpoint: F) -> F:
+        signature = _resolved_signature(endpoint)
+        call = endpoint if inspect.iscoroutinefunction(endpoint) else _threaded(endpoint)
+
+        @functools.wraps(endpoint)
+        async def limited_endpoint(*args: Any, **kwargs: Any) -> Any:
+            request = kwargs.pop(_REQUEST, None) or _find(Request, args, kwargs)
+            response = kwargs.pop(_RESPONSE, None) or _find(Response, args, kwargs)
+            if request is None:
+                raise TypeError("the endpoint was called without a request; put @limited under the route")
+            decision = await dependency.decide(request)
+            result = await call(*args, **kwargs)
+            answer = result if isinstance(result, Response) else response
+            if decision is not None and answer is not None:
+                add_headers(answer, decision)
+            return result
+
+        limited_endpoint.__signature__ = _with_parameters(signature)  # type: ignore[attr-defined]
+        return typing.cast("F", limited_endpoint)
+
+    return decorate
+
+
+def install(
+    app: Starlette,
+    *,
+    client: Tidegate | None = None,
+    trusted_proxies: Iterable[str] = (),
+    header: ForwardingHeader = "x-forwarded-for",
+    ipv6_prefix: int = 56,
+) -> None:
+    """Sets up an app for `limit` and `limited`, in one call.
+
+    It says which client they ask with and which proxies are believed, answers every `RateLimitExceeded` with
+    the service's bytes, and adds headers to answers that an endpoint made itself.
+    """
+    app.add_middleware(_Installed, guard=Guard(client, ClientIp(trusted_proxies, header, ipv6_prefix)))
+    app.add_exception_handler(RateLimitExceeded, rate_limit_handler)
+
+
+async def rate_limit_handler(request: Request, error: Exception) -> Response:
+    """Answers a `RateLimitExceeded` with what the service said, byte for byte."""
+    if not isinstance(error, RateLimitExceeded):
+        raise error
+    decision = error.decision
+    response = Response(decision.content, decision.status, media_type=decision.content_type)
+    add_headers(response, decision)
+    marks_of(request.scope).decision = decision
+    return response
+
+
+def add_headers(response: Response, decision: Decision) -> None:
+    """Adds a decision's headers to an answer, unless it has them."""
+    for name, value in decision.headers:
+        response.headers.setdefault(name, value)
+
+
+class _Installed:
+    """Tells dependencies whom to ask, and adds headers where a dependency cannot."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+        self.app = app
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            marks = marks_of(scope)
+            marks.guard = self._guard
+            send = with_headers(send, lambda: marks.decision)
+        await self.app(scope, receive, send)
+
+
+def _handle_by_itself(scope: Scope) -> None:
+    """Apps that `install` was not called for get the handler with their first denial.
+
+    Starlette leaves its table of handlers in the scope. Where it does not, the denial is still an
+    `HTTPException` of status 429.
+    """
+    handlers = scope.get("starlette.exception_handlers")
+    if handlers:
+        handlers[0].setdefault(RateLimitExceeded, rate_limit_handler)
+
+
+def _find(kind: type[T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T | None:
+    return next((value for value in (*args, *kwargs.values()) if isinstance(value, kind)), None)
+
+
+def _threaded(endpoint: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    @functools.wraps(endpoint)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        return await run_in_threadpool(endpoint, *args, **kwargs)
+
+    return call
+
+
+def _resolved_signature(endpoint: Callable[..., Any]) -> inspect.Signature:
+    """The endpoint's own signature; annotations that are texts are looked up where it was written."""
+    signature = inspect.signature(endpoint)
+    try:
+        hints = typing.get_type_hints(endpoint, include_extras=True)
+    except (NameError, TypeError):
+        return signature
+    parameters = [
+        parameter.replace(annotation=hints.get(name, parameter.annotation))
+        for name, parameter in signature.parameters.items()
+    ]
+    return signature.replace(
+        parameters=parameters, return_annotation=hints.get("return", signature.return_annotation)
+    )
+
+
+def _with_parameters(signature: inspect.Signature) -> inspect.Signature:
+    """With a request and a response, which FastAPI then hands in; Starlette does not look.
+
+    FastAPI hands each to one parameter only, so an endpoint that has its own keeps it.
+    """
+    parameters = list(signature.parameters.values())
+    last = parameters.pop() if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD else None
+    for name, kind in ((_REQUEST, Request), (_RESPONSE, Response)):
+        if not any(_is_a(parameter.annotation, kind) for parameter in parameters):
+            parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind))
+    if last is not None:
+        parameters.append(last)
+    return signature.replace(parameters=parameters)
+
+
+def _is_a(annotation: object, kind: type) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, kind)

@@ -1,0 +1,158 @@
+"""Limits as people write them in code: ``"10/minute;200/hour"``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from .errors import InvalidLimit
+
+MAX_COUNT = 2**53
+"""The largest count that every language holds exactly."""
+
+_SECOND_MS = 1000
+_DAY_MS = 86_400 * _SECOND_MS
+
+_WORDS_MS = {
+    "second": _SECOND_MS,
+    "minute": 60 * _SECOND_MS,
+    "hour": 3600 * _SECOND_MS,
+    "day": _DAY_MS,
+    "week": 7 * _DAY_MS,
+    # As the service tells them: calendar months and years have their nominal length.
+    "month": 30 * _DAY_MS,
+    "year": 365 * _DAY_MS,
+}
+_UNITS_MS = {"ms": 1} | {word[0]: _WORDS_MS[word] for word in ("second", "minute", "hour", "day", "week")}
+
+_SPELLINGS = {
+    spelling: word
+    for word, spellings in {
+        "second": "second sec s",
+        "minute": "minute min m",
+        "hour": "hour hr h",
+        "day": "day d",
+        "week": "week w",
+        "month": "month",
+        "year": "year",
+    }.items()
+    for spelling in spellings.split()
+}
+
+_LIMIT = re.compile(r"\s*([0-9][0-9_]*)\s*(?:/|per)\s*([0-9]*)\s*([a-z]+)\s*", re.ASCII)
+_DURATION = re.compile(r"([0-9]+)(ms|[smhdw])", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit that travels with the request.
+
+    >>> Limit(200, "hour", burst=50, name="slow")
+
+    ``per`` is a word (second, minute, hour, day, week, month, year) or a duration such as ``250ms``, ``90s``
+    or ``1h30m``. Without an algorithm it is a sliding window, or with a burst a token bucket.
+    """
+
+    requests: int
+    per: str
+    name: str | None = None
+    algorithm: str | None = None
+    burst: int | None = None
+
+    def __post_init__(self) -> None:
+        for what, count in (("requests", self.requests), ("burst", self.burst)):
+            if count is not None and not 0 <= count <= MAX_COUNT:
+                raise InvalidLimit(f"{what} of a limit must be 0 to {MAX_COUNT}, got {count}")
+        _window_ms(self.per)
+
+    @property
+    def window_ms(self) -> int:
+        """The length of the window; of months and years the nominal one."""
+        return _window_ms(self.per)
+
+    @property
+    def title(self) -> str:
+        """What the limit is called in answers."""
+        return self.name if self.name is not None else self.per
+
+    def to_json(self) -> dict[str, Any]:
+        """As the service takes it."""
+        members = {
+            "name": self.name,
+            "requests": self.requests,
+            "per": self.per,
+            "algorithm": self.algorithm,
+            "burst": self.burst,
+        }
+        return {name: value for name, value in members.items() if value is not None}
+
+
+LimitsLike: TypeAlias = str | Limit | Sequence[str | Limit]
+"""Limits as a text, as an object, or several of either."""
+
+
+@lru_cache(maxsize=1024)
+def parse_limits(text: str) -> tuple[Limit, ...]:
+    """Reads limits from a text.
+
+    >>> parse_limits("10/minute; 200 per hour")
+    (Limit(requests=10, per='minute'), Limit(requests=200, per='hour'))
+    """
+    return tuple(_parse_limit(part, text) for part in re.split("[;,]", text))
+
+
+def limits_of(limits: LimitsLike | None) -> tuple[Limit, ...]:
+    """Limits in any of their forms; ``None`` is none of them."""
+    if limits is None:
+        return ()
+    if isinstance(limits, str):
+        return parse_limits(limits)
+    if isinstance(limits, Limit):
+        return (limits,)
+    return tuple(limit for some in limits for limit in limits_of(some))
+
+
+def _parse_limit(part: str, text: str) -> Limit:
+    found = _LIMIT.fullmatch(part.lower())
+    if found is None:
+        raise _invalid(text, "is no limit")
+    count = int(found[1].replace("_", ""))
+    if count > MAX_COUNT:
+        raise _invalid(text, f"allows more than {MAX_COUNT}")
+    return Limit(count, _unit(found[2], found[3], text))
+
+
+def _unit(number: str, word: str, text: str) -> str:
+    if word == "ms" and number and int(number) > 0:
+        return f"{int(number)}ms"
+    unit = _SPELLINGS.get(word) or _SPELLINGS.get(word.removesuffix("s"))
+    if unit is None or word == "ms":
+        raise _invalid(text, f"has the unknown unit {word!r}")
+    if not number:
+        return unit
+    if int(number) == 0:
+        raise _invalid(text, "has a window of no length")
+    if unit in ("month", "year"):
+        raise _invalid(text, f"has several {unit}s, which differ in length")
+    return f"{int(number)}{unit[0]}"
+
+
+def _invalid(text: str, why: str) -> InvalidLimit:
+    return InvalidLimit(f'{text!r} {why}; write limits like "10/minute", "5 per 30s" or "10/minute;200/hour"')
+
+
+@lru_cache(maxsize=1024)
+def _window_ms(per: str) -> int:
+    if per in _WORDS_MS:
+        return _WORDS_MS[per]
+    parts = _DURATION.findall(per)
+    length_ms = sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != per or length_ms == 0:
+        words = ", ".join(_WORDS_MS)
+        raise InvalidLimit(
+            f"per must be one of {words}, or a duration such as 250ms, 90s or 1h30m, got {per!r}"
+        )
+    return length_ms

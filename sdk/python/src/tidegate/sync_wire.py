@@ -1,0 +1,111 @@
+"""The same wire for threads, where nobody can cancel a request: every wait ends at the deadline instead."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import httpcore
+
+from .answer import Answer, Unanswered
+from .wire import FAILURES, Target, _why, answer_of
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterable
+
+
+class SyncWire:
+    """Connections that threads share."""
+
+    def __init__(self, target: Target, context: ssl.SSLContext | None, now: Callable[[], float]) -> None:
+        self._target = target
+        self._deadline = _Deadline(now)
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=context,
+            max_connections=100,
+            max_keepalive_connections=20,
+            keepalive_expiry=30.0,
+            network_backend=_Backend(httpcore.SyncBackend(), self._deadline),
+        )
+
+    def post(self, path: str, body: bytes, timeout_s: float) -> Answer:
+        """Sends a request and reads the answer, all within the time given."""
+        request = self._target.request(path, body)
+        request.extensions["timeout"] = {"pool": timeout_s}
+        self._deadline.start(timeout_s)
+        try:
+            response = self._pool.handle_request(request)
+            try:
+                content = response.read()
+            finally:
+                response.close()
+        except FAILURES as error:
+            raise Unanswered(_why(error)) from error
+        return answer_of(response.status, response.headers, content)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._pool.close()
+
+
+class _Deadline(threading.local):
+    """When the request of this thread has to be done."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._at = 0.0
+
+    def start(self, timeout_s: float) -> None:
+        self._at = self._now() + timeout_s
+
+    def left(self, too_late: type[httpcore.TimeoutException]) -> float:
+        left = self._at - self._now()
+        if left <= 0:
+            raise too_late("the deadline has passed")
+        return left
+
+
+class _Backend(httpcore.NetworkBackend):
+    def __init__(self, inner: httpcore.NetworkBackend, deadline: _Deadline) -> None:
+        self._inner = inner
+        self._deadline = deadline
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        left = self._deadline.left(httpcore.ConnectTimeout)
+        stream = self._inner.connect_tcp(host, port, left, local_address, socket_options)
+        return _Stream(stream, self._deadline)
+
+
+class _Stream(httpcore.NetworkStream):
+    def __init__(self, inner: httpcore.NetworkStream, deadline: _Deadline) -> None:
+        self._inner = inner
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, self._deadline.left(httpcore.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, self._deadline.left(httpcore.WriteTimeout))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore.NetworkStream:
+        left = self._deadline.left(httpcore.ConnectTimeout)
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, left), self._deadline)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)

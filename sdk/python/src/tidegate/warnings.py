@@ -1,0 +1,112 @@
+"""Mistakes that are worth a line in the log, once per process; each text begins with a code."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_log = logging.getLogger("tidegate")
+_lock = threading.Lock()
+_given: set[str] = set()
+_made: weakref.WeakSet[Any] = weakref.WeakSet()
+_handled: contextvars.ContextVar[weakref.ref[Any] | None] = contextvars.ContextVar(
+    "tidegate_request", default=None
+)
+
+MOST_LIMITERS = 100
+
+SPOOFABLE = frozenset(
+    ("x-forwarded-for", "x-real-ip", "forwarded", "x-client-ip", "true-client-ip", "cf-connecting-ip")
+)
+"""Headers that any client can write."""
+
+TEXTS = {
+    "TIDEGATE_TRUST_ALL": (
+        "trusted_proxies has a network of all addresses, so every client can claim any address and escape "
+        "its limit; name the networks of your own proxies instead"
+    ),
+    "TIDEGATE_SPOOFABLE_KEY": (
+        "the key is taken from the header {}, which any client can write, so a client escapes its limit by "
+        "sending another value; leave the key out and set trusted_proxies, and the client's address is found "
+        "safely"
+    ),
+    "TIDEGATE_DOUBLE_COUNT": (
+        "one request was charged twice for the same domain, descriptors and limits ({}), so clients get half "
+        "of what you mean; see whether the middleware is added twice, or stands beside a dependency with the "
+        "same limit"
+    ),
+    "TIDEGATE_LIMITER_PER_REQUEST": (
+        "{}; each has connections, a fallback and batches of its own, so none of them works as it should; "
+        "create it once when the application starts"
+    ),
+    "TIDEGATE_IPV6_UNGROUPED": (
+        "ipv6_prefix is {}, but a single customer usually has a whole /56 or /64 and can take a new address "
+        "for every request; set ipv6_prefix to 64 or less"
+    ),
+}
+
+
+def warn_once(code: str, about: object = "") -> None:
+    """Tells of a mistake, unless it has been told."""
+    with _lock:
+        if code in _given:
+            return
+        _given.add(code)
+    _log.warning("%s: %s", code, TEXTS[code].format(about))
+
+
+def handling(marks: object) -> None:
+    """A request is being handled from here on, for as long as its marks live."""
+    _handled.set(weakref.ref(marks))
+
+
+def made(what: object) -> None:
+    """A client or a middleware was created."""
+    _made.add(what)
+    name = type(what).__name__
+    if is_handling():
+        warn_once("TIDEGATE_LIMITER_PER_REQUEST", f"a {name} was created while a request was handled")
+    elif len(_made) > MOST_LIMITERS:
+        warn_once("TIDEGATE_LIMITER_PER_REQUEST", f"more than {MOST_LIMITERS} clients and middlewares exist")
+
+
+def made_limit() -> None:
+    """A dependency or decorator was created; there may be many, but not within a request."""
+    if is_handling():
+        warn_once("TIDEGATE_LIMITER_PER_REQUEST", "a limit was created while a request was handled")
+
+
+def is_handling() -> bool:
+    """Whether this runs within a request."""
+    marks = _handled.get()
+    return marks is not None and marks() is not None
+
+
+def look_at_key(key: Callable[..., object] | None) -> None:
+    """Warns if a key function names a header that any client can write."""
+    code = getattr(key, "__code__", None)
+    for name in _texts(getattr(code, "co_consts", ())):
+        if name.lower() in SPOOFABLE:
+            warn_once("TIDEGATE_SPOOFABLE_KEY", name)
+
+
+def _texts(constants: Iterable[object]) -> Iterable[str]:
+    for constant in constants:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, tuple):
+            yield from _texts(constant)
+
+
+def forget() -> None:
+    """Tells everything anew, for tests."""
+    with _lock:
+        _given.clear()
+    _made.clear()
+    _handled.set(None)

@@ -1,0 +1,65 @@
+"""Fixtures for all tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.service import API, APPS, Service, needs_inline_limits, needs_reservations
+from tidegate import warnings
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_was_warned_of() -> None:
+    warnings.forget()
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TIDEGATE_URL", "TIDEGATE_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One service for all tests that leave it alone; they ask about clients of their own."""
+    service = Service(tmp_path_factory.mktemp("service"), {"apps": APPS, "api": API})
+    yield service
+    service.kill()
+
+
+@pytest.fixture
+def service(shared_service: Service) -> Service:
+    return needs_inline_limits(shared_service)
+
+
+@pytest.fixture
+def own_service(tmp_path: Path) -> Iterator[Service]:
+    """A service that a test may pause and kill."""
+    service = Service(tmp_path, {"apps": APPS, "api": API})
+    try:
+        yield needs_inline_limits(service)
+    finally:
+        service.resume()
+        service.kill()
+
+
+@pytest.fixture
+def reserving_service(service: Service) -> Service:
+    if os.environ.get("TIDEGATE_TEST_RESERVE") != "1":
+        pytest.skip("reservations of the real service: set TIDEGATE_TEST_RESERVE=1")
+    return needs_reservations(service)
+
+
+@pytest.fixture
+def client_name(request: pytest.FixtureRequest) -> str:
+    """A client that no other test asks about."""
+    return str(request.node.nodeid)

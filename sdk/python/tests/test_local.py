@@ -1,0 +1,93 @@
+"""Laws of the counters that stand in for the service."""
+
+from __future__ import annotations
+
+import random
+
+from support.clock import FakeClock
+from tidegate.local import Charge, LocalLimiter
+
+WINDOW_US = 60_000_000
+
+
+def charge_of(key: str = "ann", *, requests: int = 5, cost: int = 1) -> Charge:
+    return Charge(key, requests, WINDOW_US, cost)
+
+
+def test_lets_pass_what_the_limit_says_and_no_more() -> None:
+    limiter = LocalLimiter(FakeClock().clock().monotonic)
+    verdicts = [limiter.charge([charge_of()])[0] for _ in range(6)]
+    assert [verdict.allowed for verdict in verdicts] == [True] * 5 + [False]
+    assert [verdict.remaining for verdict in verdicts] == [4, 3, 2, 1, 0, 0]
+
+
+def test_denied_charge_is_allowed_exactly_at_retry_after() -> None:
+    now_us = 17_000_000
+    limiter = LocalLimiter(lambda: now_us / 1_000_000)
+    for _ in range(5):
+        assert limiter.charge([charge_of()])[0].allowed
+    denied = limiter.charge([charge_of()])[0]
+    assert denied.retry_after_us is not None
+    now_us += denied.retry_after_us - 1
+    assert not limiter.charge([charge_of()])[0].allowed
+    now_us += 1
+    assert limiter.charge([charge_of()])[0].allowed
+
+
+def test_never_more_than_twice_the_limit_in_any_window_and_the_limit_on_average() -> None:
+    clock = FakeClock()
+    limiter = LocalLimiter(lambda: clock.now_s)
+    chance = random.Random(6)
+    passed: list[float] = []
+    for _ in range(3000):
+        clock.advance(chance.random())
+        if limiter.charge([charge_of(requests=20)])[0].allowed:
+            passed.append(clock.now_s)
+    span_s = passed[-1] - passed[0]
+    assert len(passed) <= 20 * (span_s / 60 + 1)
+    for start in passed:
+        assert sum(start <= at < start + 60 for at in passed) <= 40
+
+
+def test_takes_all_or_nothing() -> None:
+    limiter = LocalLimiter(FakeClock().clock().monotonic)
+    verdicts = limiter.charge([charge_of("wide", requests=10), charge_of("narrow", requests=0)])
+    assert [verdict.allowed for verdict in verdicts] == [True, False]
+    assert verdicts[0].remaining == 10
+    assert limiter.charge([charge_of("wide", requests=10)])[0].remaining == 9
+
+
+def test_the_same_counter_twice_pays_twice() -> None:
+    limiter = LocalLimiter(FakeClock().clock().monotonic)
+    assert [verdict.remaining for verdict in limiter.charge([charge_of(), charge_of()])] == [4, 3]
+
+
+def test_a_cost_that_never_fits_has_no_time_to_retry() -> None:
+    denied = LocalLimiter(FakeClock().clock().monotonic).charge([charge_of(cost=6)])[0]
+    assert (denied.allowed, denied.retry_after_us, denied.remaining) == (False, None, 5)
+
+
+def test_cost_0_only_looks() -> None:
+    limiter = LocalLimiter(FakeClock().clock().monotonic)
+    for _ in range(3):
+        assert limiter.charge([charge_of(cost=0)])[0].remaining == 5
+
+
+def test_forgets_the_one_that_was_not_touched_for_longest() -> None:
+    limiter = LocalLimiter(FakeClock().clock().monotonic, max_keys=2)
+    for key in ("ann", "bob", "ann", "eve"):
+        limiter.charge([charge_of(key)])
+    assert len(limiter) == 2
+    assert limiter.charge([charge_of("ann", cost=0)])[0].remaining == 3
+    assert limiter.charge([charge_of("bob", cost=0)])[0].remaining == 5
+
+
+def test_settling_gives_the_rest_back_or_takes_the_overrun() -> None:
+    limiter = LocalLimiter(FakeClock().clock().monotonic)
+    limiter.charge([charge_of(cost=4)])
+    limiter.settle(charge_of(cost=4), 1)
+    assert limiter.charge([charge_of(cost=0)])[0].remaining == 4
+    limiter.settle(charge_of(cost=1), 9)
+    debt = limiter.charge([charge_of()])[0]
+    assert (debt.allowed, debt.remaining) == (False, 0)
+    assert debt.retry_after_us is not None

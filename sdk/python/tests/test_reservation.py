@@ -1,0 +1,247 @@
+"""Estimates, and what becomes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.service import Service
+from support.stub import Received, Reply, Stub, denied, serve
+from tidegate import (
+    RateLimitExceeded,
+    ReservationGone,
+    ServiceUnavailable,
+    Settlement,
+    SyncTidegate,
+    Tidegate,
+    TidegateError,
+)
+from tidegate.reservation import settlement_of
+
+pytestmark = pytest.mark.anyio
+
+USER = {"user": "ann"}
+LIMIT = {"rule": "inline", "name": "minute", "limit": 1000, "remaining": 0, "reset_after_ms": 1}
+LIMIT |= {"retry_after_ms": None, "shadow": False}
+
+
+def reserving(received: Received) -> Reply:
+    """As the contract has it."""
+    if received.path == "/v1/reserve":
+        body = {"id": "r1", "expires_at": "2026-01-01T00:00:00Z", "allowed": True, "decided_by": None}
+        return Reply(body=json.dumps(body | {"source": "memory", "limits": [LIMIT]}))
+    assert received.path == "/v1/settle"
+    cost = received.body["cost"]
+    if cost == 410:
+        return Reply(410, '{"type":"about:blank","title":"Gone","status":410,"detail":"it is settled"}')
+    if cost == 500:
+        return Reply(500, "oops")
+    return Reply(body=json.dumps({"estimate": 500, "cost": cost, "limits": [LIMIT]}))
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with serve(reserving) as stub:
+        yield stub
+
+
+@pytest.fixture
+def client(stub: Stub) -> Tidegate:
+    return Tidegate(stub.url, deadline=30)
+
+
+def settled(stub: Stub) -> list[Any]:
+    return [body["cost"] for body in stub.bodies("/v1/settle")]
+
+
+async def test_reserves_the_estimate_and_settles_when_the_block_is_left(stub: Stub, client: Tidegate) -> None:
+    async with client.reserve(USER, cost=500, limits="1000/minute", ttl=90) as reservation:
+        assert (reservation.id, reservation.estimate) == ("r1", 500)
+        assert reservation.expires_at == "2026-01-01T00:00:00Z"
+        assert reservation.decision.limits[0].limit == 1000
+        reservation.settle(7)
+        assert settled(stub) == []
+        reservation.settle(8)
+    assert stub.bodies("/v1/reserve") == [
+        {
+            "domain": "apps",
+            "descriptors": [
+                {
+                    "entries": [{"key": "user", "value": "ann"}],
+                    "limits": [{"requests": 1000, "per": "minute"}],
+                }
+            ],
+            "cost": 500,
+            "ttl_ms": 90_000,
+        }
+    ]
+    assert stub.bodies("/v1/settle") == [{"id": "r1", "cost": 8}]
+
+
+async def test_an_estimate_of_1_is_sent_too(stub: Stub, client: Tidegate) -> None:
+    async with client.reserve(USER, cost=1):
+        pass
+    assert stub.bodies("/v1/reserve")[0]["cost"] == 1
+
+
+async def test_await_settles_at_once(stub: Stub, client: Tidegate) -> None:
+    async with client.reserve(USER, cost=500) as reservation:
+        outcome = await reservation.settle(7)
+        assert isinstance(outcome, Settlement)
+        assert (outcome.estimate, outcome.cost, outcome.limits[0].name) == (500, 7, "minute")
+        with pytest.raises(ReservationGone):
+            await reservation.settle(8)
+    assert settled(stub) == [7]
+
+
+async def test_who_forgets_to_settle_has_paid_the_estimate(stub: Stub, client: Tidegate) -> None:
+    async with client.reserve(USER, cost=500):
+        pass
+    assert settled(stub) == []
+
+
+async def test_an_exception_gives_everything_back_unless_told_otherwise(stub: Stub, client: Tidegate) -> None:
+    with pytest.raises(KeyError):
+        async with client.reserve(USER, cost=500):
+            raise KeyError
+    assert settled(stub) == [0]
+    with pytest.raises(KeyError):
+        async with client.reserve(USER, cost=500, on_error="keep"):
+            raise KeyError
+    assert settled(stub) == [0]
+
+
+async def test_what_was_settled_before_an_exception_counts(stub: Stub, client: Tidegate) -> None:
+    with pytest.raises(KeyError):
+        async with client.reserve(USER, cost=500) as reservation:
+            reservation.settle(3)
+            raise KeyError
+    assert settled(stub) == [3]
+
+
+async def test_whoever_is_cancelled_gives_everything_back(stub: Stub, client: Tidegate) -> None:
+    entered = asyncio.Event()
+
+    async def work() -> None:
+        async with client.reserve(USER, cost=500):
+            entered.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert settled(stub) == [0]
+
+
+async def test_a_denial_raises_on_entering() -> None:
+    with serve(lambda _: denied(7)) as stub:
+        async with Tidegate(stub.url, deadline=30) as client:
+            with pytest.raises(RateLimitExceeded) as raised:
+                async with client.reserve(USER, cost=500):
+                    pytest.fail("it was denied")
+    assert raised.value.retry_after == 7
+
+
+@pytest.mark.parametrize(("cost", "error"), [(410, ReservationGone), (500, ServiceUnavailable)])
+async def test_what_could_not_be_settled_is_told_to_who_waits_and_logged_for_others(
+    client: Tidegate, caplog: pytest.LogCaptureFixture, cost: int, error: type[TidegateError]
+) -> None:
+    async with client.reserve(USER, cost=500) as reservation:
+        with pytest.raises(error):
+            await reservation.settle(cost)
+    async with client.reserve(USER, cost=500) as reservation:
+        reservation.settle(cost)
+    assert "a reservation was not settled" in caplog.text
+
+
+async def test_while_the_service_is_away_the_fallback_reserves_and_settles() -> None:
+    async with Tidegate("http://127.0.0.1:9", deadline=30) as client:
+        async with client.reserve(USER, cost=900, limits="1000/minute") as reservation:
+            assert (reservation.id, reservation.decision.source) == (None, "local")
+            with pytest.raises(RateLimitExceeded):
+                async with client.reserve(USER, cost=900, limits="1000/minute"):
+                    pytest.fail("the estimate was taken")
+            reservation.settle(100)
+        decision = await client.check(USER, cost=0, limits="1000/minute")
+        assert decision.limits[0].remaining == 900
+    async with Tidegate("http://127.0.0.1:9", deadline=30, fallback="deny") as client:
+        with pytest.raises(RateLimitExceeded):
+            await client.reserve(USER, cost=1).__aenter__()
+
+
+def test_nonsense_is_refused(client: Tidegate) -> None:
+    with pytest.raises(ValueError, match="refund or keep"):
+        client.reserve(USER, cost=1, on_error="never")  # type: ignore[arg-type]
+
+
+def test_the_same_in_threads(stub: Stub) -> None:
+    with SyncTidegate(stub.url, deadline=30) as client:
+        with client.reserve(USER, cost=500) as reservation:
+            reservation.settle(8)
+        with client.reserve(USER, cost=500) as reservation:
+            reservation.settle(9)
+            assert reservation.send().cost == 9
+            with pytest.raises(ReservationGone):
+                reservation.send()
+        with client.reserve(USER, cost=500):
+            pass
+        with pytest.raises(KeyError), client.reserve(USER, cost=500):
+            raise KeyError
+        with pytest.raises(KeyError), client.reserve(USER, cost=500, on_error="keep"):
+            raise KeyError
+        with pytest.raises(TidegateError), client.reserve(USER, cost=500) as reservation:
+            reservation.send()
+    assert settled(stub) == [8, 9, 0, 0]
+
+
+def test_the_fallback_in_threads() -> None:
+    with SyncTidegate("http://127.0.0.1:9", deadline=30) as client:
+        with client.reserve(USER, cost=900, limits="1000/minute") as reservation:
+            reservation.settle(100)
+        assert client.check(USER, cost=0, limits="1000/minute").limits[0].remaining == 900
+
+
+async def test_the_service_gives_back_what_was_not_used(reserving_service: Service, client_name: str) -> None:
+    async with Tidegate(reserving_service.url, deadline=30) as client:
+        user = {"user": client_name}
+        async with client.reserve(user, cost=900, limits="1000/hour") as reservation:
+            assert reservation.id
+            assert reservation.decision.source == "memory"
+            with pytest.raises(RateLimitExceeded):
+                await client.reserve(user, cost=200, limits="1000/hour").__aenter__()
+            outcome = await reservation.settle(100)
+        assert (outcome.estimate, outcome.cost, outcome.limits[0].remaining) == (900, 100, 900)
+        again = json.dumps({"id": reservation.id, "cost": 1}).encode()
+        with pytest.raises(ReservationGone):
+            settlement_of(await client.call("/v1/settle", again))
+
+
+async def test_the_service_takes_an_overrun_into_debt(reserving_service: Service, client_name: str) -> None:
+    async with Tidegate(reserving_service.url, deadline=30) as client:
+        user = {"user": client_name}
+        async with client.reserve(user, cost=10, limits="100/hour") as reservation:
+            reservation.settle(150)
+        assert not await client.check(user, limits="100/hour")
+
+
+async def test_parallel_reservations_never_overshoot_the_budget(
+    reserving_service: Service, client_name: str
+) -> None:
+    async with Tidegate(reserving_service.url, deadline=30) as client:
+
+        async def work() -> int:
+            try:
+                async with client.reserve({"user": client_name}, cost=10, limits="100/day") as reservation:
+                    reservation.settle(10)
+                    return 10
+            except RateLimitExceeded:
+                return 0
+
+        spent = await asyncio.gather(*(work() for _ in range(50)))
+    assert sum(spent) == 100

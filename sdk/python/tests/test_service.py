@@ -1,0 +1,118 @@
+"""The real service: alone, in batches, paused, killed and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from support.service import Service
+from tidegate import DecidedBy, Decision, RequestRefused, SyncTidegate, Tidegate
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE_S = 30.0
+
+
+async def test_inline_limits_are_counted_by_the_service(service: Service, client_name: str) -> None:
+    async with Tidegate(service.url, deadline=PATIENCE_S) as client:
+        entries = {"route": "search", "client": client_name}
+        decisions = [await client.check(entries, limits="2/hour;100/day") for _ in range(3)]
+    assert [decision.allowed for decision in decisions] == [True, True, False]
+    assert {decision.source for decision in decisions} == {"memory"}
+    last = decisions[-1]
+    assert last.decided_by == DecidedBy("inline", "hour")
+    assert [(limit.name, limit.limit, limit.remaining) for limit in last.limits] == [
+        ("hour", 2, 0),
+        ("day", 100, 98),
+    ]
+    assert last.retry_after is not None
+    assert last.json["violated-policies"] == ["inline:hour"]
+    assert last.header("RateLimit-Policy") == '"inline:hour";q=2;w=3600, "inline:day";q=100;w=86400'
+
+
+async def test_a_batch_and_single_checks_are_told_apart_by_nothing(
+    service: Service, client_name: str
+) -> None:
+    async with Tidegate(service.url, deadline=PATIENCE_S) as client:
+        asked = [{"route": f'größer "{number}" \\', "client": client_name} for number in range(20)]
+        for entries in asked:
+            await client.check(entries, limits="1/day")
+        together = await asyncio.gather(*(client.check(entries, limits="1/day") for entries in asked))
+        alone = [await client.check(entries, limits="1/day") for entries in asked]
+    assert [shape(decision) for decision in together] == [shape(decision) for decision in alone]
+    for decision in together:
+        assert decision.body == json.dumps(decision.json, separators=(",", ":"), ensure_ascii=False)
+        assert decision.content_type == "application/problem+json"
+
+
+def shape(decision: Decision) -> tuple[int, str, list[str], list[str]]:
+    """What does not depend on the moment."""
+    return decision.status, decision.content_type, [name for name, _ in decision.headers], list(decision.json)
+
+
+async def test_rules_of_the_service_apply_without_limits(service: Service, client_name: str) -> None:
+    entries = [("api_key", client_name), ("endpoint", "POST /v1/orders")]
+    async with Tidegate(service.url, deadline=PATIENCE_S) as client:
+        decisions = [await client.check(entries, domain="api_platform") for _ in range(3)]
+    assert [decision.allowed for decision in decisions] == [True, True, False]
+    assert decisions[-1].decided_by == DecidedBy("orders", "minute")
+
+
+async def test_limits_where_the_domain_allows_none_are_an_error(service: Service) -> None:
+    async with Tidegate(service.url, deadline=PATIENCE_S) as client:
+        with pytest.raises(RequestRefused) as refused:
+            await client.check({"api_key": "ann"}, limits="1/day", domain="api_platform")
+    assert refused.value.status == 403
+
+
+def test_threads_ask_the_same(service: Service, client_name: str) -> None:
+    with SyncTidegate(service.url, deadline=PATIENCE_S) as client:
+        decisions = [client.check({"job": client_name}, limits="2/hour") for _ in range(3)]
+    assert [decision.allowed for decision in decisions] == [True, True, False]
+    assert decisions[0].source == "memory"
+
+
+async def until_decided_by(client: Tidegate, source: str, entries: dict[str, str]) -> None:
+    async def wait() -> None:
+        while (await client.check(entries, limits="1000000/day", cost=0)).source != source:
+            await asyncio.sleep(0.01)
+
+    await asyncio.wait_for(wait(), PATIENCE_S)
+
+
+async def test_a_paused_service_is_left_alone_and_found_again(own_service: Service) -> None:
+    async with Tidegate(own_service.url, deadline=0.25) as client:
+        entries = {"route": "search", "client": "ann"}
+        await until_decided_by(client, "memory", entries)
+        own_service.pause()
+        made = await asyncio.gather(*(client.check(entries, limits="3/day") for _ in range(10)))
+        assert {decision.source for decision in made} == {"local"}
+        assert sum(decision.allowed for decision in made) == 3
+        own_service.resume()
+        await until_decided_by(client, "memory", entries)
+
+
+async def test_a_service_that_was_killed_is_found_when_it_is_back(own_service: Service) -> None:
+    async with Tidegate(own_service.url, fallback="deny") as client:
+        entries = {"route": "search", "client": "ann"}
+        await until_decided_by(client, "memory", entries)
+        own_service.kill()
+        denied = await client.check(entries, limits="10/day")
+        assert (denied.source, denied.retry_after) == ("deny", 1)
+        own_service.start()
+        await until_decided_by(client, "memory", entries)
+
+
+def test_threads_survive_it_too(own_service: Service) -> None:
+    with SyncTidegate(own_service.url, fallback="allow") as client:
+        assert client.check({"job": "a"}, limits="9/day").source == "memory"
+        own_service.kill()
+        assert client.check({"job": "a"}, limits="9/day").source == "allow"
+        own_service.start()
+        for _ in range(100_000):
+            if client.check({"job": "a"}, limits="9/day", cost=0).source == "memory":
+                break
+        else:
+            pytest.fail("the service was not found again")

@@ -1,0 +1,40 @@
+"""The vectors that every language is held to. Rendering has a file of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.vectors import cases
+from tidegate import ClientAddress, ClientIp, InvalidLimit, parse_limits
+from tidegate.pacing import Learned, Policy, delay_ms, learn
+
+
+@pytest.mark.parametrize("case", cases("client_ip"), ids=lambda case: case["name"])
+def test_finds_the_client(case: dict[str, Any]) -> None:
+    resolver = ClientIp(case["trusted_proxies"], case["header"], case["ipv6_prefix"])
+    found = resolver.resolve(case["peer"], [(name, value) for name, value in case["headers"]])
+    assert found == ClientAddress(**case["expect"])
+
+
+@pytest.mark.parametrize("case", cases("limits"), ids=lambda case: repr(case["text"]))
+def test_reads_limits(case: dict[str, Any]) -> None:
+    if case["expect"] is None:
+        with pytest.raises(InvalidLimit) as refused:
+            parse_limits(case["text"])
+        assert repr(case["text"]) in str(refused.value)
+        assert "10/minute" in str(refused.value)
+    else:
+        assert [limit.to_json() for limit in parse_limits(case["text"])] == case["expect"]
+
+
+@pytest.mark.parametrize("case", cases("pacing"), ids=lambda case: case["name"])
+def test_learns_and_waits(case: dict[str, Any]) -> None:
+    headers = [(name, value) for name, value in case["headers"]]
+    learned = learn(case["status"], headers, case["now_s"])
+    expect = case["expect"]
+    policies = tuple(Policy(**policy) for policy in expect["policies"])
+    assert learned == Learned(**{**expect, "policies": policies})
+    for delay in case["delays"]:
+        assert delay_ms(learned, delay["elapsed_ms"]) == delay["delay_ms"]

@@ -1,0 +1,113 @@
+"""Mistakes are told once, with a code and a remedy."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from fastapi import Depends, FastAPI
+
+from support.apps import hello, web
+from support.stub import ALLOWED, decided, serve
+from tidegate import ClientIp, Request, Tidegate, TidegateMiddleware, by_header, warnings
+from tidegate.fastapi import install, limit
+
+pytestmark = pytest.mark.anyio
+
+
+def codes(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage().split(":")[0] for record in caplog.records if record.name == "tidegate"]
+
+
+@pytest.mark.parametrize("network", ["0.0.0.0/0", "::/0", "::ffff:0:0/96"])
+def test_trusting_everybody(caplog: pytest.LogCaptureFixture, network: str) -> None:
+    for _ in range(2):
+        ClientIp(["10.0.0.0/8", network])
+    assert codes(caplog) == ["TIDEGATE_TRUST_ALL"]
+
+
+def test_trusting_one_s_own_proxies_is_fine(caplog: pytest.LogCaptureFixture) -> None:
+    ClientIp(["10.0.0.0/8", "fd00::/8"])
+    by_header("x-api-key")
+    Tidegate("http://127.0.0.1:9")
+    assert codes(caplog) == []
+
+
+def test_version_6_without_groups(caplog: pytest.LogCaptureFixture) -> None:
+    ClientIp(ipv6_prefix=64)
+    assert codes(caplog) == []
+    ClientIp(ipv6_prefix=65)
+    assert codes(caplog) == ["TIDEGATE_IPV6_UNGROUPED"]
+
+
+def by_lambda(request: Request) -> str | None:
+    return request.headers.get("X-Real-IP")
+
+
+@pytest.mark.parametrize("make", [lambda: by_header("X-Forwarded-For"), lambda: by_lambda])
+def test_a_key_that_anybody_can_write(caplog: pytest.LogCaptureFixture, make: Any) -> None:
+    TidegateMiddleware(hello, "10/minute", key=make())
+    assert codes(caplog) == ["TIDEGATE_SPOOFABLE_KEY"]
+    assert "trusted_proxies" in caplog.text
+
+
+async def test_one_request_charged_twice(caplog: pytest.LogCaptureFixture) -> None:
+    with serve(lambda received: decided(received, lambda _: ALLOWED)) as stub:
+        async with Tidegate(stub.url, deadline=30) as client:
+            app = TidegateMiddleware(hello, "10/minute", client=client)
+            other_limits = TidegateMiddleware(app, "100/hour", client=client)
+            async with web(other_limits) as asking:
+                await asking.get("/")
+            assert codes(caplog) == []
+            async with web(TidegateMiddleware(app, "10/minute", client=client)) as asking:
+                await asking.get("/")
+                await asking.get("/")
+    assert codes(caplog) == ["TIDEGATE_DOUBLE_COUNT"]
+
+
+async def test_a_client_created_within_a_request(caplog: pytest.LogCaptureFixture) -> None:
+    with serve(lambda received: decided(received, lambda _: ALLOWED)) as stub:
+        app = FastAPI()
+        client = Tidegate(stub.url, deadline=30)
+        install(app, client=client)
+
+        @app.get("/", dependencies=[Depends(limit("10/minute"))])
+        async def wrong() -> str:
+            Tidegate("http://127.0.0.1:9")
+            return "hello"
+
+        async with web(app) as asking, client:
+            await asking.get("/")
+    assert codes(caplog) == ["TIDEGATE_LIMITER_PER_REQUEST"]
+
+
+async def test_a_client_created_after_a_request_is_fine(caplog: pytest.LogCaptureFixture) -> None:
+    with serve(lambda received: decided(received, lambda _: ALLOWED)) as stub:
+        async with web(TidegateMiddleware(hello, "10/minute", url=stub.url, deadline=30)) as asking:
+            await asking.get("/")
+    import gc
+
+    gc.collect()
+    Tidegate("http://127.0.0.1:9")
+    assert codes(caplog) == []
+
+
+def test_very_many_clients(caplog: pytest.LogCaptureFixture) -> None:
+    clients = [Tidegate("http://127.0.0.1:9") for _ in range(warnings.MOST_LIMITERS)]
+    assert codes(caplog) == []
+    clients.append(Tidegate("http://127.0.0.1:9"))
+    assert codes(caplog) == ["TIDEGATE_LIMITER_PER_REQUEST"]
+
+
+def test_every_text_says_what_to_do() -> None:
+    assert set(warnings.TEXTS) == {
+        "TIDEGATE_TRUST_ALL",
+        "TIDEGATE_SPOOFABLE_KEY",
+        "TIDEGATE_DOUBLE_COUNT",
+        "TIDEGATE_LIMITER_PER_REQUEST",
+        "TIDEGATE_IPV6_UNGROUPED",
+    }
+    assert logging.getLogger("tidegate").level == logging.NOTSET
+    for text in warnings.TEXTS.values():
+        assert ";" in text

@@ -1,0 +1,16 @@
+// Builds the package twice, for `import` and for `require`.
+import { execFileSync } from 'node:child_process';
+import { rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
+
+rmSync(join(here, 'dist'), { recursive: true, force: true });
+for (const project of ['tsconfig.esm.json', 'tsconfig.cjs.json']) {
+  execFileSync(process.execPath, [tsc, '--project', join(here, project)], { stdio: 'inherit' });
+}
+// The package says that its files are modules; those for `require` are not.
+writeFileSync(join(here, 'dist/cjs/package.json'), '{ "type": "commonjs" }\n');

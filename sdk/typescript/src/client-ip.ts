@@ -1,0 +1,166 @@
+import { formatAddress, isWithin, masked, parseAddress, parseNetwork, type Address, type Network } from './address.js';
+import { TidegateError } from './errors.js';
+
+/** Headers as pairs in the order they came, or as an object like Node's. */
+export type HeaderSource =
+  | Iterable<readonly [name: string, value: string]>
+  | Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** Whom to believe about who asked. */
+export interface ClientIpOptions {
+  /** Networks of your own proxies, `10.0.0.0/8`; nobody is trusted unless told. */
+  readonly trustedProxies?: readonly string[];
+  /** The one header that your proxies write; `x-forwarded-for` unless told. */
+  readonly header?: 'x-forwarded-for' | 'forwarded';
+  /** Addresses of version 6 are counted by networks of so many bits; 56 unless told. */
+  readonly ipv6Prefix?: number;
+}
+
+/** Who asked. */
+export interface ClientIp {
+  /** The address. */
+  readonly ip: string;
+  /** What it is counted under: the address, or its network for version 6. */
+  readonly key: string;
+}
+
+/** Longer chains of proxies do not exist; longer headers are an attack. */
+const MOST_HOPS = 32;
+const DEFAULT_PREFIX = 56;
+
+/**
+ * Finds out who asked. Make one when the app starts.
+ *
+ * ```ts
+ * const clientIp = new ClientIpFinder({ trustedProxies: ['10.0.0.0/8'] });
+ * clientIp.find('10.0.0.1', { 'x-forwarded-for': '198.51.100.1' }).ip // '198.51.100.1'
+ * ```
+ */
+export class ClientIpFinder {
+  readonly #networks: readonly Network[];
+  readonly #header: 'x-forwarded-for' | 'forwarded';
+  readonly #prefix: number;
+
+  constructor(options: ClientIpOptions = {}) {
+    this.#networks = (options.trustedProxies ?? []).map(parseNetwork);
+    this.#header = options.header ?? 'x-forwarded-for';
+    this.#prefix = options.ipv6Prefix ?? DEFAULT_PREFIX;
+    checkPrefix(this.#prefix);
+    if (this.#header !== 'x-forwarded-for' && this.#header !== 'forwarded') {
+      throw new TidegateError(`header must be "x-forwarded-for" or "forwarded", got ${JSON.stringify(this.#header)}`);
+    }
+  }
+
+  /** Whether a network of proxies is all addresses there are. */
+  get trustsAll(): boolean {
+    return this.#networks.some(({ prefix }) => prefix === 0);
+  }
+
+  /** Who asked, from the address at the other end of the connection and what it said. */
+  find(peer: string, headers: HeaderSource, ipv6Prefix = this.#prefix): ClientIp {
+    const from = parseAddress(peer);
+    // A Unix socket has no address; all that come through it are one client.
+    if (!from) return { ip: peer, key: peer };
+    const address = this.#trusts(from) ? this.#search(from, headers) : from;
+    return { ip: formatAddress(address), key: keyOf(address, ipv6Prefix) };
+  }
+
+  #trusts(address: Address): boolean {
+    return this.#networks.some((network) => isWithin(address, network));
+  }
+
+  #search(peer: Address, headers: HeaderSource): Address {
+    const hops = linesOf(headers, this.#header).flatMap(this.#header === 'forwarded' ? forwardedHops : listedHops);
+    let last = peer;
+    for (const hop of hops.slice(-MOST_HOPS).reverse()) {
+      const address = hop === undefined ? undefined : parseAddress(hop);
+      // What the proxy wrote here is no address: the proxy is all that is known.
+      if (!address) return last;
+      last = address;
+      if (!this.#trusts(address)) return last;
+    }
+    return last;
+  }
+}
+
+/** What an address is counted under. */
+export function ipKey(ip: string, ipv6Prefix = DEFAULT_PREFIX): string {
+  checkPrefix(ipv6Prefix);
+  const address = parseAddress(ip);
+  return address ? keyOf(address, ipv6Prefix) : ip;
+}
+
+function checkPrefix(prefix: number): void {
+  if (!Number.isInteger(prefix) || prefix < 1 || prefix > 128) {
+    throw new TidegateError(`the prefix of version 6 must be a whole number from 1 to 128, got ${prefix}`);
+  }
+}
+
+function keyOf(address: Address, prefix: number): string {
+  if (address.length === 2 || prefix === 128) return formatAddress(address);
+  return `${formatAddress(masked(address, prefix))}/${prefix}`;
+}
+
+/** The lines of one header, whatever form the headers have. */
+export function linesOf(headers: HeaderSource, name: string): string[] {
+  const pairs: Iterable<readonly [string, string | readonly string[] | undefined]> = isIterable(headers)
+    ? headers
+    : Object.entries(headers);
+  const lines: string[] = [];
+  for (const [found, value] of pairs) {
+    if (value === undefined || found.toLowerCase() !== name) continue;
+    if (typeof value === 'string') lines.push(value);
+    else lines.push(...value);
+  }
+  return lines;
+}
+
+function isIterable(headers: HeaderSource): headers is Iterable<readonly [string, string]> {
+  return Symbol.iterator in headers;
+}
+
+function listedHops(line: string): string[] {
+  return line.split(',').map((hop) => hop.trim()).filter((hop) => hop !== '');
+}
+
+/** The `for` of each element of a `Forwarded` (RFC 7239); undefined where it has not exactly one. */
+function forwardedHops(line: string): (string | undefined)[] {
+  return splitOutsideQuotes(line, ',')
+    .filter((element) => element.trim() !== '')
+    .map((element) => {
+      const named = splitOutsideQuotes(element, ';').map(forOf).filter((value) => value !== undefined);
+      return named.length === 1 ? unquoted(named[0] as string) : undefined;
+    });
+}
+
+/** The value of a pair that is called `for`. */
+function forOf(pair: string): string | undefined {
+  const at = pair.indexOf('=');
+  return at >= 0 && pair.slice(0, at).trim().toLowerCase() === 'for' ? pair.slice(at + 1).trim() : undefined;
+}
+
+function unquoted(value: string): string | undefined {
+  if (!value.startsWith('"')) return value;
+  const inside = /^"((?:[^"\\]|\\.)*)"$/.exec(value)?.[1];
+  return inside?.replace(/\\(.)/g, '$1');
+}
+
+function splitOutsideQuotes(text: string, at: ',' | ';'): string[] {
+  const parts: string[] = [];
+  let start = 0;
+  let quoted = false;
+  for (let index = 0; index < text.length; index += 1) {
+    const character = text[index];
+    if (character === '"') {
+      quoted = !quoted;
+    } else if (quoted && character === '\\') {
+      // Whatever follows stands for itself.
+      index += 1;
+    } else if (character === at && !quoted) {
+      parts.push(text.slice(start, index));
+      start = index + 1;
+    }
+  }
+  parts.push(text.slice(start));
+  return parts;
+}

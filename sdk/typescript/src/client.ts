@@ -1,0 +1,217 @@
+import { Batcher } from './batch.js';
+import { Breaker, type Attempt } from './breaker.js';
+import { decisionOf, failureOf, type Answer, type Decision } from './decision.js';
+import { askedOf, type Asked, type CheckRequest } from './descriptor.js';
+import { TidegateError, UnavailableError } from './errors.js';
+import { LocalLimiter, localCharges, type Fallback, type LocalCharge } from './fallback.js';
+import { limitsOf, type Limit } from './limits.js';
+import { acquirePermit, type Permit } from './permit.js';
+import * as render from './render.js';
+import { reserve, reserveAlone, type ReserveRequest, type Reservation } from './reservation.js';
+import { Transport } from './transport.js';
+import { noteCreated, type Logger } from './warnings.js';
+
+/** How a {@link Tidegate} client finds the service, and what it does without it. */
+export interface ClientOptions {
+  /** Of the HTTP API; `http://localhost:8080` unless told. */
+  readonly url?: string;
+  /** Sent as `Authorization: Bearer`, if the service wants one. */
+  readonly token?: string;
+  /** How long a decision may take as a whole; 250 ms unless told. Then the fallback decides. */
+  readonly deadlineMs?: number;
+  /** Who decides if the service does not; `local` unless told. */
+  readonly fallback?: Fallback;
+  /** Limits for `local` where a request has none of its own, as when rules of the service apply. */
+  readonly localLimits?: string | readonly Limit[];
+  /** Batches under way at the same time; 2 unless told. */
+  readonly maxInFlight?: number;
+  /** Where warnings go; `console` unless told. */
+  readonly logger?: Logger;
+}
+
+/** For one check. */
+export interface CheckOptions {
+  /** In place of the client's. */
+  readonly fallback?: Fallback;
+  /** In place of the client's. */
+  readonly deadlineMs?: number;
+}
+
+const DEFAULT_URL = 'http://localhost:8080';
+const DEFAULT_DEADLINE_MS = 250;
+const DEFAULT_IN_FLIGHT = 2;
+
+/**
+ * Asks the service for decisions. Make one when the app starts, and share it.
+ *
+ * ```ts
+ * const client = new Tidegate({ url: 'http://localhost:8080' });
+ * const decision = await client.check({ descriptor: { user: 'ann' }, limits: '10/minute' });
+ * if (!decision.allowed) console.log(`retry in ${decision.retryAfter} s`);
+ * ```
+ */
+export class Tidegate {
+  /** Where the service is. */
+  readonly url: string;
+  /** Where warnings go. */
+  readonly logger: Logger;
+  readonly #deadlineMs: number;
+  readonly #fallback: Fallback;
+  readonly #localLimits: readonly Limit[] | undefined;
+  readonly #transport: Transport;
+  readonly #batcher: Batcher;
+  readonly #breaker: Breaker;
+  readonly #limiter = new LocalLimiter();
+  #closed = false;
+
+  constructor(options: ClientOptions = {}) {
+    this.url = options.url ?? DEFAULT_URL;
+    this.logger = options.logger ?? console;
+    this.#deadlineMs = positive('deadlineMs', options.deadlineMs ?? DEFAULT_DEADLINE_MS);
+    this.#fallback = fallbackOf(options.fallback ?? 'local');
+    this.#localLimits = options.localLimits === undefined ? undefined : limitsOf(options.localLimits);
+    this.#transport = new Transport({
+      url: this.url,
+      ...(options.token === undefined ? {} : { token: options.token }),
+    });
+    this.#breaker = new Breaker({
+      onOpen: () => this.#onOpen(),
+      onClose: () => this.logger.warn(`tidegate: the service at ${this.url} answers again`),
+    });
+    this.#batcher = new Batcher({
+      send: (body, timeoutMs) => this.#call('/v1/check', body, timeoutMs, this.#breaker.admit()),
+      maxInFlight: positive('maxInFlight', options.maxInFlight ?? DEFAULT_IN_FLIGHT),
+    });
+    noteCreated(this, this.logger);
+  }
+
+  /**
+   * Decides a request. Checks made at the same time go in one batch.
+   *
+   * @throws {RefusedError} if the service refuses the request as a mistake. That it cannot be reached is
+   * no error: the fallback decides then, and `source` says so.
+   */
+  async check(request: CheckRequest, options: CheckOptions = {}): Promise<Decision> {
+    const asked = askedOf(request);
+    try {
+      return decisionOf(await this.#ask(JSON.stringify(asked), options.deadlineMs ?? this.#deadlineMs));
+    } catch (error) {
+      if (error instanceof UnavailableError) return this.#decideAlone(asked, options.fallback);
+      throw error;
+    }
+  }
+
+  /** Decides a request without the service, as the fallback does. */
+  checkLocally(request: CheckRequest, fallback?: Fallback): Decision {
+    return this.#decideAlone(askedOf(request), fallback);
+  }
+
+  /**
+   * Takes an estimate of what work will cost; `settle` of the reservation then charges what it did cost.
+   *
+   * ```ts
+   * const reservation = await client.reserve({ descriptor: { user: 'ann' }, limits: '1000/minute', cost: 400 });
+   * if (reservation.allowed) await reservation.settle(await generate());
+   * ```
+   */
+  reserve(request: ReserveRequest, options: CheckOptions = {}): Promise<Reservation> {
+    return reserve(this.#caller(options), request);
+  }
+
+  /** Reserves in this process only, as the fallback does. */
+  reserveLocally(request: ReserveRequest, fallback?: Fallback): Reservation {
+    return reserveAlone(this.#caller(fallback === undefined ? {} : { fallback }), askedOf(request));
+  }
+
+  /** Takes a slot of a concurrency limit; release it when the work is done. See {@link withPermit}. */
+  acquire(request: Omit<CheckRequest, 'cost' | 'limits'>, options: CheckOptions = {}): Promise<Permit> {
+    return acquirePermit(this.#caller(options), request);
+  }
+
+  /** Closes the connections. Whatever still waits is decided by the fallback. */
+  close(): void {
+    this.#closed = true;
+    this.#batcher.rejectWaiting(new UnavailableError('closed', 'the client is closed'));
+    this.#transport.close();
+  }
+
+  async #ask(body: string, deadlineMs: number): Promise<Answer> {
+    if (this.#breaker.closed && !this.#closed) return this.#batcher.ask(body, deadlineMs);
+    // One request alone finds out whether the service is back.
+    return this.#call('/v1/check', body, deadlineMs, this.#breaker.admit());
+  }
+
+  async #call(path: string, body: string, deadlineMs: number, attempt: Attempt | undefined): Promise<Answer> {
+    if (this.#closed) throw new UnavailableError('closed', 'the client is closed');
+    if (!attempt) throw new UnavailableError('backoff', 'the service failed a moment ago, and is left alone for now');
+    try {
+      const answer = await this.#transport.post(path, body, deadlineMs);
+      this.#breaker.succeeded(attempt);
+      return answer;
+    } catch (error) {
+      this.#breaker.failed(attempt);
+      throw error;
+    }
+  }
+
+  #onOpen(): void {
+    const error = new UnavailableError('connection', 'the service cannot be reached');
+    this.#batcher.rejectWaiting(error);
+    this.logger.warn(
+      `tidegate: the service at ${this.url} cannot be reached or is too slow; ` +
+        `meanwhile requests are decided by the fallback (${this.#fallback})`,
+    );
+  }
+
+  #decideAlone(asked: Asked, fallback: Fallback | undefined): Decision {
+    return this.#chargeAlone(asked, fallback).decision;
+  }
+
+  #chargeAlone(asked: Asked, fallback: Fallback = this.#fallback): { decision: Decision; charges: LocalCharge[] } {
+    if (fallback === 'allow') return { decision: render.allowed(), charges: [] };
+    if (fallback === 'deny') return { decision: render.denied(), charges: [] };
+    const charges = localCharges(asked, this.#localLimits);
+    const now = Date.now();
+    return { decision: render.local(this.#limiter.charge(charges, now), now), charges };
+  }
+
+  /** What reservations and permits need of the client. */
+  #caller(options: CheckOptions): Caller {
+    const deadlineMs = options.deadlineMs ?? this.#deadlineMs;
+    return {
+      logger: this.logger,
+      call: async (path, body) => {
+        const answer = await this.#call(path, JSON.stringify(body), deadlineMs, this.#breaker.admit());
+        if (answer.status >= 400 && answer.status !== 429) throw failureOf(answer);
+        return answer;
+      },
+      chargeAlone: (asked) => this.#chargeAlone(asked, options.fallback),
+      adjustAlone: (charges, by) => this.#limiter.adjust(charges, by, Date.now()),
+    };
+  }
+}
+
+/** A client as reservations and permits see it. */
+export interface Caller {
+  readonly logger: Logger;
+  /** POSTs JSON; a status that is neither 2xx nor 429 is thrown. */
+  call(path: string, body: unknown): Promise<Answer>;
+  chargeAlone(asked: Asked): { decision: Decision; charges: LocalCharge[] };
+  adjustAlone(charges: readonly LocalCharge[], by: number): void;
+}
+
+/** A timer for longer goes off at once. */
+const MOST = 2 ** 31 - 1;
+
+function positive(name: string, value: number): number {
+  if (!(value >= 1 && value <= MOST)) throw new TidegateError(`${name} must be from 1 to ${MOST}, got ${value}`);
+  return value;
+}
+
+/** Refuses what is no fallback: a misspelt one would otherwise count as another. */
+export function fallbackOf(fallback: Fallback): Fallback {
+  if (fallback !== 'allow' && fallback !== 'deny' && fallback !== 'local') {
+    throw new TidegateError(`fallback must be "allow", "deny" or "local", got ${JSON.stringify(fallback)}`);
+  }
+  return fallback;
+}

@@ -1,0 +1,272 @@
+import { fallbackOf, Tidegate } from './client.js';
+import { ClientIpFinder, type ClientIpOptions, type HeaderSource } from './client-ip.js';
+import type { Decision } from './decision.js';
+import { DEFAULT_DOMAIN, type CheckRequest, type Descriptor } from './descriptor.js';
+import { RefusedError, TidegateError } from './errors.js';
+import type { Fallback } from './fallback.js';
+import { headersOf, type StandardHeaders } from './headers.js';
+import { limitsOf, type Limit } from './limits.js';
+import type { Reservation } from './reservation.js';
+import { noteCreated, readsSpoofableHeader, warnOnce, type Logger, type WarningCode } from './warnings.js';
+
+/** A request as far as a limiter needs to know it, whatever the framework. */
+export interface PlainRequest {
+  /** In capital letters. */
+  readonly method: string;
+  /** Without the query. */
+  readonly path: string;
+  /** What the path is an instance of, where the framework knows: `GET /users/:id`. */
+  readonly route?: string;
+  /** The address at the other end of the connection. */
+  readonly peer: string;
+  /** As pairs in the order they came, or as Node's object. */
+  readonly headers: HeaderSource;
+  /** The framework's own object, by which a request that is counted twice is noticed. */
+  readonly identity?: object;
+}
+
+/** A value, or a function of the request that answers it now or later. */
+export type Given<C, T> = T | ((context: C) => T | Promise<T>);
+
+/** An answer in place of the service's. */
+export interface Reply {
+  /** 429 unless told. */
+  readonly status?: number;
+  /** Set beside those about limits. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Plain text, unless the headers have a content type. */
+  readonly body: string;
+}
+
+/** How a {@link Limiter} decides. `C` is what its functions are called with. */
+export interface LimiterOptions<C = PlainRequest> extends ClientIpOptions {
+  /** Whom to ask; else there is one client for each `url`. */
+  readonly client?: Tidegate;
+  /** Of the service's HTTP API; `http://localhost:8080` unless told. */
+  readonly url?: string;
+  /** A bearer token, if the service wants one. */
+  readonly token?: string;
+  /** How long a decision may take; 250 ms unless told. */
+  readonly deadlineMs?: number;
+  /** `"10/minute;200/hour"`; travels with each request. */
+  readonly limits?: Given<C, string | readonly Limit[]>;
+  /** Of the rules; `apps` unless told. */
+  readonly domain?: string;
+  /** In place of route and client; then the rules of the service apply, not `limits`. */
+  readonly descriptors?: Given<C, readonly Descriptor[]>;
+  /** What is limited; `METHOD path` unless told or known. Limiters with the same route share their counters. */
+  readonly route?: Given<C, string>;
+  /** Who is limited; the client's address unless told, and where this answers undefined. */
+  readonly key?: (context: C) => string | undefined | Promise<string | undefined>;
+  /** Units a request takes; 1 unless told. */
+  readonly cost?: Given<C, number>;
+  /** Requests that are not limited at all. */
+  readonly skip?: (context: C) => boolean | Promise<boolean>;
+  /** Who decides if the service does not; as the client has it unless told. */
+  readonly fallback?: Fallback;
+  /** Takes the cost as an estimate that is settled later. */
+  readonly reserve?: boolean;
+  /** How long it can be settled; 60 s unless told. */
+  readonly reserveTtlMs?: number;
+  /** Which `RateLimit` headers are sent; `draft-11` unless told. */
+  readonly standardHeaders?: StandardHeaders;
+  /** Whether `X-RateLimit-*` are sent; true unless told. */
+  readonly legacyHeaders?: boolean;
+  /** Makes the answer to a denial; undefined leaves it as it is. */
+  readonly onReject?: (decision: Decision, context: C) => Reply | undefined | Promise<Reply | undefined>;
+  /** Whether to warn of mistakes: of all, or by code. */
+  readonly validate?: boolean | Readonly<Record<string, boolean>>;
+  /** Where warnings go; `console` unless told. */
+  readonly logger?: Logger;
+}
+
+/** What to do with a request. */
+export type Outcome =
+  | { readonly kind: 'skip' }
+  | {
+      readonly kind: 'pass';
+      readonly decision: Decision;
+      /** To be added to the answer of the app. */
+      readonly headers: readonly (readonly [name: string, value: string])[];
+      /** Who was charged; undefined if the app gave its own descriptors. */
+      readonly key: string | undefined;
+      /** If the limiter reserves. */
+      readonly reservation: Reservation | undefined;
+    }
+  | {
+      readonly kind: 'deny';
+      readonly decision: Decision;
+      readonly key: string | undefined;
+      /** The whole answer, the content type among its headers. */
+      readonly status: number;
+      readonly headers: readonly (readonly [name: string, value: string])[];
+      readonly body: string;
+    };
+
+/** Requests and what they were charged for. */
+const charged = new WeakMap<object, CheckRequest[]>();
+
+/**
+ * The middleware without a framework: takes a request, answers what to do with it.
+ *
+ * ```ts
+ * const limiter = new Limiter({ limits: '10/minute' });
+ * const outcome = await limiter.decide({ method: 'GET', path: '/', peer: socket.remoteAddress, headers });
+ * if (outcome.kind === 'deny') respond(outcome.status, outcome.headers, outcome.body);
+ * ```
+ */
+export class Limiter<C = PlainRequest> {
+  /** Whom it asks. */
+  readonly client: Tidegate;
+  readonly #options: LimiterOptions<C>;
+  readonly #clientIp: ClientIpFinder;
+  readonly #logger: Logger;
+  readonly #told = new Set<string>();
+
+  constructor(options: LimiterOptions<C>) {
+    if ((options.limits === undefined) === (options.descriptors === undefined)) {
+      throw new TidegateError('a limiter needs either limits, such as "10/minute", or descriptors for which the service has rules');
+    }
+    // Mistakes are told when the app starts, not when the first request comes.
+    const { limits, fallback } = options;
+    const readLimits = typeof limits === 'string' ? limitsOf(limits) : limits;
+    if (fallback !== undefined) fallbackOf(fallback);
+    this.#options = readLimits === undefined ? options : { ...options, limits: readLimits };
+    this.#clientIp = new ClientIpFinder(options);
+    this.#logger = options.logger ?? console;
+    this.client = options.client ?? clientFor(options);
+    this.#warnAtStart();
+  }
+
+  /** Charges a request; `context` is what the functions among the options are called with. */
+  async decide(request: PlainRequest, context: C = request as unknown as C): Promise<Outcome> {
+    const options = this.#options;
+    if (await options.skip?.(context)) return { kind: 'skip' };
+    const { asked, key } = await this.#asked(request, context);
+    this.#noticeDouble(request.identity, asked);
+    const { decision, reservation } = await this.#charge(asked);
+    const headers = headersOf(decision, {
+      standardHeaders: options.standardHeaders ?? 'draft-11',
+      legacyHeaders: options.legacyHeaders ?? true,
+    });
+    if (decision.allowed) return { kind: 'pass', decision, headers, key, reservation };
+    const reply = await options.onReject?.(decision, context);
+    return { kind: 'deny', decision, key, ...answerOf(decision, headers, reply) };
+  }
+
+  /** Says it once per process, unless it was switched off. */
+  warn(code: WarningCode): void {
+    const { validate = true } = this.#options;
+    const wanted = typeof validate === 'boolean' ? validate : validate[code] ?? validate['default'] ?? true;
+    if (wanted) warnOnce(code, this.#logger);
+  }
+
+  async #asked(request: PlainRequest, context: C): Promise<{ asked: CheckRequest; key: string | undefined }> {
+    const options = this.#options;
+    const domain = options.domain ?? DEFAULT_DOMAIN;
+    const cost = (await given(options.cost, context)) ?? 1;
+    const descriptors = await given(options.descriptors, context);
+    if (descriptors) return { asked: { domain, descriptors, cost }, key: undefined };
+    const route = (await given(options.route, context)) ?? request.route ?? `${request.method} ${request.path}`;
+    const key = (await options.key?.(context)) ?? this.#clientIp.find(request.peer, request.headers).key;
+    if (typeof key !== 'string') {
+      throw new TidegateError(`the function that makes keys must answer a string, or undefined for the address, got ${typeof key}`);
+    }
+    const limits = (await given(options.limits, context)) ?? [];
+    return { asked: { domain, descriptors: [[['route', route], ['client', key]]], limits, cost }, key };
+  }
+
+  async #charge(asked: CheckRequest): Promise<{ decision: Decision; reservation: Reservation | undefined }> {
+    const { fallback, reserve, reserveTtlMs } = this.#options;
+    const how = fallback === undefined ? {} : { fallback };
+    try {
+      if (!reserve) return { decision: await this.client.check(asked, how), reservation: undefined };
+      const reservation = await this.client.reserve(
+        { ...asked, ...(reserveTtlMs === undefined ? {} : { ttlMs: reserveTtlMs }) },
+        how,
+      );
+      return { decision: reservation.decision, reservation };
+    } catch (error) {
+      // The app's mistake, as the service sees it: to be mended, but no reason to go down.
+      if (!(error instanceof RefusedError)) throw error;
+      this.#tell(error, fallback);
+      if (!reserve) return { decision: this.client.checkLocally(asked, fallback), reservation: undefined };
+      const reservation = this.client.reserveLocally(asked, fallback);
+      return { decision: reservation.decision, reservation };
+    }
+  }
+
+  /** Each thing that the service refuses is told once, and not with every request. */
+  #tell(error: RefusedError, fallback: Fallback | undefined): void {
+    if (this.#told.has(error.detail) || this.#told.size >= MOST_TOLD) return;
+    this.#told.add(error.detail);
+    const by = fallback === undefined ? 'the fallback' : `the fallback (${fallback})`;
+    this.#logger.error(`${error.message}; until that is mended, requests are decided by ${by}`);
+  }
+
+  #noticeDouble(identity: object | undefined, asked: CheckRequest): void {
+    if (!identity) return;
+    const before = charged.get(identity);
+    if (!before) {
+      charged.set(identity, [asked]);
+      return;
+    }
+    const same = (one: CheckRequest): boolean =>
+      one.domain === asked.domain &&
+      JSON.stringify([one.descriptors, one.limits]) === JSON.stringify([asked.descriptors, asked.limits]);
+    if (before.some(same)) this.warn('TIDEGATE_DOUBLE_COUNT');
+    before.push(asked);
+  }
+
+  #warnAtStart(): void {
+    const { validate, key, ipv6Prefix = 0 } = this.#options;
+    if (validate !== false) noteCreated(this, this.#logger);
+    if (this.#clientIp.trustsAll) this.warn('TIDEGATE_TRUST_ALL');
+    if (ipv6Prefix > 64) this.warn('TIDEGATE_IPV6_UNGROUPED');
+    if (key && readsSpoofableHeader(key)) this.warn('TIDEGATE_SPOOFABLE_KEY');
+  }
+}
+
+/** So many different refusals are told. */
+const MOST_TOLD = 100;
+
+async function given<C, T>(value: Given<C, T> | undefined, context: C): Promise<T | undefined> {
+  return typeof value === 'function' ? (value as (context: C) => T | Promise<T>)(context) : value;
+}
+
+function answerOf(
+  decision: Decision,
+  headers: [string, string][],
+  reply: Reply | undefined,
+): { status: number; headers: [string, string][]; body: string } {
+  if (!reply) {
+    return { status: decision.status, headers: [['content-type', decision.contentType], ...headers], body: decision.body.text };
+  }
+  const own = Object.entries(reply.headers ?? {}).map(([name, value]): [string, string] => [name.toLowerCase(), value]);
+  const names = new Set(own.map(([name]) => name));
+  const typed: [string, string][] = names.has('content-type') ? [] : [['content-type', 'text/plain; charset=utf-8']];
+  return {
+    status: reply.status ?? decision.status,
+    headers: [...typed, ...headers.filter(([name]) => !names.has(name)), ...own],
+    body: reply.body,
+  };
+}
+
+const clients = new Map<string, Tidegate>();
+
+/** Limiters that ask the same service share a client, so that their checks go in the same batches. */
+function clientFor<C>(options: LimiterOptions<C>): Tidegate {
+  const { url, token, deadlineMs, logger } = options;
+  const make = (): Tidegate =>
+    new Tidegate({
+      ...(url === undefined ? {} : { url }),
+      ...(token === undefined ? {} : { token }),
+      ...(deadlineMs === undefined ? {} : { deadlineMs }),
+      ...(logger === undefined ? {} : { logger }),
+    });
+  if (logger) return make();
+  const name = JSON.stringify([url, token, deadlineMs]);
+  const client = clients.get(name) ?? make();
+  clients.set(name, client);
+  return client;
+}

@@ -1,0 +1,18 @@
+/**
+ * Rate limits that the Tidegate service decides. `tidegate/express` has the middleware for Express,
+ * `tidegate/pacing` a `fetch` that keeps to the limits of others.
+ *
+ * @module
+ */
+export { Tidegate, type CheckOptions, type ClientOptions } from './client.js';
+export { ClientIpFinder, ipKey, type ClientIp, type ClientIpOptions, type HeaderSource } from './client-ip.js';
+export { Limiter, type Given, type LimiterOptions, type Outcome, type PlainRequest, type Reply } from './core.js';
+export { type DecidedBy, type Decision, type DecisionBody, type LimitState, type Source } from './decision.js';
+export { type CheckRequest, type Descriptor, type Entry, type FullDescriptor } from './descriptor.js';
+export { RateLimitExceeded, RefusedError, TidegateError, UnavailableError, type UnavailableReason } from './errors.js';
+export { type Fallback } from './fallback.js';
+export { type StandardHeaders } from './headers.js';
+export { parseLimits, type Algorithm, type Limit } from './limits.js';
+export { Permit, withPermit, type AcquireRequest } from './permit.js';
+export { Reservation, withReservation, type ReserveRequest, type Settlement } from './reservation.js';
+export { type Logger, type WarningCode } from './warnings.js';

@@ -1,0 +1,150 @@
+import type { DecidedBy, Decision, DecisionBody, LimitState } from './decision.js';
+import type { LocalVerdict } from './fallback.js';
+import { limitName, windowMs } from './limits.js';
+
+const PROBLEM_TYPE = 'https://iana.org/assignments/http-problem-types#quota-exceeded';
+
+/** The largest integer of structured fields. */
+const MOST_INTEGER = 999_999_999_999_999;
+
+/** What the service would have written, for what had to be decided without it: nothing is known of limits. */
+export function allowed(): Decision {
+  return decision({ allowed: true, decided_by: null, source: 'allow', limits: [] }, {}, null);
+}
+
+/** Denied, because the service cannot be asked. */
+export function denied(): Decision {
+  const body: DecisionBody = {
+    type: PROBLEM_TYPE,
+    title: 'Quota Exceeded',
+    status: 429,
+    detail: 'the rate limit service does not answer, and nothing passes meanwhile; retry in 1 second',
+    'violated-policies': [],
+    retry_after: 1,
+    limit: null,
+    window: null,
+    scope: null,
+    allowed: false,
+    decided_by: null,
+    source: 'deny',
+    limits: [],
+  };
+  return decision(body, { 'retry-after': '1' }, 1);
+}
+
+/** Decided by counting in this process; what falls under no limit passes. */
+export function local(verdicts: readonly LocalVerdict[], nowMs: number): Decision {
+  const deciding = decidingOf(verdicts);
+  if (!deciding) return allowed();
+  const members = {
+    allowed: deciding.allowed,
+    decided_by: namesOf(deciding),
+    source: 'local',
+    limits: verdicts.map(stateOf),
+  };
+  const headers = headersOf(verdicts, deciding, nowMs);
+  if (deciding.allowed) return decision(members, headers, null);
+
+  const retryAfter = deciding.retryAfterMs === null ? null : Math.ceil(deciding.retryAfterMs / 1_000);
+  if (retryAfter !== null) headers['retry-after'] = String(retryAfter);
+  const body: DecisionBody = {
+    type: PROBLEM_TYPE,
+    title: 'Quota Exceeded',
+    status: 429,
+    detail: detailOf(deciding, retryAfter),
+    'violated-policies': policyNames(verdicts).filter((_, index) => verdicts[index]?.allowed === false),
+    retry_after: retryAfter,
+    limit: deciding.charge.limit.requests,
+    window: windowSeconds(deciding),
+    scope: deciding.charge.rule,
+    ...members,
+  };
+  return decision(body, headers, retryAfter);
+}
+
+function decision(json: DecisionBody, headers: Readonly<Record<string, string>>, retryAfter: number | null): Decision {
+  return {
+    allowed: json.allowed,
+    status: json.allowed ? 200 : 429,
+    headers,
+    contentType: json.allowed ? 'application/json' : 'application/problem+json',
+    body: { text: JSON.stringify(json), json },
+    decidedBy: json.decided_by,
+    source: json.source,
+    limits: json.limits,
+    retryAfter,
+  };
+}
+
+/** The one that denies for longest, or else has least left. */
+function decidingOf(verdicts: readonly LocalVerdict[]): LocalVerdict | undefined {
+  const wait = (one: LocalVerdict): number => (one.allowed ? -1 : one.retryAfterMs ?? Infinity);
+  return [...verdicts].sort((a, b) => wait(b) - wait(a) || a.remaining - b.remaining)[0];
+}
+
+function namesOf({ charge }: LocalVerdict): DecidedBy {
+  return { rule: charge.rule, name: limitName(charge.limit) };
+}
+
+function stateOf(verdict: LocalVerdict): LimitState {
+  return {
+    ...namesOf(verdict),
+    limit: verdict.charge.limit.requests,
+    remaining: verdict.remaining,
+    reset_after_ms: verdict.resetAfterMs,
+    retry_after_ms: verdict.retryAfterMs,
+    shadow: false,
+  };
+}
+
+function detailOf({ charge: { rule, limit } }: LocalVerdict, retryAfter: number | null): string {
+  const what = `limit ${limitName(limit)} of rule ${rule} allows ${limit.requests} per ${limit.per}`;
+  if (retryAfter !== null) return `${what}; retry in ${retryAfter} second${retryAfter === 1 ? '' : 's'}`;
+  if (limit.requests === 0) return `${what}; nothing passes`;
+  return `${what}; a request of this cost never passes, lower its cost`;
+}
+
+function windowSeconds({ charge }: LocalVerdict): number {
+  return Math.ceil(windowMs(charge.limit.per) / 1_000);
+}
+
+/** Until there is more: if it denies, when the same would pass; else a window at most. */
+function moreAfterMs({ charge, resetAfterMs, retryAfterMs }: LocalVerdict): number {
+  return retryAfterMs ?? Math.min(resetAfterMs, windowMs(charge.limit.per));
+}
+
+function headersOf(verdicts: readonly LocalVerdict[], deciding: LocalVerdict, nowMs: number): Record<string, string> {
+  const names = policyNames(verdicts);
+  const listed = (parameters: (verdict: LocalVerdict) => string): string =>
+    verdicts.map((verdict, index) => `"${names[index] ?? ''}";${parameters(verdict)}`).join(', ');
+  const number = (value: number): number => Math.min(value, MOST_INTEGER);
+  return {
+    'ratelimit-policy': listed((one) => `q=${number(one.charge.limit.requests)};w=${windowSeconds(one)}`),
+    ratelimit: listed((one) => `r=${number(one.remaining)};t=${Math.ceil(moreAfterMs(one) / 1_000)}`),
+    'x-ratelimit-limit': String(deciding.charge.limit.requests),
+    'x-ratelimit-remaining': String(deciding.remaining),
+    'x-ratelimit-reset': String(Math.ceil((nowMs + moreAfterMs(deciding)) / 1_000)),
+  };
+}
+
+/** `rule:limit` for each, the second of the same name with `#2` after it. */
+function policyNames(verdicts: readonly LocalVerdict[]): string[] {
+  const seen = new Map<string, number>();
+  return verdicts.map(({ charge }) => {
+    const name = policyName(charge.rule, limitName(charge.limit));
+    const count = (seen.get(name) ?? 0) + 1;
+    seen.set(name, count);
+    return count === 1 ? name : `${name}#${count}`;
+  });
+}
+
+/** The name of a policy in headers, as the service writes it. */
+export function policyName(rule: string, limit: string): string {
+  return `${encoded(rule, /[^\x20-\x7e]|["\\,;%]/u)}:${encoded(limit, /[^\x20-\x7e]|["\\,;%:#]/u)}`;
+}
+
+function encoded(text: string, odd: RegExp): string {
+  const bytes = (character: string): string =>
+    [...Buffer.from(character)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('');
+  return text.replace(new RegExp(odd.source, 'gu'), bytes);
+}

@@ -1,0 +1,68 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { Tidegate } from '../src/client.js';
+import { ClientIpFinder } from '../src/client-ip.js';
+import { Limiter } from '../src/core.js';
+import { denying, passing, Stub } from './support/stub.js';
+
+let stub: Stub;
+let client: Tidegate;
+
+beforeEach(async () => {
+  stub = await Stub.start(passing());
+  client = new Tidegate({ url: stub.url, deadlineMs: 20_000 });
+});
+afterEach(async () => {
+  client.close();
+  await stub.close();
+});
+
+const request = { method: 'GET', path: '/a', peer: '203.0.113.7', headers: {} };
+
+test('a request that passes gets headers, and no content type', async () => {
+  const outcome = await new Limiter({ client, limits: '10/minute' }).decide(request);
+  expect(outcome).toMatchObject({ kind: 'pass', key: '203.0.113.7', decision: { allowed: true } });
+  expect(outcome.kind === 'pass' && outcome.headers[0]).toEqual(['ratelimit-policy', '"inline:minute";q=10;w=60']);
+});
+
+test('one that does not has its whole answer', async () => {
+  stub.answer = denying();
+  const outcome = await new Limiter({ client, limits: '10/minute' }).decide(request);
+  expect(outcome).toMatchObject({ kind: 'deny', status: 429, body: expect.stringContaining('quota-exceeded') as string });
+  expect(outcome.kind === 'deny' && Object.fromEntries(outcome.headers)).toMatchObject({
+    'content-type': 'application/problem+json',
+    'retry-after': '7',
+  });
+});
+
+test('the route is as told, else as known, else method and path', async () => {
+  const limiter = new Limiter({ client, limits: '10/minute' });
+  await limiter.decide(request);
+  await limiter.decide({ ...request, route: 'GET /:letter' });
+  await new Limiter({ client, limits: '10/minute', route: ({ method }) => `all ${method}` }).decide(request);
+  const routes = stub.asked.map(({ body }) => /"route","value":"([^"]*)"/.exec(body)?.[1]);
+  expect(routes).toEqual(['GET /a', 'GET /:letter', 'all GET']);
+});
+
+test('it limits something, either by limits or by rules', () => {
+  expect(() => new Limiter({ client })).toThrow('needs either limits');
+  expect(() => new Limiter({ client, limits: '1/minute', descriptors: [] })).toThrow('needs either limits');
+});
+
+test('limiters of one service share a client', () => {
+  const one = new Limiter({ limits: '1/minute', url: stub.url });
+  const same = new Limiter({ limits: '2/minute', url: stub.url });
+  const other = new Limiter({ limits: '1/minute', url: stub.url, token: 'secret' });
+  expect(one.client).toBe(same.client);
+  expect(one.client).not.toBe(other.client);
+  for (const { client: shared } of [one, other]) shared.close();
+});
+
+test('a header that is made to be slow is not', () => {
+  const finder = new ClientIpFinder({ trustedProxies: ['10.0.0.0/8'], header: 'forwarded' });
+  const spaces = ' '.repeat(100_000);
+  // Hours, if the time grew with the square of the length.
+  for (const value of [`for=${spaces}x${spaces}`, `${spaces}for${spaces}=${spaces}`, '"'.repeat(99_999), ',;='.repeat(33_333)]) {
+    for (let times = 0; times < 20; times += 1) expect(finder.find('10.0.0.1', { forwarded: value }).ip).toBe('10.0.0.1');
+  }
+});

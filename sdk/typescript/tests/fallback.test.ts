@@ -1,0 +1,186 @@
+import { describe, expect, test } from 'vitest';
+
+import { askedOf } from '../src/descriptor.js';
+import { LocalLimiter, localCharges, type LocalCharge } from '../src/fallback.js';
+import { limitName, parseLimits, perOf, windowMs } from '../src/limits.js';
+import { local } from '../src/render.js';
+
+const START = 1_700_000_000_000;
+
+function charges(limits: string, cost = 1, user = 'ann'): LocalCharge[] {
+  return localCharges(askedOf({ descriptor: { user }, limits, cost }), undefined);
+}
+
+function allowed(limiter: LocalLimiter, asked: LocalCharge[], now: number): boolean {
+  return limiter.charge(asked, now).every((verdict) => verdict.allowed);
+}
+
+/** Numbers that look random and are the same in each run. */
+function* numbers(seed: number): Generator<number> {
+  for (let state = seed; ; ) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    yield state / 2 ** 32;
+  }
+}
+
+test('a window lets as many pass as it says', () => {
+  const limiter = new LocalLimiter();
+  const passed = Array.from({ length: 10 }, () => allowed(limiter, charges('3/minute'), START));
+  expect(passed.filter(Boolean)).toHaveLength(3);
+});
+
+test('what is denied is allowed exactly at retry_after', () => {
+  const random = numbers(7);
+  const limiter = new LocalLimiter();
+  let now = START;
+  let denials = 0;
+  while (denials < 200) {
+    const cost = 1 + Math.floor((random.next().value as number) * 4);
+    const asked = charges('10/30s', cost);
+    const [verdict] = limiter.charge(asked, now);
+    if (verdict?.allowed === false) {
+      denials += 1;
+      const wait = verdict.retryAfterMs as number;
+      const before = limiter.charge(charges('10/30s', cost), now + wait - 1)[0];
+      expect(before?.allowed, `after ${wait - 1} of ${wait} ms`).toBe(false);
+      expect(allowed(limiter, asked, now + wait)).toBe(true);
+      now += wait;
+    }
+    now += Math.floor((random.next().value as number) * 2_000);
+  }
+});
+
+test('who asks all the time gets what the limit says on average, and hardly less', () => {
+  const limiter = new LocalLimiter();
+  const passed: number[] = [];
+  for (let now = START; now < START + 3_600_000; now += 500) {
+    if (allowed(limiter, charges('10/minute'), now)) passed.push(now);
+  }
+  expect(passed.length).toBeLessThanOrEqual(10 * 61);
+  expect(passed.length).toBeGreaterThanOrEqual(9 * 60);
+});
+
+test('a request takes from all of its limits or from none', () => {
+  const limiter = new LocalLimiter();
+  for (let times = 0; times < 2; times += 1) expect(allowed(limiter, charges('2/minute;3/hour'), START)).toBe(true);
+  for (let times = 0; times < 5; times += 1) expect(allowed(limiter, charges('2/minute;3/hour'), START)).toBe(false);
+  expect(limiter.charge(charges('3/hour', 0), START)[0]?.remaining).toBe(1);
+});
+
+test('two descriptors that are the same share one counter', () => {
+  const limiter = new LocalLimiter();
+  const twice = localCharges(askedOf({ descriptors: [{ user: 'ann' }, { user: 'ann' }], limits: '3/minute' }), undefined);
+  expect(allowed(limiter, twice, START)).toBe(true);
+  expect(allowed(limiter, twice, START)).toBe(false);
+});
+
+test('clients do not share', () => {
+  const limiter = new LocalLimiter();
+  expect(allowed(limiter, charges('1/minute', 1, 'ann'), START)).toBe(true);
+  expect(allowed(limiter, charges('1/minute', 1, 'bob'), START)).toBe(true);
+  expect(allowed(limiter, charges('1/minute', 1, 'ann'), START)).toBe(false);
+});
+
+test('a cost above the limit never passes, and cost 0 only looks', () => {
+  const limiter = new LocalLimiter();
+  expect(limiter.charge(charges('3/minute', 4), START)[0]).toMatchObject({ allowed: false, retryAfterMs: null });
+  expect(limiter.charge(charges('0/minute'), START)[0]).toMatchObject({ allowed: false, retryAfterMs: null });
+  expect(limiter.charge(charges('3/minute', 0), START)[0]).toMatchObject({ allowed: true, remaining: 3, resetAfterMs: 0 });
+});
+
+test('time that steps back lets nobody pass twice', () => {
+  const limiter = new LocalLimiter();
+  expect(allowed(limiter, charges('1/minute'), START)).toBe(true);
+  expect(allowed(limiter, charges('1/minute'), START - 3_600_000)).toBe(false);
+});
+
+test('what is settled changes what was taken, and not the part with a cost of its own', () => {
+  const limiter = new LocalLimiter();
+  const asked = localCharges(
+    askedOf({ descriptors: [{ tokens: 'ann' }, { entries: [{ key: 'requests', value: 'ann' }], cost: 1 }], limits: '10/minute', cost: 6 }),
+    undefined,
+  );
+  limiter.charge(asked, START);
+  limiter.adjust(asked, 2 - 6, START);
+  expect(limiter.charge(asked.map((one) => ({ ...one, cost: 0 })), START).map(({ remaining }) => remaining)).toEqual([8, 9]);
+  limiter.adjust(asked, 20, START);
+  expect(limiter.charge(asked.map((one) => ({ ...one, cost: 0 })), START).map(({ remaining }) => remaining)).toEqual([0, 9]);
+});
+
+test('counters have a bound, and the one not used for longest goes first', () => {
+  const limiter = new LocalLimiter({ mostKeys: 2 });
+  allowed(limiter, charges('1/minute', 1, 'ann'), START);
+  allowed(limiter, charges('1/minute', 1, 'bob'), START);
+  allowed(limiter, charges('1/minute', 1, 'ann'), START);
+  allowed(limiter, charges('1/minute', 1, 'eve'), START);
+  expect(limiter.size).toBe(2);
+  expect(allowed(limiter, charges('1/minute', 1, 'ann'), START)).toBe(false);
+  expect(allowed(limiter, charges('1/minute', 1, 'bob'), START)).toBe(true);
+});
+
+test('limits of the client stand in where a request has none', () => {
+  const own = parseLimits('1/minute');
+  expect(localCharges(askedOf({ descriptor: { user: 'ann' } }), own).map(({ rule }) => rule)).toEqual(['local']);
+  expect(localCharges(askedOf({ descriptor: { user: 'ann' } }), undefined)).toEqual([]);
+});
+
+describe('what is rendered', () => {
+  test('of a denial has the members and headers that the service writes', () => {
+    const limiter = new LocalLimiter();
+    const asked = charges('1/minute;9/hour');
+    limiter.charge(asked, START);
+    const decision = local(limiter.charge(asked, START), START);
+    // 20 s of the minute have gone by; of its count nothing may be left.
+    expect(decision.headers).toEqual({
+      'ratelimit-policy': '"inline:minute";q=1;w=60, "inline:hour";q=9;w=3600',
+      ratelimit: '"inline:minute";r=0;t=100, "inline:hour";r=8;t=3600',
+      'x-ratelimit-limit': '1',
+      'x-ratelimit-remaining': '0',
+      'x-ratelimit-reset': '1700000100',
+      'retry-after': '100',
+    });
+    expect(JSON.parse(decision.body.text)).toEqual(decision.body.json);
+    expect(Object.keys(decision.body.json)).toEqual([
+      'type', 'title', 'status', 'detail', 'violated-policies', 'retry_after', 'limit', 'window', 'scope',
+      'allowed', 'decided_by', 'source', 'limits',
+    ]);
+    expect(decision).toMatchObject({
+      allowed: false,
+      status: 429,
+      contentType: 'application/problem+json',
+      source: 'local',
+      decidedBy: { rule: 'inline', name: 'minute' },
+      retryAfter: 100,
+      body: { json: { 'violated-policies': ['inline:minute'], limit: 1, window: 60, scope: 'inline' } },
+    });
+    expect(decision.body.json.detail).toBe('limit minute of rule inline allows 1 per minute; retry in 100 seconds');
+  });
+
+  test('of names is what a structured field can hold', () => {
+    const limits = [{ requests: 1, per: 'minute', name: 'größer: "a"#2' }];
+    const asked = localCharges(askedOf({ descriptors: [{ a: '1' }, { b: '1' }], limits }), undefined);
+    const decision = local(new LocalLimiter().charge(asked, START), START);
+    expect(decision.headers['ratelimit-policy']).toBe(
+      '"inline:gr%C3%B6%C3%9Fer%3A %22a%22%232";q=1;w=60, "inline:gr%C3%B6%C3%9Fer%3A %22a%22%232#2";q=1;w=60',
+    );
+  });
+
+  test('of nothing known is only that it passes', () => {
+    expect(local([], START)).toMatchObject({ allowed: true, headers: {}, limits: [], decidedBy: null });
+  });
+});
+
+test.each([
+  [1_000, 'second'], [60_000, 'minute'], [3_600_000, 'hour'], [86_400_000, 'day'], [604_800_000, 'week'],
+  [90_000, '90s'], [900_000, '15m'], [7_200_000, '2h'], [250, '250ms'], [1_500, '1500ms'], [172_800_000, '2d'],
+])('a window of %d ms is %s, and the other way round', (ms, per) => {
+  expect(perOf(ms)).toBe(per);
+  expect(windowMs(per)).toBe(ms);
+});
+
+test('durations add up, and what is none is refused', () => {
+  expect(windowMs('1h30m')).toBe(5_400_000);
+  for (const per of ['', 'fortnight', '5', '1.5h']) expect(() => windowMs(per)).toThrow('is no window');
+  for (const ms of [0, -1, 1.5, NaN, Infinity]) expect(() => perOf(ms)).toThrow('windowMs must be');
+  expect(limitName({ requests: 1, per: '15m' })).toBe('15m');
+});

@@ -1,0 +1,116 @@
+import { beforeEach, afterEach, expect, test } from 'vitest';
+
+import { Tidegate } from '../src/client.js';
+import { Limiter, type PlainRequest } from '../src/core.js';
+import { rateLimit, type RateLimitOptions } from '../src/express.js';
+import { forgetWarnings } from '../src/warnings.js';
+import { MAJORS, Running } from './support/app.js';
+import { passing, Stub } from './support/stub.js';
+import { Told } from './support/until.js';
+
+const open: { close(): unknown }[] = [];
+let told: Told;
+let client: Tidegate;
+
+beforeEach(async () => {
+  forgetWarnings();
+  told = new Told();
+  const stub = await Stub.start(passing());
+  client = new Tidegate({ url: stub.url, logger: told, deadlineMs: 20_000 });
+  open.push(stub, client);
+});
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one.close();
+});
+
+const codes = (): string[] => told.lines.map((line) => line.split(':', 1)[0] ?? '');
+
+test.each<[string, RateLimitOptions]>([
+  ['TIDEGATE_TRUST_ALL', { trustedProxies: ['10.0.0.0/8', '0.0.0.0/0'] }],
+  ['TIDEGATE_TRUST_ALL', { trustedProxies: ['::/0'] }],
+  ['TIDEGATE_IPV6_UNGROUPED', { ipv6Subnet: 65 }],
+  ['TIDEGATE_IPV6_UNGROUPED', { ipv6Subnet: false }],
+  ['TIDEGATE_SPOOFABLE_KEY', { keyGenerator: (req) => req.get('X-Forwarded-For') ?? '' }],
+  ['TIDEGATE_SPOOFABLE_KEY', { keyGenerator: (req) => String(req.headers['cf-connecting-ip']) }],
+])('%s is told at start, once', (code, options) => {
+  rateLimit({ client, logger: told, ...options });
+  rateLimit({ client, logger: told, ...options });
+  expect(codes()).toEqual([code]);
+});
+
+test.each<[RateLimitOptions]>([
+  [{ trustedProxies: ['10.0.0.0/8'], ipv6Subnet: 64 }],
+  [{ keyGenerator: (req) => req.get('x-api-key') ?? '' }],
+  [{ trustedProxies: ['::/0'], validate: false }],
+  [{ trustedProxies: ['::/0'], validate: { TIDEGATE_TRUST_ALL: false } }],
+  [{ trustedProxies: ['::/0'], validate: { default: false } }],
+])('nothing is told of what is right, or not to be told: %j', (options) => {
+  rateLimit({ client, logger: told, ...options });
+  expect(told.lines).toEqual([]);
+});
+
+test('a core is warned of keys that clients can write, too', () => {
+  new Limiter({ client, logger: told, limits: '1/minute', key: ({ headers }: PlainRequest) => (headers as { 'x-real-ip': string })['x-real-ip'] });
+  expect(codes()).toEqual(['TIDEGATE_SPOOFABLE_KEY']);
+});
+
+test('more than a hundred limiters are too many', () => {
+  const kept = Array.from({ length: 99 }, () => rateLimit({ client, logger: told }));
+  expect(codes()).toEqual([]);
+  kept.push(rateLimit({ client, logger: told }), rateLimit({ client, logger: told }));
+  expect(codes()).toEqual(['TIDEGATE_LIMITER_PER_REQUEST']);
+  expect(kept).toHaveLength(101);
+});
+
+for (const [name, make] of MAJORS) {
+  test(`${name}: a limiter made while a request is handled is told of`, async () => {
+    const app = make();
+    app.get('/sync', (req, res, next) => rateLimit({ client, logger: told })(req, res, next));
+    app.get('/sync', (_req, res) => void res.send('hello'));
+    const running = await Running.start(app);
+    open.push(running);
+    await running.get('/sync');
+    await running.get('/sync');
+    expect(codes()).toEqual(['TIDEGATE_LIMITER_PER_REQUEST']);
+  });
+
+  test(`${name}: a request that is counted twice is told of, once`, async () => {
+    const app = make();
+    const limit = rateLimit({ client, logger: told });
+    app.use(limit);
+    app.use(limit);
+    app.use((_req, res) => void res.send('hello'));
+    const running = await Running.start(app);
+    open.push(running);
+    await running.get('/');
+    await running.get('/');
+    expect(codes()).toEqual(['TIDEGATE_DOUBLE_COUNT']);
+  });
+
+  test(`${name}: two limits of one request are no double count`, async () => {
+    const app = make();
+    app.use(rateLimit({ client, logger: told, limits: '10/second' }), rateLimit({ client, logger: told, limits: '100/hour' }));
+    app.get('/', rateLimit({ client, logger: told, limits: '10/second' }), (_req, res) => void res.send('hello'));
+    const running = await Running.start(app);
+    open.push(running);
+    expect((await running.get('/')).status).toBe(200);
+    expect(codes()).toEqual([]);
+  });
+
+  test(`${name}: trust proxy of the app is not ours, and that is told`, async () => {
+    const app = make();
+    app.set('trust proxy', true);
+    app.use(rateLimit({ client, logger: told }));
+    app.use((_req, res) => void res.send('hello'));
+    const running = await Running.start(app);
+    open.push(running);
+    await running.get('/');
+    expect(codes()).toEqual(['TIDEGATE_TRUST_PROXY_IGNORED']);
+  });
+}
+
+test('each text says what to do', () => {
+  rateLimit({ client, logger: told, trustedProxies: ['::/0'], ipv6Subnet: 128, keyGenerator: (req) => req.get('x-real-ip') ?? '' });
+  expect(told.lines).toHaveLength(3);
+  for (const line of told.lines) expect(line).toMatch(/^TIDEGATE_[A-Z0-9_]+: .{80,}\.$/);
+});
