@@ -105,10 +105,8 @@ struct Completion {
 
 /// Reserves what the answer may cost at most, and settles what it did.
 async fn complete_prompt(limited: Limited, Json(prompt): Json<Prompt>) -> Result<Json<Value>, Denied> {
-    let reservation = limited.reserve(prompt.max_tokens, COMPLETION).await?;
+    let estimate = limited.reserve(prompt.max_tokens, COMPLETION).await?;
     let completion = Completion { used: prompt.used };
-    if let Err(error) = reservation.settle(completion.used).await {
-        tracing::warn!(%error, "the estimate stays charged");
-    }
+    estimate.settle(completion.used).await;
     Ok(Json(json!(completion)))
 }
