@@ -72,7 +72,7 @@ pub struct Denied {
     /// Why.
     pub decision: Box<Decision>,
     /// What to answer.
-    pub response: Response<Bytes>,
+    pub response: Box<Response<Bytes>>,
 }
 
 /// Headers that are known when the handler has checked.
@@ -136,7 +136,7 @@ impl Limited {
     fn judge(&self, request: &tidegate::Request<'_>, decision: Decision) -> Result<Decision, Denied> {
         if !self.settings.passes(&decision) {
             let response = reject::response(&self.settings, request, &decision);
-            return Err(Denied { decision: Box::new(decision), response });
+            return Err(Denied { decision: Box::new(decision), response: Box::new(response) });
         }
         *self.late.0.lock() = self.settings.headers(request, &decision);
         Ok(decision)
@@ -185,7 +185,7 @@ mod axum_extractors {
 
     impl IntoResponse for Denied {
         fn into_response(self) -> Response {
-            self.response.map(Into::into)
+            (*self.response).map(Into::into)
         }
     }
 }

@@ -91,7 +91,7 @@ fn pages(asking: &Asking<'_>) -> u64 {
 }
 
 #[derive(Deserialize)]
-struct Prompt {
+struct Asked {
     #[expect(dead_code, reason = "a real app would answer it")]
     prompt: String,
     max_tokens: u64,
@@ -104,9 +104,9 @@ struct Completion {
 }
 
 /// Reserves what the answer may cost at most, and settles what it did.
-async fn complete_prompt(limited: Limited, Json(prompt): Json<Prompt>) -> Result<Json<Value>, Denied> {
-    let estimate = limited.reserve(prompt.max_tokens, COMPLETION).await?;
-    let completion = Completion { used: prompt.used };
+async fn complete_prompt(limited: Limited, Json(asked): Json<Asked>) -> Result<Json<Value>, Denied> {
+    let estimate = limited.reserve(asked.max_tokens, COMPLETION).await?;
+    let completion = Completion { used: asked.used };
     estimate.settle(completion.used).await;
     Ok(Json(json!(completion)))
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use thiserror::Error;
 use tidegate_core::{Key, Micros, Taken};
-use tidegate_stores::{Charge, Corrected, Correction, StoreError, Timed};
+use tidegate_stores::{Charge, Correction, StoreError, Timed};
 
 pub(crate) use self::book::Book;
 pub use self::id::ReservationId;
@@ -177,7 +177,11 @@ impl Limiter {
 }
 
 impl Inner {
-    pub(crate) fn reserve_here(&self, request: &Request<'_>, lifetime: Duration) -> Result<Reserved, ReserveError> {
+    pub(crate) fn reserve_here(
+        &self,
+        request: &Request<'_>,
+        lifetime: Duration,
+    ) -> Result<Reserved, ReserveError> {
         let most = self.reservations.most();
         let place = self.reservations.promise(self.store.now()).ok_or(ReserveError::Full { most })?;
         let id = ReservationId::new().map_err(ReserveError::NoName)?;

@@ -58,7 +58,8 @@ async fn keys_compose() {
     let caller = serve(app(limited("1/minute").key(key))).await;
     let ann = [("x-api-key", "ann")];
     let cookie = [("cookie", "ann")];
-    let asks: [(&str, &[(&str, &str)], u16); 8] = [
+    type Claims<'a> = &'a [(&'a str, &'a str)];
+    let asks: [(&str, Claims<'_>, u16); 8] = [
         ("/", &ann, 200),
         ("/", &ann, 429),
         ("/", &[("x-api-key", "bob")], 200),

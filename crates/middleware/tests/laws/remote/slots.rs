@@ -1,12 +1,13 @@
 //! Slots and estimates that the service keeps.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate::{
-    Acquired, Domain, Limiter, Remote, RemoteError, RemoteFallback, Request, Reserved, Rule, SettleError, Source,
-    per_minute,
+    Acquired, Domain, Limiter, Remote, RemoteError, RemoteFallback, Request, Reserved, Rule, SettleError,
+    Source, per_minute,
 };
 use tokio::task::yield_now;
+use tokio::time::Instant;
 
 use super::stub::{Mode, Stub};
 use super::{asking, built};

@@ -17,7 +17,8 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tidegate::{
-    Acquired, Decision, Domain, LimitSpec, Limiter, Permit, Request, Reserved, Rule, Settled, VirtualClock, Window, per_minute,
+    Acquired, Decision, Domain, LimitSpec, Limiter, Permit, Request, Reserved, Rule, Settled, VirtualClock,
+    Window, per_minute,
 };
 use tidegate_middleware::Renderer;
 use tokio::net::TcpListener;
@@ -224,15 +225,14 @@ impl State {
     fn reserve(&self, asked: &Value) -> Response<String> {
         let lifetime = Duration::from_millis(asked["ttl_ms"].as_u64().unwrap());
         let mut held = None;
-        let decided = self.with_request(asked, |request| {
-            match self.limiter.reserve_now(request, lifetime).unwrap() {
+        let decided =
+            self.with_request(asked, |request| match self.limiter.reserve_now(request, lifetime).unwrap() {
                 Reserved::Reservation(reservation) => {
                     held = Some(reservation.id);
                     reservation.decision
                 }
                 Reserved::Denied(decision) => decision,
-            }
-        });
+            });
         let (_, response) = decided.unwrap();
         match held {
             Some(id) => response.map(|body| {
