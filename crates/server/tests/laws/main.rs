@@ -16,6 +16,7 @@ mod lifecycle;
 mod metrics;
 mod rendering;
 mod reservations;
+mod scenario;
 mod support;
 mod tls;
 mod wire;

@@ -17,7 +17,7 @@ async fn node_at(url: &str, domain: Domain) -> Limiter {
     let url = url.parse().expect("an address");
     let config = RedisStoreConfig { deadline, nodes: Some(1), ..RedisStoreConfig::new(url) };
     let store = RedisStore::connect(config).await;
-    let builder = Limiter::builder().domain(domain).redis(store, Fallback::default(), "secret");
+    let builder = Limiter::builder().domain(domain).redis_store(store, Fallback::default(), "secret");
     builder.build().expect("good rules")
 }
 
