@@ -63,7 +63,7 @@ pub use inline::{InlineError, InlineLimits};
 pub use limiter::Limiter;
 pub use permit::{Acquired, Lease, Permit};
 #[cfg(feature = "remote")]
-pub use remote::{Remote, RemoteError, RemoteFallback, RemoteHealth, RemoteReservation, RemoteReserved};
+pub use remote::{Remote, RemoteError, RemoteFallback, RemoteHealth};
 pub use rendered::Rendered;
 pub use request::Request;
 pub use reservation::{Reservation, ReservationId, ReserveError, Reserved, SettleError, Settled};

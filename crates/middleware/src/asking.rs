@@ -1,12 +1,20 @@
 //! The head of a request, and who sent it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use http::HeaderName;
 use http::request::Parts;
 
 use crate::client_ip::{ClientAddress, ClientIp};
 use crate::warnings;
+
+/// A function that finds something in a request.
+pub(crate) type Find<T> = Arc<dyn Fn(&Asking<'_>) -> T + Send + Sync>;
+
+/// One that has to wait.
+pub(crate) type FindLater<T> = Find<BoxFuture<'static, T>>;
 
 /// The address at the other end of the connection, as an extension of the request, for servers that are
 /// neither Axum's nor tonic's:

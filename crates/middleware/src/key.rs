@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::HeaderName;
 
-use crate::asking::{Asking, is_spoofable};
+use crate::asking::{Asking, Find, FindLater, is_spoofable};
 use crate::warnings;
 
 /// How to find a client's key in a request. Keys compose:
@@ -28,8 +28,8 @@ enum Kind {
     Header(HeaderName),
     Ip,
     Path,
-    Now(Arc<dyn Fn(&Asking<'_>) -> Option<String> + Send + Sync>),
-    Later(Arc<dyn Fn(&Asking<'_>) -> BoxFuture<'static, Option<String>> + Send + Sync>),
+    Now(Find<Option<String>>),
+    Later(FindLater<Option<String>>),
     Or(Arc<(Key, Key)>),
     And(Arc<(Key, Key)>),
 }

@@ -76,7 +76,7 @@ pub use asking::{Asking, PeerAddr};
 pub use client_ip::{ClientAddress, ClientIp, ForwardingHeader};
 pub use future::ResponseFuture;
 pub use layer::{LayerError, RateLimitLayer};
-pub use limited::{Denied, Limited, RateLimited};
+pub use limited::{Denied, Estimate, Limited, RateLimited};
 pub use pacing::PacingLayer;
 pub use question::Descriptors;
 pub use renderer::{Headers, Renderer};

@@ -1,11 +1,12 @@
 //! What handlers get to see, and what they may do themselves.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
 use parking_lot::Mutex;
-use tidegate::Decision;
+use tidegate::{Decision, Limiter, Reservation, ReservationId, Reserved};
 
 use crate::question::Question;
 use crate::reject;
@@ -41,13 +42,37 @@ pub struct Limited {
     late: LateHeaders,
 }
 
+/// An estimate that is charged until it is settled; see [`Limited::reserve`].
+#[must_use = "an estimate that is not settled stays charged"]
+pub struct Estimate {
+    limiter: Limiter,
+    id: Option<ReservationId>,
+    /// What the limits said.
+    pub decision: Decision,
+}
+
+impl Estimate {
+    /// Charges what it really cost: the rest is given back, or the overrun taken. False if the estimate stays
+    /// charged instead, because its time was over or nobody could be asked; the log has the reason.
+    pub async fn settle(self, cost: u64) -> bool {
+        let Some(id) = self.id else { return false };
+        match self.limiter.settle(&id.to_string(), cost).await {
+            Ok(settled) => settled.is_some(),
+            Err(error) => {
+                tracing::warn!(%error, "an estimate stays charged");
+                false
+            }
+        }
+    }
+}
+
 /// A denial as a response.
 #[derive(Debug)]
 pub struct Denied {
     /// Why.
     pub decision: Box<Decision>,
     /// What to answer.
-    pub response: Response<Bytes>,
+    pub response: Box<Response<Bytes>>,
 }
 
 /// Headers that are known when the handler has checked.
@@ -75,71 +100,48 @@ impl Limited {
         self.judge(&request, decision)
     }
 
+    /// Charges an estimate, to be settled within `ttl`.
+    ///
+    /// ```
+    /// # async fn answer(_: String) -> u64 { 70 }
+    /// use std::time::Duration;
+    /// use tidegate_middleware::{Denied, Limited};
+    ///
+    /// async fn handler(limited: Limited, prompt: String) -> Result<String, Denied> {
+    ///     let estimate = limited.reserve(1_000, Duration::from_secs(60)).await?;
+    ///     let used = answer(prompt).await;
+    ///     estimate.settle(used).await;
+    ///     Ok(format!("{used} used"))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The denial, to be answered with.
+    pub async fn reserve(&self, estimate: u64, ttl: Duration) -> Result<Estimate, Denied> {
+        let request = self.question.request().cost(estimate);
+        let limiter = self.settings.limiter.clone();
+        let (id, decision) = match limiter.reserve(&request, ttl).await {
+            Ok(Reserved::Reservation(Reservation { id, decision, .. })) => (Some(id), decision),
+            Ok(Reserved::Denied(decision)) => (None, decision),
+            Err(error) => {
+                // Better charged for good than not at all.
+                tracing::warn!(%error, "an estimate is charged that cannot be settled");
+                (None, limiter.check(&request).await)
+            }
+        };
+        let decision = self.judge(&request, decision)?;
+        Ok(Estimate { limiter, id, decision })
+    }
+
     fn judge(&self, request: &tidegate::Request<'_>, decision: Decision) -> Result<Decision, Denied> {
         if !self.settings.passes(&decision) {
             let response = reject::response(&self.settings, request, &decision);
-            return Err(Denied { decision: Box::new(decision), response });
+            return Err(Denied { decision: Box::new(decision), response: Box::new(response) });
         }
         *self.late.0.lock() = self.settings.headers(request, &decision);
         Ok(decision)
     }
 }
-
-#[cfg(feature = "remote")]
-mod reserving {
-    use std::time::Duration;
-
-    use tidegate::{Decision, Limiter, RemoteError, RemoteReservation, RemoteReserved};
-
-    use super::{Denied, Limited};
-
-    /// An estimate that is charged until it is settled.
-    #[must_use = "an estimate that is not settled stays charged"]
-    pub struct Reservation {
-        limiter: Limiter,
-        /// `None` where the service could not be asked.
-        id: Option<String>,
-        /// What the limits said.
-        pub decision: Decision,
-    }
-
-    impl Limited {
-        /// Charges an estimate in the remote service, to be settled within `ttl`. While the service does
-        /// not answer, the limiter's fallback decides, and there is nothing to settle.
-        ///
-        /// # Errors
-        /// The denial, to be answered with.
-        pub async fn reserve(&self, estimate: u64, ttl: Duration) -> Result<Reservation, Denied> {
-            let request = self.question.request().cost(estimate);
-            let limiter = self.settings.limiter.clone();
-            let (id, decision) = match limiter.reserve_remote(&request, ttl).await {
-                Ok(RemoteReserved::Reservation(RemoteReservation { id, decision, .. })) => {
-                    (Some(id), decision)
-                }
-                Ok(RemoteReserved::Denied(decision)) => (None, decision),
-                Err(_) => (None, limiter.check_without_service(&request)),
-            };
-            let decision = self.judge(&request, decision)?;
-            Ok(Reservation { limiter, id, decision })
-        }
-    }
-
-    impl Reservation {
-        /// Charges what it really cost. False if its time was over: then the estimate stays charged.
-        ///
-        /// # Errors
-        /// If the service does not answer; the estimate then stays charged.
-        pub async fn settle(self, cost: u64) -> Result<bool, RemoteError> {
-            match self.id {
-                Some(id) => Ok(self.limiter.settle_remote(&id, cost).await?.is_some()),
-                None => Ok(true),
-            }
-        }
-    }
-}
-
-#[cfg(feature = "remote")]
-pub use reserving::Reservation;
 
 #[cfg(feature = "axum")]
 mod axum_extractors {
@@ -183,7 +185,7 @@ mod axum_extractors {
 
     impl IntoResponse for Denied {
         fn into_response(self) -> Response {
-            self.response.map(Into::into)
+            (*self.response).map(Into::into)
         }
     }
 }

@@ -4,11 +4,10 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use tidegate::{InlineLimits, Request};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::asking::Asking;
+use crate::asking::{Asking, Find, FindLater};
 use crate::key::Key;
 
 /// The domain that takes limits from applications, in the rules that a service starts with.
@@ -53,8 +52,8 @@ impl<K: Into<String>, V: Into<String>> From<Vec<(K, V)>> for Descriptors {
 #[derive(Clone)]
 pub(crate) enum Cost {
     Fixed(u64),
-    Now(Arc<dyn Fn(&Asking<'_>) -> u64 + Send + Sync>),
-    Later(Arc<dyn Fn(&Asking<'_>) -> BoxFuture<'static, u64> + Send + Sync>),
+    Now(Find<u64>),
+    Later(FindLater<u64>),
 }
 
 impl Cost {
@@ -80,7 +79,7 @@ pub(crate) enum About {
     /// The route and the client's key, held against limits of the application's own if there are any.
     Route { domain: String, route: Option<String>, limits: Option<InlineLimits> },
     /// What the application says, held against the rules.
-    Descriptors { domain: String, find: Arc<dyn Fn(&Asking<'_>) -> Descriptors + Send + Sync> },
+    Descriptors { domain: String, find: Find<Descriptors> },
 }
 
 impl Default for About {

@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response};
 use tidegate::{Acquired, Decision, Limiter, Request};
 
-use crate::asking::Asking;
+use crate::asking::{Asking, Find};
 use crate::client_ip::ClientIp;
 use crate::held::Held;
 use crate::key::Key;
@@ -44,7 +44,7 @@ pub(crate) struct Settings {
     pub(crate) cost: Cost,
     pub(crate) client_ip: ClientIp,
     pub(crate) renderer: Renderer,
-    pub(crate) skip: Option<Arc<dyn Fn(&Asking<'_>) -> bool + Send + Sync>>,
+    pub(crate) skip: Option<Find<bool>>,
     pub(crate) on_reject: Option<OnReject>,
     pub(crate) when_store_fails: WhenStoreFails,
     pub(crate) hold_permits: bool,

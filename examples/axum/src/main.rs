@@ -26,7 +26,7 @@ use tokio::net::TcpListener;
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// How long a completion may take before its estimate stays charged.
-const COMPLETION: Duration = Duration::from_secs(60);
+const COMPLETION: Duration = Duration::from_mins(1);
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -91,7 +91,7 @@ fn pages(asking: &Asking<'_>) -> u64 {
 }
 
 #[derive(Deserialize)]
-struct Prompt {
+struct Asked {
     #[expect(dead_code, reason = "a real app would answer it")]
     prompt: String,
     max_tokens: u64,
@@ -104,11 +104,9 @@ struct Completion {
 }
 
 /// Reserves what the answer may cost at most, and settles what it did.
-async fn complete_prompt(limited: Limited, Json(prompt): Json<Prompt>) -> Result<Json<Value>, Denied> {
-    let reservation = limited.reserve(prompt.max_tokens, COMPLETION).await?;
-    let completion = Completion { used: prompt.used };
-    if let Err(error) = reservation.settle(completion.used).await {
-        tracing::warn!(%error, "the estimate stays charged");
-    }
+async fn complete_prompt(limited: Limited, Json(asked): Json<Asked>) -> Result<Json<Value>, Denied> {
+    let estimate = limited.reserve(asked.max_tokens, COMPLETION).await?;
+    let completion = Completion { used: asked.used };
+    estimate.settle(completion.used).await;
     Ok(Json(json!(completion)))
 }

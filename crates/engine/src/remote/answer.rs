@@ -47,6 +47,11 @@ pub(super) struct SaidLimit {
 }
 
 impl Said {
+    /// How limits stand, without a decision.
+    pub(super) fn of_limits(limits: Vec<SaidLimit>) -> Self {
+        Self { allowed: true, decided_by: None, source: Source::Shared.name().to_owned(), limits }
+    }
+
     /// Which limit decided.
     pub(super) fn deciding(&self) -> Option<usize> {
         let by = self.decided_by.as_ref()?;
@@ -107,6 +112,12 @@ impl<'de> Deserialize<'de> for Pairs {
 }
 
 impl Answer {
+    /// Nothing to pass on.
+    pub(super) fn of_limits(said: Said) -> Self {
+        let (content_type, headers, body) = (String::new(), Vec::new(), String::new());
+        Self { status: StatusCode::OK.as_u16(), content_type, headers, body, said }
+    }
+
     /// The answer to one request that was sent by itself.
     pub(super) fn of_one(reply: &Reply) -> Result<Self, RemoteError> {
         let body =

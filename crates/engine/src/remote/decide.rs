@@ -123,12 +123,12 @@ fn unseen(rules: Rules, source: Source) -> Decision {
 pub(super) fn decision(rules: Rules, answer: Answer) -> Decision {
     let Answer { status, content_type, headers, body, said } = answer;
     let rendered = Rendered { status, content_type, headers, body, deciding: said.deciding() };
-    let windows = windows_s(rendered.header("ratelimit-policy").unwrap_or_default());
+    let told = windows_s(rendered.header("ratelimit-policy").unwrap_or_default());
     let mut enforced = 0;
     let (mut items, mut limits) = (Items::new(), Vec::with_capacity(said.limits.len()));
     for (place, limit) in said.limits.iter().enumerate().take(usize::from(u16::MAX)) {
         // The header tells of enforced limits, in their order.
-        let window_s = windows.get(enforced).copied().flatten().filter(|_| !limit.shadow);
+        let window_s = told.get(enforced).copied().flatten().filter(|_| !limit.shadow);
         enforced += usize::from(!limit.shadow);
         items.push(Item::answered(place as u16, limit.shadow, verdict(&said, place, rendered.deciding)));
         limits.push((place, InlineLimits(Arc::new(rule(limit, window_s)), Arc::default())));

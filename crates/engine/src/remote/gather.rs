@@ -147,12 +147,21 @@ impl Sender {
         }
     }
 
-    /// What waits, as far as it fits; if more does, the next sender is started.
+    /// What waits, as far as it fits; if more does, the next sender is started. Once the service has failed,
+    /// whoever waits for it is told so.
     fn take(&mut self) -> Vec<Waiting> {
+        let away = !self.service.breaker.lock().is_closed();
         let mut gathering = self.service.gathering.lock();
         if !self.taken {
             self.taken = true;
             gathering.about_to_take = false;
+        }
+        if away {
+            for Waiting { answer, .. } in gathering.waiting.drain(..) {
+                // It may have given up.
+                _ = answer.send(Err(RemoteError::Away));
+            }
+            return Vec::new();
         }
         let mut batch: Vec<Waiting> = Vec::new();
         let mut bytes = 0;

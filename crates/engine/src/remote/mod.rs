@@ -28,7 +28,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use thiserror::Error;
 
-pub use reservations::{RemoteReservation, RemoteReserved, RemoteSettled};
 pub use settings::{Remote, RemoteFallback, SettingsError};
 
 use crate::inline::InlineLimits;
@@ -93,9 +92,6 @@ pub enum RemoteError {
     /// The answer makes no sense.
     #[error("the service's answer is none: {0}; is it Tidegate that is asked?")]
     Garbled(String),
-    /// There is no service: the limiter decides itself.
-    #[error("this limiter has no remote service; build it with .remote(url)")]
-    NoService,
 }
 
 /// How well a service does.

@@ -20,7 +20,7 @@ const LONGEST_ANSWER: usize = 16 << 20;
 /// Connections that wait for the next request.
 const IDLE_CONNECTIONS: usize = 8;
 
-const IDLE_TIME: Duration = Duration::from_secs(60);
+const IDLE_TIME: Duration = Duration::from_mins(1);
 
 /// A client that keeps its connections.
 pub(super) struct Http {

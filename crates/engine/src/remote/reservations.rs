@@ -1,48 +1,22 @@
-//! Costs that are known later: reserving an estimate, and settling it.
+//! Costs that are known later: reserving an estimate in the service, and settling it there.
 
 use std::time::Duration;
 
 use http::StatusCode;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tidegate_core::Micros;
 
-use super::answer::Answer;
+use super::answer::{Answer, Said, SaidLimit};
 use super::ask::{Costs, write};
 use super::decide::decision;
 use super::permits::read;
-use super::{RemoteError, Service};
+use super::{RemoteError, RemoteFallback, Service};
 use crate::decide::Intent;
-use crate::decision::Decision;
-use crate::limiter::Limiter;
+use crate::decision::Source;
+use crate::limiter::Inner;
 use crate::request::Request;
-
-/// What became of a reservation.
-#[derive(Debug)]
-pub enum RemoteReserved {
-    /// The estimate is charged, to be settled with [`Limiter::settle_remote`].
-    Reservation(RemoteReservation),
-    /// The estimate does not fit.
-    Denied(Decision),
-}
-
-/// An estimate that a service has charged.
-#[derive(Debug)]
-pub struct RemoteReservation {
-    /// What to settle it by.
-    pub id: String,
-    /// Until when, as RFC 3339 has it; after that the estimate stays charged.
-    pub expires_at: String,
-    /// What the limits said.
-    pub decision: Decision,
-}
-
-/// What became of settling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct RemoteSettled {
-    /// What was charged before.
-    pub estimate: u64,
-    /// What is charged now.
-    pub cost: u64,
-}
+use crate::reservation::{Reservation, ReservationId, ReserveError, Reserved, Settled};
 
 #[derive(Deserialize)]
 struct Held {
@@ -56,44 +30,73 @@ struct Settle<'a> {
     cost: u64,
 }
 
-impl Limiter {
-    /// Charges the request's cost as an estimate in the remote service, to be settled within `ttl`. An
-    /// error is no denial: the caller decides what it means.
-    ///
-    /// # Errors
-    /// If the limiter has no remote service, or that does not answer or refuses the request.
-    pub async fn reserve_remote(
-        &self,
-        request: &Request<'_>,
-        ttl: Duration,
-    ) -> Result<RemoteReserved, RemoteError> {
-        let service = self.inner.remote.as_deref().ok_or(RemoteError::NoService)?;
-        let reserved = service.reserve(request, ttl).await.inspect_err(|error| service.note(error))?;
-        let decided = |answer| decision(self.inner.rules.load(), answer);
-        Ok(match reserved {
-            (None, answer) => RemoteReserved::Denied(decided(answer)),
-            (Some(Held { id, expires_at }), answer) => {
-                RemoteReserved::Reservation(RemoteReservation { id, expires_at, decision: decided(answer) })
-            }
-        })
-    }
+#[derive(Deserialize)]
+struct Done {
+    estimate: u64,
+    cost: u64,
+    limits: Vec<SaidLimit>,
+}
 
-    /// Decides as if the service had not answered, for whoever has asked it in vain.
-    pub fn check_without_service(&self, request: &Request<'_>) -> Decision {
-        match self.inner.remote.as_deref() {
-            Some(service) => self.inner.without_service(service, request, Intent::Take),
-            None => self.check_now(request),
+impl Inner {
+    /// Reserves in the service; while that does not answer, the fallback decides.
+    pub(crate) async fn reserve_remote(
+        &self,
+        service: &Service,
+        request: &Request<'_>,
+        lifetime: Duration,
+    ) -> Result<Reserved, ReserveError> {
+        match service.reserve(request, lifetime).await {
+            Ok((None, answer)) => Ok(Reserved::Denied(decision(self.rules.load(), answer))),
+            Ok((Some((id, expires_at)), answer)) => {
+                let decision = decision(self.rules.load(), answer);
+                Ok(Reserved::Reservation(Reservation { id, expires_at, decision }))
+            }
+            Err(error) => {
+                service.note(&error);
+                self.reserve_without_service(service, request, lifetime)
+            }
         }
     }
 
-    /// Charges what a reservation really cost: the rest is given back, or the overrun taken. `None` if it
-    /// was settled already or its time is over.
-    ///
-    /// # Errors
-    /// As [`Limiter::reserve_remote`].
-    pub async fn settle_remote(&self, id: &str, cost: u64) -> Result<Option<RemoteSettled>, RemoteError> {
-        let service = self.inner.remote.as_deref().ok_or(RemoteError::NoService)?;
-        service.settle(id, cost).await.inspect_err(|error| service.note(error))
+    /// By rules of its own the limiter reserves as it does without a service. Whatever else lets the estimate
+    /// pass has nothing to settle.
+    fn reserve_without_service(
+        &self,
+        service: &Service,
+        request: &Request<'_>,
+        lifetime: Duration,
+    ) -> Result<Reserved, ReserveError> {
+        let here = self.rules.load().domain(request.domain()).is_some();
+        if here && service.fallback == RemoteFallback::Local {
+            let mut reserved = self.reserve_here(request, lifetime)?;
+            let (Reserved::Reservation(Reservation { decision, .. }) | Reserved::Denied(decision)) =
+                &mut reserved;
+            decision.source = Source::Local;
+            return Ok(reserved);
+        }
+        let decision = self.without_service(service, request, Intent::Take);
+        if !decision.allowed() {
+            return Ok(Reserved::Denied(decision));
+        }
+        let id = ReservationId::new().map_err(ReserveError::NoName)?;
+        let lifetime_us = u64::try_from(lifetime.as_micros()).unwrap_or(u64::MAX);
+        let expires_at = self.store.now().plus(lifetime_us);
+        Ok(Reserved::Reservation(Reservation { id, expires_at, decision }))
+    }
+
+    /// Settles in the service.
+    pub(crate) async fn settle_remote(
+        &self,
+        service: &Service,
+        id: &str,
+        cost: u64,
+    ) -> Result<Option<Settled>, RemoteError> {
+        let done = service.settle(id, cost).await.inspect_err(|error| service.note(error))?;
+        Ok(done.map(|Done { estimate, cost, limits }| {
+            let mut decision = decision(self.rules.load(), Answer::of_limits(Said::of_limits(limits)));
+            decision.under.brought.forget_rendered();
+            Settled { estimate, cost, decision }
+        }))
     }
 }
 
@@ -101,15 +104,23 @@ impl Service {
     async fn reserve(
         &self,
         request: &Request<'_>,
-        ttl: Duration,
-    ) -> Result<(Option<Held>, Answer), RemoteError> {
-        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        lifetime: Duration,
+    ) -> Result<(Option<(ReservationId, Micros)>, Answer), RemoteError> {
+        let ttl_ms = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
         let reply = self.ask("/v1/reserve", write(request, Costs::Asked, Some(ttl_ms))).await?;
-        let held = if reply.status == StatusCode::OK { Some(read(&reply.body)?) } else { None };
-        Ok((held, Answer::of_one(&reply)?))
+        let answer = Answer::of_one(&reply)?;
+        if reply.status != StatusCode::OK {
+            return Ok((None, answer));
+        }
+        let Held { id, expires_at } = read(&reply.body)?;
+        let garbled = |what: &str| RemoteError::Garbled(format!("{what:?} in the answer to a reservation"));
+        let known = ReservationId::parse(&id).ok_or_else(|| garbled(&id))?;
+        let at: Timestamp = expires_at.parse().map_err(|_| garbled(&expires_at))?;
+        let at = Micros(u64::try_from(at.as_microsecond()).unwrap_or(0));
+        Ok((Some((known, at)), answer))
     }
 
-    async fn settle(&self, id: &str, cost: u64) -> Result<Option<RemoteSettled>, RemoteError> {
+    async fn settle(&self, id: &str, cost: u64) -> Result<Option<Done>, RemoteError> {
         let body = serde_json::to_vec(&Settle { id, cost }).unwrap_or_default();
         let reply = self.ask("/v1/settle", body).await?;
         match reply.status {

@@ -12,7 +12,7 @@ const BYTES: usize = 16;
 pub struct ReservationId([u8; BYTES]);
 
 impl ReservationId {
-    pub(super) fn new() -> Result<Self, getrandom::Error> {
+    pub(crate) fn new() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; BYTES];
         getrandom::fill(&mut bytes)?;
         Ok(Self(bytes))

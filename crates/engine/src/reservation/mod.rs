@@ -19,7 +19,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use thiserror::Error;
 use tidegate_core::{Key, Micros, Taken};
-use tidegate_stores::{Charge, Corrected, Correction, StoreError, Timed};
+use tidegate_stores::{Charge, Correction, StoreError, Timed};
 
 pub(crate) use self::book::Book;
 pub use self::id::ReservationId;
@@ -85,6 +85,10 @@ pub enum SettleError {
     /// The store that nodes share failed. The reservation may still be there, and can then be settled later.
     #[error("the reservation was not settled: {0}; try again")]
     Store(#[from] StoreError),
+    /// The remote service did not answer, or refused. The reservation may still be there.
+    #[cfg(feature = "remote")]
+    #[error("the reservation was not settled: {0}")]
+    Remote(#[from] crate::remote::RemoteError),
 }
 
 impl Limiter {
@@ -110,8 +114,15 @@ impl Limiter {
     ///
     /// # Errors
     /// If too many wait to be settled; then nothing was charged.
-    #[cfg_attr(not(feature = "redis"), expect(clippy::unused_async, reason = "memory never waits"))]
+    #[cfg_attr(
+        not(any(feature = "redis", feature = "remote")),
+        expect(clippy::unused_async, reason = "memory never waits")
+    )]
     pub async fn reserve(&self, request: &Request<'_>, lifetime: Duration) -> Result<Reserved, ReserveError> {
+        #[cfg(feature = "remote")]
+        if let Some(service) = &self.inner.remote {
+            return self.inner.reserve_remote(service, request, lifetime).await;
+        }
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.inner.shared {
             return self.inner.reserve_shared(shared, request, lifetime).await;
@@ -132,9 +143,20 @@ impl Limiter {
     /// already, it expired, or it never was.
     ///
     /// # Errors
-    /// If the store that nodes share fails.
-    #[cfg_attr(not(feature = "redis"), expect(clippy::unused_async, reason = "memory never waits"))]
+    /// If the store that nodes share fails, or the remote service does not answer.
+    #[cfg_attr(
+        not(any(feature = "redis", feature = "remote")),
+        expect(clippy::unused_async, reason = "memory never waits")
+    )]
     pub async fn settle(&self, id: &str, cost: u64) -> Result<Option<Settled>, SettleError> {
+        #[cfg(feature = "remote")]
+        if let Some(service) = &self.inner.remote {
+            // One that was made while the service was away is here.
+            return match self.settle_now(id, cost) {
+                Some(settled) => Ok(Some(settled)),
+                None => Ok(self.inner.settle_remote(service, id, cost).await?),
+            };
+        }
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.inner.shared {
             return self.inner.settle_shared(shared, id, cost).await;
@@ -155,7 +177,11 @@ impl Limiter {
 }
 
 impl Inner {
-    fn reserve_here(&self, request: &Request<'_>, lifetime: Duration) -> Result<Reserved, ReserveError> {
+    pub(crate) fn reserve_here(
+        &self,
+        request: &Request<'_>,
+        lifetime: Duration,
+    ) -> Result<Reserved, ReserveError> {
         let most = self.reservations.most();
         let place = self.reservations.promise(self.store.now()).ok_or(ReserveError::Full { most })?;
         let id = ReservationId::new().map_err(ReserveError::NoName)?;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use tidegate_core::Limit;
-use tidegate_stores::{Store as _, StoreError};
+use tidegate_stores::{Corrected, Store as _, StoreError};
 
 use super::{
-    Charge, Corrected, Correction, Home, Inner, Micros, Record, Request, Reservation, ReservationId,
-    ReserveError, Reserved, SettleError, Settled, corrections, estimated, micros,
+    Charge, Correction, Home, Inner, Micros, Record, Request, Reservation, ReservationId, ReserveError,
+    Reserved, SettleError, Settled, corrections, estimated, micros,
 };
 use crate::decide::{Charges, Intent, Scope, conclude, plan};
 use crate::decision::{Items, Source};

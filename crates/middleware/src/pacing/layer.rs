@@ -1,7 +1,7 @@
 //! What a client adds to its service.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::request::Parts;
 use tower_layer::Layer;
@@ -23,11 +23,18 @@ pub(super) struct Settings {
     pub(super) max_retries: u32,
     pub(super) deadline: Duration,
     pub(super) key: Arc<dyn Fn(&Parts) -> String + Send + Sync>,
+    /// Answers may name moments instead of waits.
+    pub(super) wall_clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
 impl Default for PacingLayer {
     fn default() -> Self {
-        let settings = Settings { max_retries: 3, deadline: Duration::from_secs(30), key: Arc::new(host_of) };
+        let settings = Settings {
+            max_retries: 3,
+            deadline: Duration::from_secs(30),
+            key: Arc::new(host_of),
+            wall_clock: Arc::new(wall_clock),
+        };
         Self { pacer: Arc::default(), settings }
     }
 }
@@ -57,6 +64,12 @@ impl PacingLayer {
         self
     }
 
+    /// Where the date and time come from, which some answers are about; the system's unless told otherwise.
+    pub fn wall_clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.settings.wall_clock = Arc::new(now);
+        self
+    }
+
     /// What a host, or whatever the key function names, said last.
     pub fn learned(&self, key: &str) -> Option<Learned> {
         self.pacer.learned(key)
@@ -80,4 +93,9 @@ fn host_of(head: &Parts) -> String {
         .or_else(named)
         .unwrap_or_default()
         .to_ascii_lowercase()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the time of other machines, for whoever injects none")]
+fn wall_clock() -> SystemTime {
+    SystemTime::now()
 }

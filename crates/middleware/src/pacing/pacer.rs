@@ -61,8 +61,8 @@ impl Pacer {
 
 impl Host {
     /// Takes in what an answer says. One that says nothing changes nothing.
-    pub(super) fn learn(&self, status: StatusCode, headers: &HeaderMap) {
-        let learned = learn(status, headers, SystemTime::now());
+    pub(super) fn learn(&self, status: StatusCode, headers: &HeaderMap, now: SystemTime) {
+        let learned = learn(status, headers, now);
         if learned != Learned::default() {
             let mut known = self.known.lock();
             known.learned = learned;

@@ -31,9 +31,10 @@ pub(super) fn wait_after_response(
     head: &Parts,
     status: StatusCode,
     headers: &HeaderMap,
+    now: SystemTime,
     tries: u32,
 ) -> Option<Duration> {
-    let told = retry_after(headers, SystemTime::now());
+    let told = retry_after(headers, now);
     let denied = status == StatusCode::TOO_MANY_REQUESTS;
     let away = status == StatusCode::SERVICE_UNAVAILABLE;
     let broken = away || status == StatusCode::BAD_GATEWAY || status == StatusCode::GATEWAY_TIMEOUT;

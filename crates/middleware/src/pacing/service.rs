@@ -68,8 +68,9 @@ where
         let result = inner.call(Request::from_parts(head.clone(), body)).await;
         let wait = match &result {
             Ok(response) => {
-                host.learn(response.status(), response.headers());
-                wait_after_response(&head, response.status(), response.headers(), tries)
+                let now = (pacing.settings.wall_clock)();
+                host.learn(response.status(), response.headers(), now);
+                wait_after_response(&head, response.status(), response.headers(), now, tries)
             }
             Err(_) => wait_after_error(&head, tries),
         };

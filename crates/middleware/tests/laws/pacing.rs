@@ -3,11 +3,11 @@
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::task::{Context, Poll};
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_middleware::PacingLayer;
@@ -112,7 +112,7 @@ impl Server {
 
     /// When it was asked, from the first time on.
     fn times(&self) -> Vec<Duration> {
-        let asked = self.asked.lock().unwrap();
+        let asked = self.asked.lock();
         asked.iter().map(|(at, _)| at.duration_since(asked[0].0)).collect()
     }
 }
@@ -127,8 +127,8 @@ impl Service<Request<String>> for Server {
     }
 
     fn call(&mut self, request: Request<String>) -> Self::Future {
-        self.asked.lock().unwrap().push((Instant::now(), request.into_body()));
-        let mut answers = self.answers.lock().unwrap();
+        self.asked.lock().push((Instant::now(), request.into_body()));
+        let mut answers = self.answers.lock();
         let answer = if answers.len() > 1 { answers.pop().unwrap() } else { answers[0].clone() };
         ready(answer.map(|(status, headers)| {
             let mut response = Response::builder().status(status);
@@ -153,7 +153,7 @@ async fn a_denial_is_tried_again_after_retry_after_and_a_little() {
     let times = server.times();
     assert!(times.len() == 2 && times[1] >= Duration::from_secs(7), "{times:?}");
     assert!(times[1] <= Duration::from_millis(7_710), "a tenth more at most: {times:?}");
-    assert_eq!(server.asked.lock().unwrap()[1].1, "body", "the body is sent again");
+    assert_eq!(server.asked.lock()[1].1, "body", "the body is sent again");
     assert_eq!(pacing.learned("api.example").unwrap().retry_after, Some(Duration::from_secs(7)));
 }
 
@@ -218,13 +218,13 @@ async fn a_body_that_can_be_sent_once_is_sent_once() {
     let asked = Arc::new(Mutex::new(0));
     let noted = Arc::clone(&asked);
     let server = tower::service_fn(move |_: Request<Once>| {
-        *noted.lock().unwrap() += 1;
+        *noted.lock() += 1;
         let response = Response::builder().status(429).header("retry-after", "1").body(()).unwrap();
         ready(Ok::<_, Infallible>(response))
     });
     let request = Request::get("http://api.example/").body(Once).unwrap();
     assert_eq!(PacingLayer::new().layer(server).oneshot(request).await.unwrap().status(), 429);
-    assert_eq!(*asked.lock().unwrap(), 1);
+    assert_eq!(*asked.lock(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,7 +245,7 @@ async fn those_who_wait_together_are_spread_and_keep_their_order() {
         task.await.unwrap().unwrap();
     }
     assert_eq!(server.times(), [0, 2, 4, 6, 8].map(Duration::from_secs));
-    let order: Vec<_> = server.asked.lock().unwrap()[1..].iter().map(|(_, body)| body.clone()).collect();
+    let order: Vec<_> = server.asked.lock()[1..].iter().map(|(_, body)| body.clone()).collect();
     assert_eq!(order, ["0", "1", "2", "3"]);
 }
 

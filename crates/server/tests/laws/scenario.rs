@@ -129,7 +129,9 @@ impl App {
     }
 
     fn search(&self, client: &str) -> Answer {
-        let get = format!("GET /search HTTP/1.1\r\nhost: app\r\nconnection: close\r\nx-forwarded-for: {client}\r\n\r\n");
+        let get = format!(
+            "GET /search HTTP/1.1\r\nhost: app\r\nconnection: close\r\nx-forwarded-for: {client}\r\n\r\n"
+        );
         let begun = Instant::now();
         let answer = send(self.address, &get);
         assert!(begun.elapsed() < SOON, "an answer took {:?}", begun.elapsed());
@@ -177,7 +179,11 @@ fn look(language: Language, step: &Step, answer: &Answer) {
         assert_eq!(&answer.json(), expected, "{at}");
     }
     if let Some(expected) = &step.expect.text {
-        assert!(line_fits(expected, answer.body.trim_end()), "{at}: expected\n{expected}\nfound\n{}", answer.body);
+        assert!(
+            line_fits(expected, answer.body.trim_end()),
+            "{at}: expected\n{expected}\nfound\n{}",
+            answer.body
+        );
     }
 }
 
@@ -255,15 +261,21 @@ fn the_scenario_holds_in_javascript() {
 
 #[test]
 fn in_rust_the_service_may_go_and_come_back() {
-    ["allow", "deny", "local"].into_iter().for_each(|fallback| the_service_may_go_and_come_back(Language::Rust, fallback));
+    ["allow", "deny", "local"]
+        .into_iter()
+        .for_each(|fallback| the_service_may_go_and_come_back(Language::Rust, fallback));
 }
 
 #[test]
 fn in_python_the_service_may_go_and_come_back() {
-    ["allow", "deny", "local"].into_iter().for_each(|fallback| the_service_may_go_and_come_back(Language::Python, fallback));
+    ["allow", "deny", "local"]
+        .into_iter()
+        .for_each(|fallback| the_service_may_go_and_come_back(Language::Python, fallback));
 }
 
 #[test]
 fn in_javascript_the_service_may_go_and_come_back() {
-    ["allow", "deny", "local"].into_iter().for_each(|fallback| the_service_may_go_and_come_back(Language::JavaScript, fallback));
+    ["allow", "deny", "local"]
+        .into_iter()
+        .for_each(|fallback| the_service_may_go_and_come_back(Language::JavaScript, fallback));
 }

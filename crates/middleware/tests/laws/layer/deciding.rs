@@ -44,6 +44,8 @@ async fn several_limits_of_a_text_all_count() {
     assert!(caller.get("/").await.body.contains(r#""violated-policies":["inline:hour"]"#));
 }
 
+type Claims<'a> = &'a [(&'a str, &'a str)];
+
 #[tokio::test]
 async fn keys_compose() {
     let session = by_async(|asking| {
@@ -58,7 +60,7 @@ async fn keys_compose() {
     let caller = serve(app(limited("1/minute").key(key))).await;
     let ann = [("x-api-key", "ann")];
     let cookie = [("cookie", "ann")];
-    let asks: [(&str, &[(&str, &str)], u16); 8] = [
+    let asks: [(&str, Claims<'_>, u16); 8] = [
         ("/", &ann, 200),
         ("/", &ann, 429),
         ("/", &[("x-api-key", "bob")], 200),

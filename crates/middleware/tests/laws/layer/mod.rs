@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 pub(crate) fn limiter() -> Limiter {
     let shop = Domain::new("shop")
         .rule(Rule::by("user").limit(per_minute(2)))
-        .rule(Rule::by("export").concurrency(1, std::time::Duration::from_secs(60)));
+        .rule(Rule::by("export").concurrency(1, std::time::Duration::from_mins(1)));
     let apps = Domain::new("apps").inline_limits(100);
     Limiter::builder().domain(apps).domain(shop).clock(VirtualClock::new()).build().unwrap()
 }

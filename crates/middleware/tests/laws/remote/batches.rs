@@ -70,6 +70,35 @@ async fn while_two_exchanges_are_under_way_checks_gather_for_the_next() {
 }
 
 #[tokio::test]
+async fn whoever_gathers_for_a_service_that_fails_is_told_at_once() {
+    let stub = Stub::start().await;
+    stub.mode(Mode::Hanging);
+    let deadline = std::time::Duration::from_secs(2);
+    let limiter = super::built(
+        tidegate::Limiter::builder().remote(tidegate::Remote::new(stub.url()).deadline(deadline)),
+    );
+    let ask = || {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.check(&Request::new("shop", [("user", "ann")])).await })
+    };
+    let mut asking = Vec::new();
+    for exchanges in [1, 2] {
+        asking.push(ask());
+        while stub.asked().len() < exchanges {
+            yield_now().await;
+        }
+    }
+    // Half of the deadline later others come, who wait for as long as the first two.
+    tokio::time::sleep(deadline / 2).await;
+    asking.extend((0..10).map(|_| ask()));
+    for task in asking {
+        assert!(task.await.unwrap().rendered().is_none());
+    }
+    assert_eq!(stub.asked().len(), 2, "nobody asks once it has failed");
+    assert_eq!(limiter.remote_health().unwrap().skipped, 10);
+}
+
+#[tokio::test]
 async fn who_gives_up_is_not_asked_for() {
     let stub = Stub::start().await;
     let limiter = asking(&stub);

@@ -1,10 +1,11 @@
 //! What is done without the service.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate::{
     Decision, Domain, Limiter, Remote, RemoteFallback, Request, Rule, Source, VirtualClock, per_minute,
 };
+use tokio::time::Instant;
 
 use super::built;
 use super::stub::{Mode, Stub};

@@ -1,11 +1,13 @@
 //! Slots and estimates that the service keeps.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate::{
-    Acquired, Limiter, Remote, RemoteError, RemoteFallback, RemoteReserved, Request, Source, per_minute,
+    Acquired, Domain, Limiter, Remote, RemoteError, RemoteFallback, Request, Reserved, Rule, SettleError,
+    Source, per_minute,
 };
 use tokio::task::yield_now;
+use tokio::time::Instant;
 
 use super::stub::{Mode, Stub};
 use super::{asking, built};
@@ -71,22 +73,47 @@ async fn an_estimate_is_settled_once() {
     let limiter = asking(&stub);
     let limits = limiter.inline_limits("apps", &[per_minute(1_000)]).unwrap();
     let request = Request::new("apps", [("route", "complete")]).limits(&limits).cost(600);
-    let reserved = limiter.reserve_remote(&request, Duration::from_secs(60)).await.unwrap();
-    let RemoteReserved::Reservation(reservation) = reserved else { panic!("it fits") };
-    assert_eq!(reservation.decision.remaining(), Some(400));
+    let lifetime = Duration::from_mins(1);
+    let Reserved::Reservation(held) = limiter.reserve(&request, lifetime).await.unwrap() else {
+        panic!("it fits")
+    };
+    assert_eq!((held.decision.remaining(), held.decision.source()), (Some(400), Source::Memory));
     assert_eq!(stub.asked()[0].1["ttl_ms"], 60_000);
 
-    let denied = limiter.reserve_remote(&request, Duration::from_secs(60)).await.unwrap();
-    assert!(matches!(denied, RemoteReserved::Denied(decision) if decision.rendered().unwrap().status == 429));
+    let denied = limiter.reserve(&request, lifetime).await.unwrap();
+    assert!(matches!(denied, Reserved::Denied(decision) if decision.rendered().unwrap().status == 429));
 
-    let settled = limiter.settle_remote(&reservation.id, 70).await.unwrap().unwrap();
-    assert_eq!((settled.estimate, settled.cost), (600, 70));
-    assert_eq!(limiter.settle_remote(&reservation.id, 70).await, Ok(None));
+    let id = held.id.to_string();
+    let settled = limiter.settle(&id, 70).await.unwrap().unwrap();
+    assert_eq!((settled.estimate, settled.cost, settled.decision.remaining()), (600, 70, Some(930)));
+    assert!(limiter.settle(&id, 70).await.unwrap().is_none());
 
     stub.mode(Mode::Saying(503));
-    let error = limiter.settle_remote(&reservation.id, 70).await.unwrap_err();
-    assert!(matches!(error, RemoteError::Unwell { status: 503, .. }));
-    let local = built(Limiter::builder());
-    let error = local.reserve_remote(&request, Duration::from_secs(1)).await.unwrap_err();
-    assert_eq!(error, RemoteError::NoService);
+    let error = limiter.settle(&id, 70).await.unwrap_err();
+    assert!(matches!(error, SettleError::Remote(RemoteError::Unwell { status: 503, .. })));
+}
+
+#[tokio::test]
+async fn without_a_service_estimates_follow_the_fallback() {
+    let stub = Stub::start().await;
+    stub.mode(Mode::Saying(500));
+    let lifetime = Duration::from_mins(1);
+    let request = || Request::new("llm", [("team", "search")]).cost(600);
+    for (fallback, granted) in [(RemoteFallback::Allow, true), (RemoteFallback::Deny, false)] {
+        let limiter = built(Limiter::builder().remote(Remote::new(stub.url()).fallback(fallback)));
+        match limiter.reserve(&request(), lifetime).await.unwrap() {
+            Reserved::Reservation(held) => assert!(granted && held.decision.source() == Source::Allow),
+            Reserved::Denied(decision) => assert!(!granted && decision.source() == Source::Deny),
+        }
+    }
+    // By its own rules the limiter reserves and settles itself.
+    let rules = Domain::new("llm").rule(Rule::by("team").limit(per_minute(1_000)));
+    let limiter = built(Limiter::builder().domain(rules).remote(stub.url()));
+    let Reserved::Reservation(held) = limiter.reserve(&request(), lifetime).await.unwrap() else {
+        panic!("it fits")
+    };
+    assert_eq!(held.decision.source(), Source::Local);
+    assert!(matches!(limiter.reserve(&request(), lifetime).await, Ok(Reserved::Denied(_))));
+    let settled = limiter.settle(&held.id.to_string(), 100).await.unwrap().unwrap();
+    assert_eq!(settled.decision.remaining(), Some(900));
 }

@@ -17,7 +17,8 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tidegate::{
-    Acquired, Decision, Domain, LimitSpec, Limiter, Permit, Request, Rule, VirtualClock, Window, per_minute,
+    Acquired, Decision, Domain, LimitSpec, Limiter, Permit, Request, Reserved, Rule, Settled, VirtualClock,
+    Window, per_minute,
 };
 use tidegate_middleware::Renderer;
 use tokio::net::TcpListener;
@@ -52,14 +53,13 @@ struct State {
     tokens: Mutex<Vec<String>>,
     connections: AtomicUsize,
     permits: Mutex<BTreeMap<String, Permit>>,
-    estimates: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Stub {
     pub(crate) async fn start() -> Self {
         let domain = Domain::new("shop")
             .rule(Rule::by("user").limit(per_minute(3)))
-            .rule(Rule::by("export").concurrency(1, Duration::from_secs(600)));
+            .rule(Rule::by("export").concurrency(1, Duration::from_mins(10)));
         let limiter = Limiter::builder()
             .domain(Domain::new("apps").inline_limits(100))
             .domain(domain)
@@ -74,7 +74,6 @@ impl Stub {
             tokens: Mutex::default(),
             connections: AtomicUsize::new(0),
             permits: Mutex::default(),
-            estimates: Mutex::default(),
         };
         let mut stub =
             Self { address: ([127, 0, 0, 1], 0).into(), state: Arc::new(state), tasks: JoinSet::new() };
@@ -224,22 +223,32 @@ impl State {
     }
 
     fn reserve(&self, asked: &Value) -> Response<String> {
-        let (decision, response) =
-            self.with_request(asked, |request| self.limiter.check_now(request)).unwrap();
-        if !decision.allowed() {
-            return response;
+        let lifetime = Duration::from_millis(asked["ttl_ms"].as_u64().unwrap());
+        let mut held = None;
+        let decided =
+            self.with_request(asked, |request| match self.limiter.reserve_now(request, lifetime).unwrap() {
+                Reserved::Reservation(reservation) => {
+                    held = Some(reservation.id);
+                    reservation.decision
+                }
+                Reserved::Denied(decision) => decision,
+            });
+        let (_, response) = decided.unwrap();
+        match held {
+            Some(id) => response.map(|body| {
+                body.replacen('{', &format!(r#"{{"id":"{id}","expires_at":"2999-01-01T00:00:00Z","#), 1)
+            }),
+            None => response,
         }
-        let id = format!("id-{}", self.estimates.lock().len());
-        self.estimates.lock().insert(id.clone(), asked["cost"].as_u64().unwrap());
-        response.map(|body| {
-            body.replacen('{', &format!(r#"{{"id":"{id}","expires_at":"2999-01-01T00:00:00Z","#), 1)
-        })
     }
 
     fn settle(&self, asked: &Value) -> Response<String> {
-        match self.estimates.lock().remove(text(asked, "id")) {
-            Some(estimate) => {
-                reply(200, json!({"estimate": estimate, "cost": asked["cost"], "limits": []}).to_string())
+        match self.limiter.settle_now(text(asked, "id"), asked["cost"].as_u64().unwrap()) {
+            Some(Settled { estimate, cost, decision }) => {
+                let mut limits = Vec::new();
+                Renderer::default().limits(&decision, &mut limits);
+                let limits = String::from_utf8(limits).unwrap();
+                reply(200, format!(r#"{{"estimate":{estimate},"cost":{cost},"limits":{limits}}}"#))
             }
             None => problem_text(410, "it is settled"),
         }
