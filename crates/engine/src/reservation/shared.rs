@@ -7,7 +7,7 @@ use tidegate_stores::{Store as _, StoreError};
 
 use super::{
     Charge, Corrected, Correction, Home, Inner, Micros, Record, Request, Reservation, ReservationId,
-    ReserveError, Reserved, SettleError, Settled, corrections, estimated, micros,
+    ReserveError, Reserved, SettleError, Settled, corrections, decided, estimated, micros,
 };
 use crate::decide::{Charges, Intent, Scope, conclude, plan};
 use crate::decision::{Items, Source};
@@ -42,7 +42,7 @@ impl Inner {
             }
         };
         drop(charges);
-        let mut decision = self.decision(rules, domain, allowed, items, request);
+        let mut decision = decided(rules, domain, allowed, items, request);
         decision.source = if home == Home::Shared { Source::Shared } else { Source::Fallback };
         if !allowed {
             return Ok(Reserved::Denied(decision));
@@ -153,7 +153,7 @@ impl Inner {
         let verdicts = verdicts.map_err(|error| Unsettled { error, untouched })?;
         conclude(&charges, &verdicts, &mut items);
         drop((charges, corrections));
-        let mut decision = self.decision(rules, domain, true, items, &request);
+        let mut decision = decided(rules, domain, true, items, &request);
         decision.source = if record.home == Home::Shared { Source::Shared } else { Source::Fallback };
         Ok(Settled { estimate: record.estimate, cost, decision })
     }
