@@ -19,7 +19,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use thiserror::Error;
 use tidegate_core::{Key, Micros, Taken};
-use tidegate_stores::{Charge, Corrected, Correction, StoreError, Timed};
+use tidegate_stores::{Charge, Correction, StoreError, Timed};
 
 pub(crate) use self::book::Book;
 pub use self::id::ReservationId;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use tidegate_core::Limit;
-use tidegate_stores::{Store as _, StoreError};
+use tidegate_stores::{Corrected, Store as _, StoreError};
 
 use super::{
-    Charge, Corrected, Correction, Home, Inner, Micros, Record, Request, Reservation, ReservationId,
-    ReserveError, Reserved, SettleError, Settled, corrections, decided, estimated, micros,
+    Charge, Correction, Home, Inner, Micros, Record, Request, Reservation, ReservationId, ReserveError,
+    Reserved, SettleError, Settled, corrections, decided, estimated, micros,
 };
 use crate::decide::{Charges, Intent, Scope, conclude, plan};
 use crate::decision::{Items, Source};
@@ -139,10 +139,11 @@ impl Inner {
         let corrected: Corrected = if record.home == Home::Shared {
             shared.store.correct(&corrections).await
         } else {
-            let shares: Vec<Limit> = corrections.iter().map(|(charge, _)| shared.share_of(charge)).collect();
+            let own_limits: Vec<Limit> =
+                corrections.iter().map(|(charge, _)| shared.share_of(charge)).collect();
             let of_share = corrections
                 .iter()
-                .zip(&shares)
+                .zip(&own_limits)
                 .map(|((charge, it), limit)| (Charge { limit, ..*charge }, *it));
             let mine: Vec<(Charge<'_>, Correction)> = of_share.collect();
             self.store.correct_now(&mine).into_iter().map(Ok).collect()
