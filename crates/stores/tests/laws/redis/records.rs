@@ -21,7 +21,8 @@ fn a_record_is_taken_once_wherever_it_is() {
         RedisWorld::cluster,
         RedisWorld::sharded,
     ];
-    for world in worlds.map(|world| world()) {
+    for make in worlds {
+        let world = make();
         RUNTIME.block_on(async {
             for number in 0..20_u8 {
                 let name = format!("name {number}");
