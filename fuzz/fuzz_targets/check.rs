@@ -19,7 +19,8 @@ use tidegate_server::http::HttpApi;
 use tidegate_server::metrics::Metrics;
 use tokio::runtime::{Builder, Runtime};
 
-const PATHS: [&str; 5] = ["/v1/check", "/v1/acquire", "/v1/renew", "/v1/release", "/json"];
+const PATHS: [&str; 7] =
+    ["/v1/check", "/v1/acquire", "/v1/renew", "/v1/release", "/json", "/v1/reserve", "/v1/settle"];
 
 static API: LazyLock<(HttpApi, Runtime)> = LazyLock::new(|| {
     let domain = Domain::new("d")
@@ -50,6 +51,9 @@ fuzz_target!(|input: (u8, &[u8])| {
     let left = || api.limiter.peek_now(&Request::new("d", [("k", "v")]).cost(0)).remaining();
     let before = left();
     let status = runtime.block_on(api.answer(request)).status().as_u16();
-    assert!(matches!(status, 200 | 204 | 400 | 403 | 404 | 409 | 413 | 429), "{path} answers {status}");
+    assert!(
+        matches!(status, 200 | 204 | 400 | 403 | 404 | 409 | 410 | 413 | 429 | 503),
+        "{path} answers {status}"
+    );
     assert!(matches!(status, 200 | 204) || left() == before, "{path} answers {status} and takes something");
 });

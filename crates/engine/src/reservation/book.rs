@@ -14,7 +14,7 @@ const STEP: usize = 1_000;
 /// Reservations by their names.
 pub(crate) struct Book {
     most: usize,
-    shelf: Mutex<Shelf>,
+    kept: Mutex<Shelf>,
 }
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(super) struct Place<'b>(&'b Book);
 
 impl Book {
     pub(crate) fn new(most: usize) -> Self {
-        Self { most, shelf: Mutex::default() }
+        Self { most, kept: Mutex::default() }
     }
 
     /// How many there may be.
@@ -40,33 +40,33 @@ impl Book {
 
     /// How many there are, ended ones included until they are swept.
     pub(crate) fn len(&self) -> usize {
-        self.shelf.lock().records.len()
+        self.kept.lock().records.len()
     }
 
     /// Keeps a place free, if there is one.
     pub(super) fn promise(&self, now: Micros) -> Option<Place<'_>> {
-        let mut shelf = self.shelf.lock();
-        if shelf.taken() >= self.most {
-            shelf.sweep(now);
+        let mut kept = self.kept.lock();
+        if kept.taken() >= self.most {
+            kept.sweep(now);
         }
-        if shelf.taken() >= self.most {
+        if kept.taken() >= self.most {
             return None;
         }
-        shelf.promised += 1;
+        kept.promised += 1;
         Some(Place(self))
     }
 
     /// Hands a reservation out that has not ended; nobody else gets it.
     pub(super) fn take(&self, id: ReservationId, now: Micros) -> Option<(Micros, Box<Record>)> {
-        let mut shelf = self.shelf.lock();
-        let (until, record) = shelf.records.remove(&id)?;
-        shelf.by_end.remove(&(until, id));
+        let mut kept = self.kept.lock();
+        let (until, record) = kept.records.remove(&id)?;
+        kept.by_end.remove(&(until, id));
         (now < until).then_some((until, record))
     }
 
     /// Drops some of those that have ended.
     pub(crate) fn sweep(&self, now: Micros) {
-        self.shelf.lock().sweep(now);
+        self.kept.lock().sweep(now);
     }
 }
 
@@ -89,14 +89,14 @@ impl Shelf {
 impl Place<'_> {
     /// Puts a reservation there.
     pub(super) fn fill(self, id: ReservationId, until: Micros, record: Box<Record>) {
-        let mut shelf = self.0.shelf.lock();
-        shelf.by_end.insert((until, id));
-        shelf.records.insert(id, (until, record));
+        let mut kept = self.0.kept.lock();
+        kept.by_end.insert((until, id));
+        kept.records.insert(id, (until, record));
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.shelf.lock().promised -= 1;
+        self.0.kept.lock().promised -= 1;
     }
 }

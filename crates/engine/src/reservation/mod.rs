@@ -25,10 +25,11 @@ pub(crate) use self::book::Book;
 pub use self::id::ReservationId;
 use self::record::{Home, Record};
 use crate::decide::{Charges, Intent, Scope, conclude, plan};
-use crate::decision::{Decision, Items};
+use crate::decision::{Decision, Item, Items};
 use crate::inline::InlineLimits;
 use crate::limiter::{Inner, Limiter};
 use crate::request::Request;
+use crate::rules::current::Rules;
 use crate::rules::limit_spec::LimitSpec;
 
 /// How many reservations are kept in one process, unless told otherwise.
@@ -193,7 +194,7 @@ impl Inner {
         let taken = estimated(request, &charges, &items, &timed);
         // They borrow the rules, which the decision takes along.
         drop(charges);
-        let decision = self.decision(rules, domain, allowed, items, request);
+        let decision = decided(rules, domain, allowed, items, request);
         if !allowed {
             return Ok(Reserved::Denied(decision));
         }
@@ -212,21 +213,8 @@ impl Inner {
         let verdicts = self.store.correct_now(&corrections);
         conclude(&charges, &verdicts, &mut items);
         drop((charges, corrections));
-        let decision = self.decision(rules, domain, true, items, &request);
+        let decision = decided(rules, domain, true, items, &request);
         Settled { estimate: record.estimate, cost, decision }
-    }
-
-    fn decision(
-        &self,
-        rules: crate::rules::current::Rules,
-        domain: u32,
-        allowed: bool,
-        items: Items,
-        request: &Request<'_>,
-    ) -> Decision {
-        let mut decision = Decision::new(rules, domain, allowed, items);
-        *decision.under.brought = request.brought().clone();
-        decision
     }
 
     /// Limits that a request brought along when it was charged. They need not be in use any more.
@@ -263,7 +251,7 @@ fn corrections<'r>(
 ) -> SmallVec<[(Charge<'r>, Correction); 4]> {
     let mut taken = record.taken();
     let by = cost.abs_diff(record.estimate);
-    let correct = |(charge, item): (&Charge<'r>, &crate::decision::Item)| {
+    let correct = |(charge, item): (&Charge<'r>, &Item)| {
         let own_cost = request.own_cost(usize::from(item.descriptor)).is_some();
         let found = taken.iter().position(|(key, _)| !own_cost && *key == charge.key);
         let correction = match found.map(|index| taken.swap_remove(index)) {
@@ -274,6 +262,13 @@ fn corrections<'r>(
         (Charge { cost: by, ..*charge }, correction)
     };
     charges.iter().zip(items).map(correct).collect()
+}
+
+/// What limits said, with the names of those that the request brought along.
+fn decided(rules: Rules, domain: u32, allowed: bool, items: Items, request: &Request<'_>) -> Decision {
+    let mut decision = Decision::new(rules, domain, allowed, items);
+    *decision.under.brought = request.brought().clone();
+    decision
 }
 
 fn micros(lifetime: Duration) -> u64 {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_core::{Calendar, CalendarUnit, Key, LeakyMode, Micros, Taken, Window};
 
 use crate::inline::InlineLimits;
-use crate::request::Request;
+use crate::request::{Entry, Request};
 use crate::rules::limit_spec::{AlgorithmName, LimitSpec};
 
 /// A request as it was charged.
@@ -67,11 +67,13 @@ enum Length {
 
 impl Record {
     pub(super) fn new(request: &Request<'_>, taken: &[(Key, Taken)], until: Micros, home: Home) -> Self {
-        let descriptor = |(number, (entries, _)): (usize, (&[(&str, &str)], u64))| Descriptor {
+        let descriptor = |number: usize, entries: &[Entry<'_>]| Descriptor {
             entries: entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             own_cost: request.own_cost(number).is_some(),
             limits: request.limits_of(number).map(|limits| limits.specs().iter().map(Limit::of).collect()),
         };
+        let descriptors = request.descriptors().enumerate();
+        let descriptors = descriptors.map(|(number, (entries, _))| descriptor(number, entries)).collect();
         let of_counter = |(key, taken): &(Key, Taken)| OfCounter {
             home: key.home,
             mark: key.mark,
@@ -81,7 +83,7 @@ impl Record {
         Self {
             domain: request.domain().to_owned(),
             estimate: request.common_cost(),
-            descriptors: request.descriptors().enumerate().map(descriptor).collect(),
+            descriptors,
             taken: taken.iter().map(of_counter).collect(),
             until_us: until.0,
             home,

@@ -7,7 +7,7 @@ use tidegate_stores::{Corrected, Store as _, StoreError};
 
 use super::{
     Charge, Correction, Home, Inner, Micros, Record, Request, Reservation, ReservationId, ReserveError,
-    Reserved, SettleError, Settled, corrections, estimated, micros,
+    Reserved, SettleError, Settled, corrections, decided, estimated, micros,
 };
 use crate::decide::{Charges, Intent, Scope, conclude, plan};
 use crate::decision::{Items, Source};
@@ -42,7 +42,7 @@ impl Inner {
             }
         };
         drop(charges);
-        let mut decision = self.decision(rules, domain, allowed, items, request);
+        let mut decision = decided(rules, domain, allowed, items, request);
         decision.source = if home == Home::Shared { Source::Shared } else { Source::Fallback };
         if !allowed {
             return Ok(Reserved::Denied(decision));
@@ -139,10 +139,11 @@ impl Inner {
         let corrected: Corrected = if record.home == Home::Shared {
             shared.store.correct(&corrections).await
         } else {
-            let shares: Vec<Limit> = corrections.iter().map(|(charge, _)| shared.share_of(charge)).collect();
+            let own_limits: Vec<Limit> =
+                corrections.iter().map(|(charge, _)| shared.share_of(charge)).collect();
             let of_share = corrections
                 .iter()
-                .zip(&shares)
+                .zip(&own_limits)
                 .map(|((charge, it), limit)| (Charge { limit, ..*charge }, *it));
             let mine: Vec<(Charge<'_>, Correction)> = of_share.collect();
             self.store.correct_now(&mine).into_iter().map(Ok).collect()
@@ -153,7 +154,7 @@ impl Inner {
         let verdicts = verdicts.map_err(|error| Unsettled { error, untouched })?;
         conclude(&charges, &verdicts, &mut items);
         drop((charges, corrections));
-        let mut decision = self.decision(rules, domain, true, items, &request);
+        let mut decision = decided(rules, domain, true, items, &request);
         decision.source = if record.home == Home::Shared { Source::Shared } else { Source::Fallback };
         Ok(Settled { estimate: record.estimate, cost, decision })
     }

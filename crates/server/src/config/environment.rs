@@ -12,14 +12,18 @@ const PREFIX: &str = "TIDEGATE_";
 /// Names the settings file; a flag, not a setting, for a file cannot say where it is itself.
 pub(super) const CONFIG: &str = "TIDEGATE_CONFIG";
 
-/// What commands over the admin API take from the environment; no settings of the service.
-const CLIENT: [&str; 6] = [
+/// What commands over the admin API, the SDKs, applications and tests take from the environment; no settings of
+/// the service.
+const CLIENT: [&str; 9] = [
     "TIDEGATE_ADMIN",
     "TIDEGATE_TOKEN",
     "TIDEGATE_TOKEN_FILE",
     "TIDEGATE_CA",
     "TIDEGATE_CERT",
     "TIDEGATE_KEY",
+    "TIDEGATE_URL",
+    "TIDEGATE_FALLBACK",
+    "TIDEGATE_BIN",
 ];
 
 /// The variable of a setting.

@@ -55,6 +55,7 @@ impl pb::reservations_server::Reservations for ReservationService {
     ) -> Result<Response<pb::SettleResponse>, Status> {
         let RateLimit { limiter, bounds, metrics, .. } = &self.rate_limit;
         let pb::SettleRequest { id, cost } = request.into_inner();
+        let refused = |refusal: Refusal| Status::invalid_argument(refusal.to_string());
         bounds.cost(cost).map_err(refused)?;
         let settled = limiter.settle(&id, cost).await.map_err(|error| {
             metrics.reservations.failed.add(1);
@@ -75,7 +76,7 @@ impl ReservationService {
         if !self.rate_limit.limiter.has_rules() {
             return Err(Status::failed_precondition("no rate limit configuration loaded"));
         }
-        self.check_bounds(asked).map_err(refused)
+        self.check_bounds(asked).map_err(|refusal| Status::invalid_argument(refusal.to_string()))
     }
 
     fn check_bounds(&self, asked: &pb::ReserveRequest) -> Result<Duration, Refusal> {
@@ -96,10 +97,6 @@ impl ReservationService {
         }
         lifetime(asked.ttl_ms)
     }
-}
-
-fn refused(refusal: Refusal) -> Status {
-    Status::invalid_argument(refusal.to_string())
 }
 
 /// The same for the engine.

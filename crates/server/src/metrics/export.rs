@@ -138,7 +138,8 @@ impl Snapshot {
 
     fn reservations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "What became of reservations";
-        let mut all = encoder.encode_descriptor("ratelimit_reservations", help, None, MetricType::Counter)?;
+        let mut ends =
+            encoder.encode_descriptor("ratelimit_reservations", help, None, MetricType::Counter)?;
         let Reservations { reserved, denied, settled, gone, failed } = &self.metrics.reservations;
         let outcomes = [
             ("reserved", reserved),
@@ -148,11 +149,11 @@ impl Snapshot {
             ("failed", failed),
         ];
         for (outcome, count) in outcomes {
-            counter(&mut all, &[("outcome", outcome)], count.get())?;
+            counter(&mut ends, &[("outcome", outcome)], count.get())?;
         }
         let help = "Reservations in this node's memory that wait to be settled";
-        let held = i64::try_from(self.limiter.reservations()).unwrap_or(i64::MAX);
-        gauge(encoder, "ratelimit_reservations_held", help, held)
+        let waiting = i64::try_from(self.limiter.reservations()).unwrap_or(i64::MAX);
+        gauge(encoder, "ratelimit_reservations_held", help, waiting)
     }
 
     fn rules(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -116,7 +116,11 @@ impl RedisStore {
                     (host, asking) = (node.resolve(&address).to_string(), ask);
                 }
                 Reply::Moving => {}
-                Reply::Failed(error) => return Err(error),
+                Reply::Failed(error) => {
+                    // A primary that became a replica takes no writes any more.
+                    self.shared.look_again();
+                    return Err(error);
+                }
                 _ => return Err(StoreError::Garbled),
             }
         }

@@ -3,13 +3,18 @@
 use std::time::Duration;
 
 use tidegate::{
-    Domain, Fallback, LimitSpec, Limiter, Request, Reservation, Reserved, Rule, SettleError, Source, per_hour,
+    Domain, Fallback, LimitSpec, Limiter, Request, Reservation, Reserved, Rule, SettleError, Source, per,
 };
 use tidegate_stores::redis::{RedisStore, RedisStoreConfig};
 use tidegate_testkit::redis::{RedisServer, Setup};
 
 use super::{MINUTE, remaining};
 use crate::support::by;
+
+/// By the server's time, which does not stand still: no window ends meanwhile.
+fn per_year(requests: u64) -> LimitSpec {
+    per(requests, Duration::from_hours(365 * 24))
+}
 
 /// Patient, because these laws are not about time.
 async fn node_at(url: &str, domain: Domain) -> Limiter {
@@ -40,11 +45,11 @@ async fn left(limiter: &Limiter) -> Option<u64> {
 async fn one_node_reserves_and_another_settles_once() {
     let server = RedisServer::start();
     for limit in [
-        per_hour(100).fixed_window(),
-        per_hour(100).sliding_window(),
-        per_hour(100).sub_windows(6),
-        per_hour(100).sliding_log(),
-        per_hour(100).token_bucket(),
+        per_year(100).fixed_window(),
+        per_year(100).sliding_window(),
+        per_year(100).sub_windows(6),
+        per_year(100).sliding_log(),
+        per_year(100).token_bucket(),
     ] {
         let (one, two) = (node(&server, limit.clone()).await, node(&server, limit.clone()).await);
         let reservation = reserve(&one, &by("v").cost(80)).await;
@@ -66,7 +71,7 @@ async fn one_node_reserves_and_another_settles_once() {
 #[tokio::test]
 async fn of_many_who_settle_at_once_one_does() {
     let server = RedisServer::start();
-    let limiter = node(&server, per_hour(100)).await;
+    let limiter = node(&server, per_year(100)).await;
     let id = reserve(&limiter, &by("v").cost(80)).await.id.to_string();
     let all = (0..20).map(|_| {
         let (limiter, id) = (limiter.clone(), id.clone());
@@ -83,20 +88,18 @@ async fn of_many_who_settle_at_once_one_does() {
 async fn fifty_on_two_nodes_overdraw_a_budget_by_no_more_than_their_estimates_were_wrong() {
     const BUDGET: u64 = 100_000;
     let server = RedisServer::start();
-    let limit = per_hour(BUDGET).fixed_window();
+    let limit = per_year(BUDGET).fixed_window();
     let nodes = [node(&server, limit.clone()).await, node(&server, limit).await];
     let worker = |worker: u64| {
-        let (reserves, settles) =
-            (nodes[(worker % 2) as usize].clone(), nodes[(worker / 2 % 2) as usize].clone());
+        let (one, two) = (nodes[(worker % 2) as usize].clone(), nodes[(worker / 2 % 2) as usize].clone());
         tokio::spawn(async move {
             let (mut used, mut too_low) = (0, 0);
             for round in 0..20_u64 {
                 let estimate = 500 + (worker * 7_919 + round * 104_729) % 1_000;
                 let cost = estimate * ((worker * 31 + round * 17) % 9) / 4;
-                let reserved =
-                    reserves.reserve(&by("v").cost(estimate), MINUTE).await.expect("there is room");
+                let reserved = one.reserve(&by("v").cost(estimate), MINUTE).await.expect("there is room");
                 let Reserved::Reservation(reservation) = reserved else { continue };
-                let settled = settles.settle(&reservation.id.to_string(), cost).await;
+                let settled = two.settle(&reservation.id.to_string(), cost).await;
                 assert!(settled.expect("the store answers").is_some());
                 used += cost;
                 too_low += cost.saturating_sub(estimate);
@@ -116,12 +119,12 @@ async fn fifty_on_two_nodes_overdraw_a_budget_by_no_more_than_their_estimates_we
 #[tokio::test]
 async fn a_reservation_outlives_the_node_that_made_it_and_expires_with_the_store() {
     let server = RedisServer::start();
-    let one = node(&server, per_hour(100)).await;
+    let one = node(&server, per_year(100)).await;
     let kept = reserve(&one, &by("v").cost(30)).await.id.to_string();
     let short = one.reserve(&by("v").cost(20), Duration::from_millis(50)).await.expect("there is room");
     let Reserved::Reservation(short) = short else { panic!("20 of 100") };
     drop(one);
-    let two = node(&server, per_hour(100)).await;
+    let two = node(&server, per_year(100)).await;
     let records = || server.command(&["KEYS", "*:r:*"]).items().len();
     tidegate_testkit::redis::until("the short one is gone", || (records() == 1).then_some(()));
     assert!(two.settle(&short.id.to_string(), 0).await.expect("the store answers").is_none());
@@ -132,7 +135,7 @@ async fn a_reservation_outlives_the_node_that_made_it_and_expires_with_the_store
 #[tokio::test]
 async fn while_the_store_fails_a_node_reserves_of_its_share_and_settles_that() {
     let server = RedisServer::start();
-    let limiter = node(&server, per_hour(100)).await;
+    let limiter = node(&server, per_year(100)).await;
     server.kill();
     let reservation = reserve(&limiter, &by("v").cost(40)).await;
     assert_eq!((reservation.decision.source(), limiter.reservations()), (Source::Fallback, 1));
@@ -146,7 +149,7 @@ async fn while_the_store_fails_a_node_reserves_of_its_share_and_settles_that() {
 async fn what_the_store_kept_is_settled_when_it_is_back() {
     // It writes everything down, and reads it again when it starts.
     let server = Setup::redis().set("appendonly", "yes").set("appendfsync", "always").start();
-    let limiter = node(&server, per_hour(100)).await;
+    let limiter = node(&server, per_year(100)).await;
     let id = reserve(&limiter, &by("v").cost(80)).await.id.to_string();
     server.kill();
     let failed = limiter.settle(&id, 10).await;
@@ -169,7 +172,7 @@ async fn limits_that_a_request_brought_are_settled_on_another_node() {
     let server = RedisServer::start();
     let domain = || Domain::new("d").inline_limits(10);
     let (one, two) = (node_at(&server.url(), domain()).await, node_at(&server.url(), domain()).await);
-    let limits = one.inline_limits("d", &[per_hour(10), per_hour(50).burst(20).named("slow")]);
+    let limits = one.inline_limits("d", &[per_year(10), per_year(50).burst(20).named("slow")]);
     let limits = limits.expect("the domain allows it");
     let reservation = reserve(&one, &by("v").limits(&limits).cost(6)).await;
     let settled = two.settle(&reservation.id.to_string(), 2).await.expect("the store answers");
@@ -179,8 +182,8 @@ async fn limits_that_a_request_brought_are_settled_on_another_node() {
 #[tokio::test]
 async fn in_a_cluster_a_reservation_is_found_wherever_it_is() {
     let cluster = Setup::redis().start_cluster();
-    let rule = Rule::by("k").limit(per_hour(100));
-    let domain = || Domain::new("d").rule(rule.clone()).rule(Rule::by("other").limit(per_hour(100)));
+    let rule = Rule::by("k").limit(per_year(100));
+    let domain = || Domain::new("d").rule(rule.clone()).rule(Rule::by("other").limit(per_year(100)));
     let (one, two) = (node_at(&cluster.url(), domain()).await, node_at(&cluster.url(), domain()).await);
     for number in 0..20 {
         let value = number.to_string();

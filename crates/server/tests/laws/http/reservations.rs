@@ -61,7 +61,7 @@ async fn less_gives_back_and_more_takes_into_debt() {
     assert_eq!((&body["estimate"], &body["cost"]), (&json!(400), &json!(150)));
     assert_eq!(remaining(&settled), [850, 4850]);
     let members: Vec<_> = body.as_object().unwrap().keys().cloned().collect();
-    assert_eq!(members, ["cost", "estimate", "limits"]);
+    assert_eq!(members, ["estimate", "cost", "limits"]);
     let check = service.check(r#"{"domain":"llm","descriptor":{"team":"search"},"cost":0}"#).await;
     assert_eq!(check.json()["limits"], body["limits"], "as in a check");
 

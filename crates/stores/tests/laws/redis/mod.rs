@@ -6,6 +6,7 @@
 //! - [`url`]: what addresses may be, and what is said of bad ones
 
 mod access;
+mod records;
 mod sharing;
 mod url;
 pub(crate) mod world;

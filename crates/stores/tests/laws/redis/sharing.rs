@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::{Key, Limit};
 use tidegate_stores::redis::{RedisStore, RedisStoreConfig};
-use tidegate_stores::{Charge, Intent, Store};
+use tidegate_stores::{Charge, Correction, Intent, Store};
 use tidegate_testkit::redis::{RedisServer, Setup, sharded_url, until};
 
 use super::world::{RUNTIME, config};
@@ -78,6 +78,8 @@ fn everything_that_is_written_expires() {
             store.settle(&[charge, charge], Intent::Take).await.expect("settled");
             store.give_back(&[charge]).await.expect("given back");
             take(&store, &name, &limit, 1).await;
+            store.correct(&[(charge, Correction::Overdraw)]).await;
+            store.keep(&format!("{limit:?}"), b"record", Duration::from_mins(1)).await.expect("kept");
             let _ = store.renew(&charge).await.expect("renewed or not");
         }
     });
