@@ -39,6 +39,22 @@ async fn a_handler_may_check_itself_when_it_knows_the_cost() {
 }
 
 #[tokio::test]
+async fn a_handler_may_reserve_and_pay_for_what_was_used() {
+    async fn handler(limited: Limited, used: String) -> Result<String, Denied> {
+        let estimate = limited.reserve(600, std::time::Duration::from_mins(1)).await?;
+        Ok(estimate.settle(used.parse().unwrap()).await.to_string())
+    }
+    let layer = limited("1000/minute").deferred();
+    let caller = serve(Router::new().route("/", axum::routing::post(handler)).layer(layer)).await;
+    for (used, status, body) in [("100", 200, "true"), ("500", 200, "true"), ("1", 429, "")] {
+        let request = http::Request::post(format!("http://{}/", caller.address)).body(used.into()).unwrap();
+        let seen = caller.send(request).await;
+        assert_eq!(seen.status, status);
+        assert!(seen.body.contains(body) && seen.header("ratelimit").is_some());
+    }
+}
+
+#[tokio::test]
 async fn the_error_of_the_service_inside_is_the_only_one() {
     use tower::{Layer, ServiceExt};
     let failing =
