@@ -131,6 +131,10 @@ impl Limiter {
     /// Gives the request's cost back to its limits, never above full: for work that was charged and
     /// then not done. Nothing is given back in a remote service, and the log says so: its way is to reserve
     /// and settle.
+    #[cfg_attr(
+        all(feature = "remote", not(feature = "redis")),
+        expect(clippy::unused_async, reason = "only a store across a network waits")
+    )]
     pub async fn refund(&self, request: &Request<'_>) {
         #[cfg(feature = "remote")]
         if let Some(service) = &self.inner.remote {
