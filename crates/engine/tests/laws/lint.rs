@@ -101,6 +101,13 @@ fn a_key_that_clients_write_themselves() {
         let text = format!("domain: d\ndescriptors: [{{key: {key}, {LIMIT}}}]");
         assert_eq!(findings_under(&text, &Defaults::default()), [], "{key}");
     }
+    // A header under another name is one all the same.
+    let mapped = |header: &str| {
+        let text = format!("domain: d\nforward_auth: {{descriptors: [[{{key: client, header: {header}}}]]}}");
+        told(&findings_under(&text, &Defaults::default()))
+    };
+    assert_eq!(mapped("X-Forwarded-For"), [": warning: spoofable_key"]);
+    assert_eq!(mapped("x-api-key"), [String::new(); 0]);
     // Several values of one key are one finding; the tenant counts, too.
     expect_rules(
         "domain: d\ntenant: x-tenant-id",

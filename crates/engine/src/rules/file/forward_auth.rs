@@ -30,11 +30,11 @@ pub(super) fn forward_auth(value: Value<'_>, report: &mut Report) -> Option<Forw
     let list = fields.required("descriptors", remedy, report)?;
     let mut descriptors = Vec::new();
     for descriptor in list.items(report) {
-        let mut entries = Vec::new();
+        let (mut entries, mistakes) = (Vec::new(), report.count());
         for entry in descriptor.items(report) {
             entries.extend(mapped(entry, report));
         }
-        if entries.is_empty() {
+        if entries.is_empty() && report.count() == mistakes {
             descriptor.fault(report, "must have at least one entry, such as {key: ip, from: client_ip}");
         }
         descriptors.push(entries);

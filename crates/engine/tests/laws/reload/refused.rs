@@ -82,7 +82,7 @@ fn an_explicit_reload_says_what_is_wrong() {
     assert_eq!(
         refusal("domain: d\ndomian: e\ndescriptors: [{key: k, limits: [{requests: 1}]}]"),
         "r.yaml:2:1: domian: unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, \
-         inline_limits; did you mean domain?\n\
+         inline_limits, forward_auth; did you mean domain?\n\
          r.yaml:3:33: descriptors[0].limits[0].per: missing; give one of second, minute, hour, day, week, \
          month, year, or a duration such as 250ms, 90s or 1h30m"
     );

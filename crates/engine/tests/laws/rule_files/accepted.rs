@@ -17,7 +17,7 @@ fn the_top_of_a_file() {
         file,
         &[
             ("domain: api", r#"name: "api", tenant: None, hierarchical: false, tenants: {}"#),
-            ("domain: api", r#"inline_limits: None, rules: [], source: "r.yaml""#),
+            ("domain: api", r#"inline_limits: None, forward_auth: None, rules: [], source: "r.yaml""#),
             ("domain: 123", r#"name: "123""#),
             ("domain: !!str 5", r#"name: "5""#),
             ("{domain: d, descriptors: }", "rules: []"),
@@ -28,6 +28,14 @@ fn the_top_of_a_file() {
             ("{domain: d, inline_limits: {max: 1}}", "inline_limits: Some(1)"),
             ("{domain: d, inline_limits: {max: 1_000_000}}", "inline_limits: Some(1000000)"),
             ("{domain: d, tenant: k, tenants: {}}", "tenants: {}"),
+            (
+                "{domain: d, forward_auth: {descriptors: [[{key: ip, from: client_ip}]]}}",
+                r#"forward_auth: Some(ForwardAuth { deny_status: 429, descriptors: [[MappedEntry { key: "ip", from: ClientIp, default: None }]] })"#,
+            ),
+            (
+                "{domain: d, forward_auth: {deny_status: 403, descriptors: [[{key: k, header: X-Key, default: none}, {key: p, from: path}]]}}",
+                r#"deny_status: 403, descriptors: [[MappedEntry { key: "k", from: Header("x-key"), default: Some("none") }, MappedEntry { key: "p", from: Path"#,
+            ),
             (
                 "
                 tenants: {acme: free, 42: pro}

@@ -13,13 +13,13 @@ const TOPS: Table = &[
     (
         "- domain: a",
         &[
-            "r.yaml:1:1: must be a mapping, got a list; its fields: domain, descriptors, tenant, hierarchical, tenants, inline_limits",
+            "r.yaml:1:1: must be a mapping, got a list; its fields: domain, descriptors, tenant, hierarchical, tenants, inline_limits, forward_auth",
         ],
     ),
     (
         "just text",
         &[
-            r#"r.yaml:1:1: must be a mapping, got "just text"; its fields: domain, descriptors, tenant, hierarchical, tenants, inline_limits"#,
+            r#"r.yaml:1:1: must be a mapping, got "just text"; its fields: domain, descriptors, tenant, hierarchical, tenants, inline_limits, forward_auth"#,
         ],
     ),
     (
@@ -49,7 +49,7 @@ const TOPS: Table = &[
         descriptorz: []
         ",
         &[
-            "r.yaml:2:1: descriptorz: unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits; did you mean descriptors?",
+            "r.yaml:2:1: descriptorz: unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits, forward_auth; did you mean descriptors?",
         ],
     ),
     (
@@ -58,7 +58,7 @@ const TOPS: Table = &[
         limit: 5
         ",
         &[
-            "r.yaml:2:1: limit: unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits",
+            "r.yaml:2:1: limit: unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits, forward_auth",
         ],
     ),
     (
@@ -67,7 +67,7 @@ const TOPS: Table = &[
         Domain: e
         ",
         &[
-            "r.yaml:2:1: Domain: unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits; did you mean domain?",
+            "r.yaml:2:1: Domain: unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits, forward_auth; did you mean domain?",
         ],
     ),
     (
@@ -78,9 +78,9 @@ const TOPS: Table = &[
         "a b": z
         "#,
         &[
-            r#"r.yaml:2:1: "0.25": unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits"#,
-            r#"r.yaml:3:1: "": unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits"#,
-            r#"r.yaml:4:1: "a b": unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits"#,
+            r#"r.yaml:2:1: "0.25": unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits, forward_auth"#,
+            r#"r.yaml:3:1: "": unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits, forward_auth"#,
+            r#"r.yaml:4:1: "a b": unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits, forward_auth"#,
         ],
     ),
     (
@@ -112,6 +112,45 @@ const TOPS: Table = &[
         tenant: [a]
         ",
         &["r.yaml:2:9: tenant: must be text, got a list"],
+    ),
+    (
+        r"
+        domain: d
+        forward_auth: {}
+        ",
+        &[
+            "r.yaml:2:15: forward_auth.descriptors: missing; list the descriptors to ask about, each a list of entries",
+        ],
+    ),
+    (
+        r"
+        domain: d
+        forward_auth: { deny_status: 200, descriptors: [] }
+        ",
+        &[
+            "r.yaml:2:30: forward_auth.deny_status: must be a whole number from 400 to 599, got 200",
+            "r.yaml:2:48: forward_auth.descriptors: must not be empty; list the descriptors to ask about, each a list of entries",
+        ],
+    ),
+    (
+        r"
+        domain: d
+        forward_auth:
+          descriptors:
+            - []
+            - [{ key: a }]
+            - [{ key: a, header: x, from: path }]
+            - [{ key: a, from: client }]
+            - [{ header: x y }]
+        ",
+        &[
+            "r.yaml:4:7: forward_auth.descriptors[0]: must have at least one entry, such as {key: ip, from: client_ip}",
+            "r.yaml:5:8: forward_auth.descriptors[1][0].header: missing; say where the value is: header: NAME, or from: client_ip, method, path or host",
+            "r.yaml:6:35: forward_auth.descriptors[2][0].from: stands beside header; an entry has one value, remove one of them",
+            r#"r.yaml:7:24: forward_auth.descriptors[3][0].from: must be one of client_ip, method, path, host, got "client"; did you mean client_ip?"#,
+            "r.yaml:8:8: forward_auth.descriptors[4][0].key: missing; name the entry's key",
+            r#"r.yaml:8:18: forward_auth.descriptors[4][0].header: must be the name of a header such as x-api-key, got "x y""#,
+        ],
     ),
     (
         r"
@@ -205,7 +244,7 @@ const TOPS: Table = &[
     (
         "---",
         &[
-            "r.yaml:1:4: must be a mapping, got nothing; its fields: domain, descriptors, tenant, hierarchical, tenants, inline_limits",
+            "r.yaml:1:4: must be a mapping, got nothing; its fields: domain, descriptors, tenant, hierarchical, tenants, inline_limits, forward_auth",
         ],
     ),
     (

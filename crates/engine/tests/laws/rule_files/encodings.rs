@@ -43,7 +43,7 @@ fn places_are_the_same_with_every_line_end_and_a_byte_order_mark() {
     assert_eq!(problems(&format!("\u{feff}{rules}")), expected);
     assert_eq!(
         problems("\u{feff}dommain: d")[0],
-        "r.yaml:1:1: dommain: unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits; did you mean domain?"
+        "r.yaml:1:1: dommain: unknown field; allowed: domain, descriptors, tenant, hierarchical, tenants, inline_limits, forward_auth; did you mean domain?"
     );
 }
 
