@@ -107,7 +107,7 @@ fn a_key_that_clients_write_themselves() {
         told(&findings_under(&text, &Defaults::default()))
     };
     assert_eq!(mapped("X-Forwarded-For"), [": warning: spoofable_key"]);
-    assert_eq!(mapped("x-api-key"), [String::new(); 0]);
+    assert!(mapped("x-api-key").is_empty());
     // Several values of one key are one finding; the tenant counts, too.
     expect_rules(
         "domain: d\ntenant: x-tenant-id",

@@ -137,7 +137,7 @@ fn status(code: u16) -> StatusCode {
 
 /// The value of a header; several lines are one list. Bytes that are no text are replaced: whoever sends them
 /// is still counted.
-fn text<'h>(headers: &'h HeaderMap, name: impl http::header::AsHeaderName) -> Option<Cow<'h, str>> {
+fn text(headers: &HeaderMap, name: impl http::header::AsHeaderName) -> Option<Cow<'_, str>> {
     let mut lines = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
     let first = lines.next()?;
     Some(lines.fold(first, |list, line| Cow::Owned(format!("{list}, {line}"))))

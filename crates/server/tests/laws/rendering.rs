@@ -95,24 +95,24 @@ impl Case {
             limiter,
         }
     }
+}
 
-    /// The headers among those of the renderer's families, in the order of the case.
-    fn told(&self, find: impl Fn(&str) -> Vec<String>) -> Vec<(String, String)> {
-        const NAMES: [&str; 9] = [
-            "ratelimit-policy",
-            "ratelimit",
-            "ratelimit-limit",
-            "ratelimit-remaining",
-            "ratelimit-reset",
-            "x-ratelimit-limit",
-            "x-ratelimit-remaining",
-            "x-ratelimit-reset",
-            "retry-after",
-        ];
-        let one =
-            |name: &&str| find(name).into_iter().map(|value| ((*name).to_owned(), value)).collect::<Vec<_>>();
-        NAMES.iter().flat_map(one).collect()
-    }
+/// The headers among those of the renderer's families, in the order of the case.
+fn told(find: impl Fn(&str) -> Vec<String>) -> Vec<(String, String)> {
+    const NAMES: [&str; 9] = [
+        "ratelimit-policy",
+        "ratelimit",
+        "ratelimit-limit",
+        "ratelimit-remaining",
+        "ratelimit-reset",
+        "x-ratelimit-limit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+        "retry-after",
+    ];
+    let one =
+        |name: &&str| find(name).into_iter().map(|value| ((*name).to_owned(), value)).collect::<Vec<_>>();
+    NAMES.iter().flat_map(one).collect()
 }
 
 async fn post(api: &HttpApi, path: &str, body: &Value) -> http::Response<Full<Bytes>> {
@@ -134,7 +134,7 @@ async fn over_http_every_vector_is_the_bytes_of_the_file() {
         let found = Expect {
             status: head.status.as_u16(),
             content_type: text(&head.headers["content-type"]),
-            headers: case.told(|name| head.headers.get_all(name).iter().map(text).collect()),
+            headers: told(|name| head.headers.get_all(name).iter().map(text).collect()),
             body: String::from_utf8(body.to_vec()).expect("a text"),
         };
         assert_eq!(found, case.expect, "{}", case.name);
@@ -150,7 +150,7 @@ async fn in_a_batch_every_vector_has_the_same_status_headers_and_body() {
         let answers: Value = serde_json::from_slice(&body).expect("JSON");
         let last = answers.as_array().and_then(|list| list.last()).expect("an answer");
         assert_eq!(last["status"], case.expect.status, "{}", case.name);
-        let found = case.told(|name| last["headers"][name].as_str().map(str::to_owned).into_iter().collect());
+        let found = told(|name| last["headers"][name].as_str().map(str::to_owned).into_iter().collect());
         assert_eq!(found, case.expect.headers, "{}", case.name);
         let expected: Value = serde_json::from_str(&case.expect.body).expect("JSON");
         assert_eq!(last["body"], expected, "{}", case.name);

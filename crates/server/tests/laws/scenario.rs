@@ -9,10 +9,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tidegate::Clock as _;
+use tidegate_stores::SystemClock;
 use tokio::time::Instant;
 
 use crate::support::document::line_fits;
@@ -123,7 +125,7 @@ impl App {
             body.len()
         );
         for (name, value) in &asked.headers {
-            request += &format!("{name}: {}\r\n", value.as_str().expect("a text"));
+            request.extend([name, ": ", value.as_str().expect("a text"), "\r\n"]);
         }
         send(self.address, &format!("{request}\r\n{body}"))
     }
@@ -158,7 +160,8 @@ fn service(port: u16) -> Service {
 
 /// The limits are of a minute; a turn of it in the middle of the steps would change what is left.
 fn early_in_a_minute() {
-    let into = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() % 60);
+    let clock = SystemClock::new();
+    let into = || clock.now().0 / 1_000_000 % 60;
     while into() > 40 {
         thread::sleep(Duration::from_millis(200));
     }
@@ -261,21 +264,21 @@ fn the_scenario_holds_in_javascript() {
 
 #[test]
 fn in_rust_the_service_may_go_and_come_back() {
-    ["allow", "deny", "local"]
-        .into_iter()
-        .for_each(|fallback| the_service_may_go_and_come_back(Language::Rust, fallback));
+    for fallback in ["allow", "deny", "local"] {
+        the_service_may_go_and_come_back(Language::Rust, fallback);
+    }
 }
 
 #[test]
 fn in_python_the_service_may_go_and_come_back() {
-    ["allow", "deny", "local"]
-        .into_iter()
-        .for_each(|fallback| the_service_may_go_and_come_back(Language::Python, fallback));
+    for fallback in ["allow", "deny", "local"] {
+        the_service_may_go_and_come_back(Language::Python, fallback);
+    }
 }
 
 #[test]
 fn in_javascript_the_service_may_go_and_come_back() {
-    ["allow", "deny", "local"]
-        .into_iter()
-        .for_each(|fallback| the_service_may_go_and_come_back(Language::JavaScript, fallback));
+    for fallback in ["allow", "deny", "local"] {
+        the_service_may_go_and_come_back(Language::JavaScript, fallback);
+    }
 }
