@@ -68,7 +68,7 @@ pub use rendered::Rendered;
 pub use request::Request;
 pub use reservation::{Reservation, ReservationId, ReserveError, Reserved, SettleError, Settled};
 pub use rules::catalog::{CatalogRules, RulesChange};
-pub use rules::forward_auth::{ForwardAuth, MappedEntry, ValueFrom};
+pub use rules::forward_auth::{ForwardAuth, MappedEntry, Proxy, ValueFrom};
 pub use rules::limit_spec::{
     AlgorithmName, Defaults, LimitChange, LimitSpec, per, per_day, per_hour, per_minute, per_second,
 };

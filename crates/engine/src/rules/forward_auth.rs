@@ -8,10 +8,23 @@ use crate::limiter::Limiter;
 /// Which descriptors a request has, by its headers, and how a denial is said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardAuth {
+    /// Who asks. Only its own headers are read: those of others are what clients write.
+    pub proxy: Option<Proxy>,
     /// The status of a denial. NGINX passes on only 401 and 403.
     pub deny_status: u16,
     /// Each is asked about if all of its entries are there.
     pub descriptors: Vec<Vec<MappedEntry>>,
+}
+
+/// A kind of proxy, which has its own headers for the request it asks about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proxy {
+    /// `X-Original-URI`, `X-Original-Method` and `X-Original-Host`, which its configuration sets.
+    Nginx,
+    /// `X-Forwarded-Uri`, `X-Forwarded-Method` and `X-Forwarded-Host`, which it sets by itself.
+    Traefik,
+    /// The same as Traefik's.
+    Caddy,
 }
 
 /// An entry of a descriptor, and where its value is.
@@ -34,7 +47,7 @@ pub enum ValueFrom {
     ClientIp,
     /// The method of the request to the proxy.
     Method,
-    /// The path of the request to the proxy, without its query.
+    /// The path of the request to the proxy, without its query, in one spelling.
     Path,
     /// The host that the request to the proxy was for.
     Host,

@@ -1,33 +1,53 @@
 //! `GET /v1/forward-auth`: a proxy asks about a request that it describes by headers.
 //!
-//! The rules say which descriptors there are and how a denial is said. What came in place of the path is in
-//! `X-Original-URI` (as NGINX is told to send it) or `X-Forwarded-Uri` (Traefik, Caddy), the method in
-//! `X-Original-Method` or `X-Forwarded-Method`, the host in `X-Forwarded-Host` or `Host`. They are the proxy's
-//! words: whoever else can reach this listener can say anything.
+//! The rules say which descriptors there are, how a denial is said, and who asks: NGINX is told to send
+//! `X-Original-URI`, `X-Original-Method` and `X-Original-Host`; Traefik and Caddy send `X-Forwarded-Uri`,
+//! `X-Forwarded-Method` and `X-Forwarded-Host`. Only those of the one that asks are read, for it passes on what
+//! clients write into the others. They are the proxy's words: whoever else can reach this listener can say
+//! anything.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
-use http::header::{HOST, HeaderMap, HeaderName};
+use http::header::{HeaderMap, HeaderName};
 use http::request::Parts;
 use http::{Response, StatusCode};
-use tidegate::{ForwardAuth, MappedEntry, Request, ValueFrom};
+use percent_encoding::percent_decode_str;
+use tidegate::{ForwardAuth, MappedEntry, Proxy, Request, ValueFrom};
 
 use super::problem::Problem;
 use super::{Body, HttpApi};
+use crate::bounds::is_control;
 
 /// A token where the service asks for one: `Authorization` is the client's own.
 static TOKEN: HeaderName = HeaderName::from_static("x-tidegate-token");
 
-static ORIGINAL_URI: HeaderName = HeaderName::from_static("x-original-uri");
-static FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
-static ORIGINAL_METHOD: HeaderName = HeaderName::from_static("x-original-method");
-static FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
-static FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+/// The headers in which a proxy tells of the request it asks about.
+struct Told {
+    uri: HeaderName,
+    method: HeaderName,
+    host: HeaderName,
+}
+
+static ORIGINAL: Told = Told {
+    uri: HeaderName::from_static("x-original-uri"),
+    method: HeaderName::from_static("x-original-method"),
+    host: HeaderName::from_static("x-original-host"),
+};
+
+static FORWARDED: Told = Told {
+    uri: HeaderName::from_static("x-forwarded-uri"),
+    method: HeaderName::from_static("x-forwarded-method"),
+    host: HeaderName::from_static("x-forwarded-host"),
+};
 
 impl HttpApi {
     pub(super) async fn forward_auth(&self, head: &Parts) -> Result<Response<Body>, Problem> {
         let timer = self.metrics.http_check.start();
+        if !self.limiter.has_rules() {
+            return Err(Problem::no_rules());
+        }
         let (domain, mapping) = self.asked_domain(head.uri.query())?;
         let values = self.values(head, &mapping);
         let response = match self.request(&domain, &mapping, &values)? {
@@ -76,21 +96,21 @@ impl HttpApi {
     /// The value of every entry, in order; `None` where it is missing and has no default.
     fn values<'h>(&self, head: &'h Parts, mapping: &'h ForwardAuth) -> Vec<Option<Cow<'h, str>>> {
         let client = self.client_ip.resolve(self.peer, &head.headers);
+        // Rules that need them say who asks; else nothing is taken from them.
+        let told = match mapping.proxy {
+            Some(Proxy::Nginx) => Some(&ORIGINAL),
+            Some(Proxy::Traefik | Proxy::Caddy) => Some(&FORWARDED),
+            None => None,
+        };
         let value = |entry: &'h MappedEntry| {
             let found = match &entry.from {
                 ValueFrom::Header(name) => text(&head.headers, name),
                 ValueFrom::ClientIp => Some(Cow::Owned(client.key.clone())),
-                ValueFrom::Method => [&ORIGINAL_METHOD, &FORWARDED_METHOD]
-                    .into_iter()
-                    .find_map(|name| text(&head.headers, name))
-                    .or(Some(Cow::Borrowed(head.method.as_str()))),
-                ValueFrom::Path => [&ORIGINAL_URI, &FORWARDED_URI]
-                    .into_iter()
-                    .find_map(|name| text(&head.headers, name))
-                    .map(path),
-                ValueFrom::Host => {
-                    [&FORWARDED_HOST, &HOST].into_iter().find_map(|name| text(&head.headers, name))
+                ValueFrom::Method => told.and_then(|told| text(&head.headers, &told.method)),
+                ValueFrom::Path => {
+                    told.and_then(|told| text(&head.headers, &told.uri)).map(|uri| path(&uri).into())
                 }
+                ValueFrom::Host => told.and_then(|told| text(&head.headers, &told.host)),
             };
             found.filter(|value| !value.is_empty()).or(entry.default.as_deref().map(Cow::Borrowed))
         };
@@ -143,14 +163,60 @@ fn text(headers: &HeaderMap, name: impl http::header::AsHeaderName) -> Option<Co
     Some(lines.fold(first, |list, line| Cow::Owned(format!("{list}, {line}"))))
 }
 
-/// A target without its query.
-fn path(target: Cow<'_, str>) -> Cow<'_, str> {
-    let end = |target: &str| target.find(['?', '#']).unwrap_or(target.len());
-    match target {
-        Cow::Borrowed(target) => Cow::Borrowed(&target[..end(target)]),
-        Cow::Owned(mut target) => {
-            target.truncate(end(&target));
-            Cow::Owned(target)
+/// The path of a target in one spelling, so that nobody has another counter by writing it otherwise: without the
+/// query, decoded, without empty segments and those that are dots. What no text holds stays encoded.
+fn path(target: &str) -> String {
+    let end = target.find(['?', '#']).unwrap_or(target.len());
+    let decoded: Vec<u8> = percent_decode_str(&target[..end]).collect();
+    let decoded = String::from_utf8_lossy(&decoded);
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in decoded.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    let mut path = String::with_capacity(decoded.len() + 1);
+    for segment in &segments {
+        path.push('/');
+        for character in segment.chars() {
+            match u8::try_from(character) {
+                Ok(byte) if is_control(byte) || byte == b'%' => {
+                    // Writing to a text cannot fail.
+                    let _ = write!(path, "%{byte:02X}");
+                }
+                _ => path.push(character),
+            }
+        }
+    }
+    if segments.is_empty() || decoded.ends_with('/') {
+        path.push('/');
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::path;
+
+    #[test]
+    fn a_path_has_one_spelling() {
+        for written in
+            ["/login", "//login", "/./login", "/x/../login", "/%6cogin", "/%2flogin?next=/", "/login#a"]
+        {
+            assert_eq!(path(written), "/login", "{written}");
+        }
+        for (written, one) in [
+            ("", "/"),
+            ("/", "/"),
+            ("/../..", "/"),
+            ("/login/", "/login/"),
+            ("/a%0Ab", "/a%0Ab"),
+            ("/100%25", "/100%25"),
+            ("/gr%C3%B6%C3%9Fer", "/größer"),
+        ] {
+            assert_eq!(path(written), one, "{written}");
         }
     }
 }

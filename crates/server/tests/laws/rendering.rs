@@ -147,13 +147,13 @@ async fn in_a_batch_every_vector_has_the_same_status_headers_and_body() {
         let requests: Vec<&Value> = case.before.iter().chain([&case.request]).collect();
         let answer = post(&case.http(), "/v1/check", &json!(requests)).await;
         let body = answer.into_body().collect().await.expect("a body").to_bytes();
-        let answers: Value = serde_json::from_slice(&body).expect("JSON");
+        let text = String::from_utf8(body.to_vec()).expect("a text");
+        assert!(text.ends_with(&format!(r#""body":{}}}]"#, case.expect.body)), "{}: {text}", case.name);
+        let answers: Value = serde_json::from_str(&text).expect("JSON");
         let last = answers.as_array().and_then(|list| list.last()).expect("an answer");
         assert_eq!(last["status"], case.expect.status, "{}", case.name);
         let found = told(|name| last["headers"][name].as_str().map(str::to_owned).into_iter().collect());
         assert_eq!(found, case.expect.headers, "{}", case.name);
-        let expected: Value = serde_json::from_str(&case.expect.body).expect("JSON");
-        assert_eq!(last["body"], expected, "{}", case.name);
     }
 }
 

@@ -130,6 +130,14 @@ impl App {
         send(self.address, &format!("{request}\r\n{body}"))
     }
 
+    fn complete(&self, key: &str, reserved: u64, used: u64) -> Answer {
+        let body = format!(r#"{{"prompt":"hi","max_tokens":{reserved},"used":{used}}}"#);
+        let head =
+            "POST /complete HTTP/1.1\r\nhost: app\r\nconnection: close\r\ncontent-type: application/json";
+        let length = body.len();
+        send(self.address, &format!("{head}\r\nx-api-key: {key}\r\ncontent-length: {length}\r\n\r\n{body}"))
+    }
+
     fn search(&self, client: &str) -> Answer {
         let get = format!(
             "GET /search HTTP/1.1\r\nhost: app\r\nconnection: close\r\nx-forwarded-for: {client}\r\n\r\n"
@@ -220,6 +228,14 @@ fn the_service_may_go_and_come_back(language: Language, fallback: &str) {
         _ => [200, 200, 200, 200, 200, 429, 429],
     };
     assert_eq!(statuses, expected, "{language:?} with {fallback} while the service is gone");
+    if fallback == "local" {
+        look_at_own_denial(language, &app.search("198.51.100.2"));
+        // What is reserved is settled in the process too: five times 500 of 1000, of which one each is used.
+        let used: Vec<u16> = (0..5).map(|_| app.complete("initech", 500, 1).status).collect();
+        assert_eq!(used, [200; 5], "{language:?}: what was not used is given back");
+        assert_eq!(app.complete("globex", 1, 2000).status, 200, "{language:?}");
+        assert_eq!(app.complete("globex", 1, 1).status, 429, "{language:?}: what was used too much is owed");
+    }
 
     let again = service(port);
     let decides = |client: &str| {
@@ -236,6 +252,40 @@ fn the_service_may_go_and_come_back(language: Language, fallback: &str) {
     assert_eq!(paused, if fallback == "deny" { 429 } else { 200 }, "{language:?} with {fallback}, paused");
     again.signal("CONT");
     decides("198.51.100.5");
+}
+
+/// A denial that an application makes by itself has the members of the service's.
+fn look_at_own_denial(language: Language, answer: &Answer) {
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{language:?}");
+    let retry_s: u64 = answer.header("retry-after").and_then(|value| value.parse().ok()).expect("a number");
+    let problem = answer.json();
+    let members: Vec<&str> = problem.as_object().expect("an object").keys().map(String::as_str).collect();
+    let mut expected = [
+        "type",
+        "title",
+        "status",
+        "detail",
+        "violated-policies",
+        "retry_after",
+        "limit",
+        "window",
+        "scope",
+        "allowed",
+        "decided_by",
+        "source",
+        "limits",
+    ];
+    // A map of JSON has its members in the order of their names.
+    expected.sort_unstable();
+    assert_eq!(members, expected, "{language:?}");
+    assert_eq!(problem["type"], "https://iana.org/assignments/http-problem-types#quota-exceeded");
+    assert_eq!((&problem["limit"], &problem["window"]), (&5.into(), &60.into()), "{language:?}");
+    assert_eq!(
+        (&problem["source"], &problem["retry_after"]),
+        (&"local".into(), &retry_s.into()),
+        "{language:?}"
+    );
+    assert!((1..=66).contains(&retry_s), "{language:?}: {retry_s}");
 }
 
 /// Whether the service has counted somebody: asked without taking anything.

@@ -3,9 +3,9 @@
 use super::report::Report;
 use super::value::Value;
 use super::words::quoted;
-use crate::rules::forward_auth::{ForwardAuth, MappedEntry, ValueFrom};
+use crate::rules::forward_auth::{ForwardAuth, MappedEntry, Proxy, ValueFrom};
 
-const FIELDS: [&str; 2] = ["deny_status", "descriptors"];
+const FIELDS: [&str; 3] = ["proxy", "deny_status", "descriptors"];
 const ENTRY_FIELDS: [&str; 4] = ["key", "header", "from", "default"];
 
 /// Where a value may be, besides a header.
@@ -20,11 +20,15 @@ enum Word {
 const WORDS: [(&str, Word); 4] =
     [("client_ip", Word::ClientIp), ("method", Word::Method), ("path", Word::Path), ("host", Word::Host)];
 
+const PROXIES: [(&str, Proxy); 3] =
+    [("nginx", Proxy::Nginx), ("traefik", Proxy::Traefik), ("caddy", Proxy::Caddy)];
+
 const STATUSES: std::ops::RangeInclusive<u64> = 400..=599;
 
 pub(super) fn forward_auth(value: Value<'_>, report: &mut Report) -> Option<ForwardAuth> {
     let fields = value.fields(&FIELDS, report)?;
     let usual = u64::from(ForwardAuth::USUAL_STATUS);
+    let proxy = fields.get("proxy").map(|proxy| proxy.choice(&PROXIES, report));
     let deny_status = fields.get("deny_status").map_or(Some(usual), |status| status.whole(STATUSES, report));
     let remedy = "list the descriptors to ask about, each a list of entries";
     let list = fields.required("descriptors", remedy, report)?;
@@ -42,7 +46,13 @@ pub(super) fn forward_auth(value: Value<'_>, report: &mut Report) -> Option<Forw
     if descriptors.is_empty() {
         list.fault(report, format!("must not be empty; {remedy}"));
     }
-    Some(ForwardAuth { deny_status: deny_status? as u16, descriptors })
+    let told =
+        |entry: &MappedEntry| matches!(entry.from, ValueFrom::Method | ValueFrom::Path | ValueFrom::Host);
+    if proxy.is_none() && descriptors.iter().flatten().any(told) {
+        let remedy = "say who asks: nginx, traefik or caddy; method, path and host are in headers of its own";
+        fields.missing("proxy", report, || remedy.to_owned());
+    }
+    Some(ForwardAuth { proxy: proxy.flatten(), deny_status: deny_status? as u16, descriptors })
 }
 
 fn mapped(value: Value<'_>, report: &mut Report) -> Option<MappedEntry> {

@@ -30,11 +30,11 @@ fn the_top_of_a_file() {
             ("{domain: d, tenant: k, tenants: {}}", "tenants: {}"),
             (
                 "{domain: d, forward_auth: {descriptors: [[{key: ip, from: client_ip}]]}}",
-                r#"forward_auth: Some(ForwardAuth { deny_status: 429, descriptors: [[MappedEntry { key: "ip", from: ClientIp, default: None }]] })"#,
+                r#"forward_auth: Some(ForwardAuth { proxy: None, deny_status: 429, descriptors: [[MappedEntry { key: "ip", from: ClientIp, default: None }]] })"#,
             ),
             (
-                "{domain: d, forward_auth: {deny_status: 403, descriptors: [[{key: k, header: X-Key, default: none}, {key: p, from: path}]]}}",
-                r#"deny_status: 403, descriptors: [[MappedEntry { key: "k", from: Header("x-key"), default: Some("none") }, MappedEntry { key: "p", from: Path"#,
+                "{domain: d, forward_auth: {proxy: caddy, deny_status: 403, descriptors: [[{key: k, header: X-Key, default: none}, {key: p, from: path}]]}}",
+                r#"proxy: Some(Caddy), deny_status: 403, descriptors: [[MappedEntry { key: "k", from: Header("x-key"), default: Some("none") }, MappedEntry { key: "p", from: Path"#,
             ),
             (
                 "

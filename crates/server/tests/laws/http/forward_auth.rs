@@ -9,6 +9,7 @@ use super::support::{Answer, Service};
 const RULES: &str = r"
 domain: web
 forward_auth:
+  proxy: nginx
   deny_status: 403
   descriptors:
     - [{ key: client, from: client_ip }]
@@ -93,15 +94,31 @@ async fn entries_come_from_headers_path_method_and_host() {
     };
     assert_eq!(ask(&mut service, &report("ann")).await.status, 200);
     assert_eq!(ask(&mut service, &report("ann")).await.json()["scope"], "reports");
-    let traefik = [("x-api-key", "bob"), ("x-forwarded-uri", "/reports/7"), ("x-forwarded-method", "GET")];
-    assert_eq!(ask(&mut service, &traefik).await.status, 200);
-    assert_eq!(ask(&mut service, &report("bob")).await.status, 403, "both spellings are one path");
+    for written in ["/%72eports/7", "//reports/7", "/x/../reports/./7"] {
+        let again = [("x-api-key", "ann"), ("x-original-uri", written)];
+        assert_eq!(ask(&mut service, &again).await.status, 403, "{written} is the same path");
+    }
 
     let mut service = web().await;
     let delete =
-        [("x-forwarded-method", "DELETE"), ("x-forwarded-host", "shop.example"), ("user-agent", "curl")];
+        [("x-original-method", "DELETE"), ("x-original-host", "shop.example"), ("user-agent", "curl")];
     assert_eq!(ask(&mut service, &delete).await.status, 200);
     assert_eq!(ask(&mut service, &delete).await.json()["scope"], "deletes");
+}
+
+#[tokio::test]
+async fn only_the_headers_of_the_proxy_that_asks_are_read() {
+    for (proxy, own, others) in
+        [("nginx", "x-original-uri", "x-forwarded-uri"), ("traefik", "x-forwarded-uri", "x-original-uri")]
+    {
+        let rules = RULES.replace("proxy: nginx", &format!("proxy: {proxy}"));
+        let mut service = Service::with(&rules, Bounds::default()).await;
+        for (number, status) in [(0, 200), (1, 403)] {
+            let claimed = format!("/elsewhere/{number}");
+            let headers = [("x-api-key", "ann"), (own, "/reports/7"), (others, claimed.as_str())];
+            assert_eq!(ask(&mut service, &headers).await.status, status, "{proxy}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -138,6 +155,8 @@ async fn the_only_domain_need_not_be_named_and_mistakes_are_told() {
     let mut without = Service::start().await;
     let answer = without.get("/v1/forward-auth").await;
     assert!(answer.detail().contains("no domain has `forward_auth`"), "{}", answer.detail());
+    let mut empty = Service::with("", Bounds::default()).await;
+    assert_eq!(empty.get("/v1/forward-auth").await.status, 503, "as where any other request is asked about");
 }
 
 #[tokio::test]
