@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from .ask import DEFAULT_DOMAIN, Ask, Descriptor, DescriptorLike, ask_of
+from .ask import DEFAULT_DOMAIN, Ask, Descriptor, DescriptorLike, ask_of, cost_of
 from .limits import LimitsLike, limits_of
 from .request import RequestLike, route_of
+from .value import sendable
 from .warnings import look_at_key
 
 R = TypeVar("R", bound=RequestLike)
 T = TypeVar("T")
 
 Maybe: TypeAlias = T | Awaitable[T]
-
-_ODD = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 Descriptors: TypeAlias = DescriptorLike | Sequence[Descriptor]
 
@@ -51,7 +49,7 @@ class Asking(Generic[R]):
         self._domain = domain
         self._route = route
         self._key = key
-        self._cost = cost
+        self._cost = cost if callable(cost) else cost_of(cost)
         self._skip = skip
         self._descriptors = descriptors
 
@@ -71,16 +69,10 @@ class Asking(Generic[R]):
 
 
 def _clean(given: DescriptorLike) -> Descriptor:
-    """Without control characters, which the service refuses: nobody escapes a limit by sending some."""
+    """With values that the service takes, whatever a client has sent."""
     one = given if isinstance(given, Descriptor) else Descriptor(given)
-    if not any(_ODD.search(value) for _, value in one.entries):
-        return one
-    entries = [(key, _ODD.sub(_encoded, value)) for key, value in one.entries]
-    return Descriptor(entries, limits=one.limits, cost=one.cost)
-
-
-def _encoded(found: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
+    entries = tuple((key, sendable(value)) for key, value in one.entries)
+    return one if entries == one.entries else Descriptor(entries, limits=one.limits, cost=one.cost)
 
 
 async def _value(given: Any, request: RequestLike) -> Any:

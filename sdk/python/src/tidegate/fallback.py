@@ -54,14 +54,14 @@ class Fallback:
         allowed = self._mode != "deny"
         return uncounted(allowed=allowed, source="allow" if allowed else "deny")
 
-    def settle(self, ask: Ask, cost: int) -> None:
-        """Corrects what an estimate took, where `decide` counted."""
+    def settle(self, ask: Ask, cost: int, taken_s: float) -> None:
+        """Corrects what an estimate took at that time, where `decide` counted."""
         if self._mode != "local":
             return
         for descriptor in ask.descriptors:
             if descriptor.cost is None:  # its own was charged for good
                 for charge, _, _ in self._charges_of(ask, descriptor):
-                    self._limiter.settle(charge, cost)
+                    self._limiter.settle(charge, cost, taken_s)
 
     def _charges(self, ask: Ask) -> list[tuple[Charge, str, Limit]]:
         return [charge for descriptor in ask.descriptors for charge in self._charges_of(ask, descriptor)]

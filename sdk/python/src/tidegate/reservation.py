@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .answer import Answer, Unanswered, decision_of, refuse
-from .ask import Ask, encode
+from .ask import Ask, cost_of, encode
 from .decision import Decision, LimitStatus, limit_statuses
 from .errors import ReservationGone, ServiceUnavailable, TidegateError
 
@@ -46,6 +46,8 @@ class Reserved:
     id: str | None
     """``None`` where the service did not answer and the fallback decided."""
     expires_at: str | None
+    taken_s: float = 0.0
+    """When the fallback took it, by this process's clock."""
 
 
 def reserved_of(answer: Answer, estimate: int) -> Reserved:
@@ -69,13 +71,6 @@ def settlement_of(answer: Answer) -> Settlement:
     except Unanswered as why:
         raise ServiceUnavailable(str(why)) from why
     return Settlement(members["estimate"], members["cost"], limit_statuses(members.get("limits")))
-
-
-def checked_cost(cost: int) -> int:
-    """A cost as it can be settled."""
-    if cost < 0:
-        raise ValueError(f"a cost must be 0 or more, got {cost}")
-    return cost
 
 
 def on_error_of(on_error: OnError) -> OnError:
@@ -121,7 +116,7 @@ class Reservation:
         It is sent when the block is left; with ``await`` it is sent at once, and the outcome comes back.
         Until it has been sent, a later call replaces an earlier one.
         """
-        self._cost = checked_cost(cost)
+        self._cost = cost_of(cost)
         return Settling(self)
 
     async def send(self) -> Settlement:
@@ -132,7 +127,7 @@ class Reservation:
             raise ReservationGone("the reservation has been settled")
         self._sent = True
         if self.id is None:
-            self._client.fallback.settle(self._ask, self._cost)
+            self._client.fallback.settle(self._ask, self._cost, self._reserved.taken_s)
             return Settlement(self.estimate, self._cost, ())
         try:
             answer = await self._client.call(SETTLE_PATH, encode({"id": self.id, "cost": self._cost}))
@@ -193,8 +188,9 @@ class ReserveContext:
             answer = await self._client.call(PATH, self._ask.message(cost=estimate, ttl_ms=self._ttl_ms))
             return reserved_of(answer, estimate)
         except Unanswered:
+            taken_s = self._client.clock.monotonic()
             decision = self._client.fall_back(self._ask).raise_for_denied()
-            return Reserved(decision, estimate, None, None)
+            return Reserved(decision, estimate, None, None, taken_s)
 
 
 async def _send_quietly(reservation: Reservation) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .answer import Answer, Unanswered, decision_of, refuse
-from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of, encode
+from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of, cost_of, encode
 from .errors import PermitLost, RequestRefused, ReservationGone, ServiceUnavailable, TidegateError
 from .permit import NOTHING, Held, held_of
 from .permit import PATH as ACQUIRE_PATH
@@ -17,7 +17,6 @@ from .reservation import (
     OnError,
     Reserved,
     Settlement,
-    checked_cost,
     on_error_of,
     reserved_of,
     settlement_of,
@@ -127,8 +126,9 @@ class SyncTidegate:
         try:
             return reserved_of(self._call(RESERVE_PATH, ask.message(cost=ask.cost, ttl_ms=ttl_ms)), ask.cost)
         except Unanswered:
+            taken_s = self._settings.clock.monotonic()
             decision = self._settings.fallback.decide(ask).raise_for_denied()
-            return Reserved(decision, ask.cost, None, None)
+            return Reserved(decision, ask.cost, None, None, taken_s)
 
     def _acquire(self, ask: Ask) -> Held:
         try:
@@ -175,10 +175,11 @@ class SyncReservation:
         self.decision = reserved.decision
         self.estimate = reserved.estimate
         self.expires_at = reserved.expires_at
+        self._taken_s = reserved.taken_s
 
     def settle(self, cost: int) -> None:
         """Says what it really cost. It is sent when the block is left, or at once by `send`."""
-        self._cost = checked_cost(cost)
+        self._cost = cost_of(cost)
 
     def send(self) -> Settlement:
         """Sends what `settle` was told."""
@@ -188,7 +189,7 @@ class SyncReservation:
             raise ReservationGone("the reservation has been settled")
         self._sent = True
         if self.id is None:
-            self._client._settings.fallback.settle(self._ask, self._cost)
+            self._client._settings.fallback.settle(self._ask, self._cost, self._taken_s)
             return Settlement(self.estimate, self._cost, ())
         try:
             answer = self._client._call(SETTLE_PATH, encode({"id": self.id, "cost": self._cost}))
