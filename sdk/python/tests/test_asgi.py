@@ -55,7 +55,7 @@ async def test_asks_about_route_and_address_with_the_limits_given(stub: Stub) ->
             "descriptors": [
                 {
                     "entries": [
-                        {"key": "route", "value": "GET /items/7"},
+                        {"key": "route", "value": "GET *"},
                         {"key": "client", "value": "203.0.113.7"},
                     ],
                     "limits": [{"requests": 10, "per": "minute"}, {"requests": 200, "per": "hour"}],
@@ -79,7 +79,7 @@ async def test_the_template_of_a_route_is_its_name(stub: Stub) -> None:
     assert [one["route"] for one in entries(stub)] == [
         "GET /v1/items/{id}",
         "GET /files/{path:path}",
-        "GET /nowhere",
+        "GET *",
         "POST /v1/items",
     ]
 
@@ -100,6 +100,33 @@ async def test_templates_of_fastapi_s_routers_are_known_before_routing(stub: Stu
         assert (await client.get("/v1/users/ann")).json() == "ann"
         await client.get("/inner/deep/ann")
     assert [one["route"] for one in entries(stub)] == ["GET /v1/users/{name}", "GET /inner/deep/{name}"]
+
+
+async def test_templates_are_known_to_a_middleware_around_the_whole_app(stub: Stub) -> None:
+    async def item(request: StarletteRequest) -> PlainTextResponse:
+        return PlainTextResponse("item")
+
+    inner = limiting(stub, Starlette(routes=[Route("/deep/{name}", item)]), limits="1/day")
+    outer = Starlette(routes=[Route("/items/{id}", item), Mount("/inner", inner)])
+    async with web(limiting(stub, limiting(stub, outer, limits="5/minute"))) as client:
+        assert (await client.get("/items/7")).text == "item"
+    async with web(outer) as client:
+        assert (await client.get("/inner/deep/7")).text == "item"
+    assert [one["route"] for one in entries(stub)] == ["GET /items/{id}"] * 2 + ["GET /inner/deep/{name}"]
+
+
+async def test_nobody_escapes_a_limit_by_paths_that_nobody_has_heard_of(
+    service: Service, client_name: str
+) -> None:
+    async with Tidegate(service.url, deadline=30, fallback="deny") as limiter:
+        for app in (hello, Starlette(routes=[Route("/known", hello)]), FastAPI()):
+            name = f"{client_name} {type(app)}"
+            limited = TidegateMiddleware(app, "2/day", client=limiter, key=by_header("x-name"))
+            async with web(limited) as client:
+                client.headers["x-name"] = name
+                found = [(await client.get(f"/nowhere/{number}")).status_code for number in range(4)]
+            assert found[2:] == [429, 429]
+            assert 429 not in found[:2]
 
 
 async def test_options_as_values(stub: Stub) -> None:
@@ -131,7 +158,7 @@ async def test_options_as_functions_whether_async_or_not(stub: Stub) -> None:
     async with web(limiting(stub, limits=limits, key=key, cost=cost, skip=skip)) as client:
         assert (await client.get("/health")).text == "hello"
         await client.post("/?user=ann", headers={"x-pages": "5", "x-plan": "pro"})
-    assert entries(stub) == [{"route": "POST /", "client": "ann"}]
+    assert entries(stub) == [{"route": "POST *", "client": "ann"}]
     body = stub.bodies("/v1/check")[0]
     assert body["cost"] == 5
     assert body["descriptors"][0]["limits"] == [{"requests": 100, "per": "minute"}]

@@ -37,6 +37,7 @@ class Asking(Generic[R]):
         cost: int | Callable[[R], Maybe[int]] = 1,
         skip: Callable[[R], Maybe[bool]] | None = None,
         descriptors: Descriptors | Callable[[R], Maybe[Descriptors]] | None = None,
+        app: Any = None,
     ) -> None:
         if (limits is None) == (descriptors is None):
             raise TypeError(
@@ -52,6 +53,7 @@ class Asking(Generic[R]):
         self._cost = cost if callable(cost) else cost_of(cost)
         self._skip = skip
         self._descriptors = descriptors
+        self._app = app
 
     async def ask(self, request: R, client_key: Callable[[], str]) -> Ask | None:
         """What to ask; ``None`` if the request is not limited."""
@@ -64,7 +66,10 @@ class Asking(Generic[R]):
             return ask_of(clean, domain=self._domain, limits=None, cost=cost)
         limits: LimitsLike = await _value(self._limits, request)
         key: str | None = await _value(self._key, request)
-        entries = (("route", self._route or route_of(request.scope)), ("client", key or client_key()))
+        entries = (
+            ("route", self._route or route_of(request.scope, self._app)),
+            ("client", key or client_key()),
+        )
         return ask_of([_clean(entries)], domain=self._domain, limits=limits, cost=cost)
 
 
