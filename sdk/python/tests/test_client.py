@@ -282,3 +282,16 @@ def test_a_cost_of_more_than_can_be_told_exactly_is_the_most_that_can() -> None:
     entries = {"user": "ann"}
     ask = ask_of([Descriptor(entries, cost=2**60)], domain="apps", limits=None, cost=2**53 + 1)
     assert (ask.cost, ask.descriptors[0].cost) == (2**53, 2**53)
+
+
+@pytest.mark.parametrize("token", ["secret\n", "secret\r\n", "sec\x01ret", " secret", "s\u00e9cret"])
+@pytest.mark.parametrize("kind", [Tidegate, SyncTidegate])
+def test_a_token_that_no_header_can_carry_is_refused_at_once(
+    kind: type[Tidegate | SyncTidegate], token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match=r"strip\(\)") as refused:
+        kind("http://127.0.0.1:9", token=token)
+    assert token.strip() not in str(refused.value)
+    monkeypatch.setenv("TIDEGATE_TOKEN", token)
+    with pytest.raises(ValueError, match=r"strip\(\)"):
+        kind("http://127.0.0.1:9")
