@@ -170,7 +170,8 @@ class SyncReservation:
         self._client = client
         self._ask = ask
         self._cost: int | None = None
-        self._sent = False
+        self._is_settled = False
+        self._tried: Settlement | None = None
         self.id = reserved.id
         self.decision = reserved.decision
         self.estimate = reserved.estimate
@@ -182,25 +183,35 @@ class SyncReservation:
         self._cost = cost_of(cost)
 
     def send(self) -> Settlement:
-        """Sends what `settle` was told."""
+        """Sends what `settle` was told. If it raises `ServiceUnavailable` it may be tried again."""
         if self._cost is None:
             raise TidegateError("nothing to send; call settle(cost) first")
-        if self._sent:
+        if self._is_settled:
             raise ReservationGone("the reservation has been settled")
-        self._sent = True
-        if self.id is None:
-            self._client._settings.fallback.settle(self._ask, self._cost, self._taken_s)
-            return Settlement(self.estimate, self._cost, ())
         try:
-            answer = self._client._call(SETTLE_PATH, encode({"id": self.id, "cost": self._cost}))
+            settlement = self._send(self._cost)
+        except ReservationGone:
+            self._is_settled = True
+            raise
+        self._is_settled = True
+        return settlement
+
+    def _send(self, cost: int) -> Settlement:
+        if self.id is None:
+            self._client._settings.fallback.settle(self._ask, cost, self._taken_s)
+            return Settlement(self.estimate, cost, ())
+        tried = self._tried
+        self._tried = tried or Settlement(self.estimate, cost, ())
+        try:
+            answer = self._client._call(SETTLE_PATH, encode({"id": self.id, "cost": cost}))
         except Unanswered as why:
             raise ServiceUnavailable(f"could not settle, so the estimate stays charged: {why}") from why
-        return settlement_of(answer)
+        return settlement_of(answer, tried)
 
     @property
     def is_pending(self) -> bool:
-        """Whether a cost was told and not sent yet."""
-        return self._cost is not None and not self._sent
+        """Whether a cost was told and the service has not answered yet."""
+        return self._cost is not None and not self._is_settled
 
     @property
     def is_open(self) -> bool:
