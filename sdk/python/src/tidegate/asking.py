@@ -55,11 +55,12 @@ class Asking(Generic[R]):
         self._descriptors = descriptors
         self._app = app
 
-    async def ask(self, request: R, client_key: Callable[[], str]) -> Ask | None:
-        """What to ask; ``None`` if the request is not limited."""
+    async def ask(self, request: R, client_key: Callable[[], str], cost: int | None = None) -> Ask | None:
+        """What to ask; ``None`` if the request is not limited. A cost that is known already goes first."""
         if self._skip is not None and await _value(self._skip, request):
             return None
-        cost: int = await _value(self._cost, request)
+        if cost is None:
+            cost = cast("int", await _value(self._cost, request))
         if self._descriptors is not None:
             found: Descriptors = await _value(self._descriptors, request)
             clean = [_clean(one) for one in _several(found)]

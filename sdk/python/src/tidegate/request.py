@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -69,6 +69,7 @@ class Marks:
         self.charged: set[object] = set()
         self.decision: Decision | None = None
         self.guard: object | None = None
+        self.before_answer: list[Callable[[], Awaitable[None]]] = []
 
 
 def marks_of(scope: Scope) -> Marks:

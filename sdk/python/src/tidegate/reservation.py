@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -13,7 +13,7 @@ from .answer import Answer, Unanswered, decision_of, refuse
 from .ask import Ask, cost_of, encode
 from .breaker import FIRST_BACKOFF_S, MOST_BACKOFF_S
 from .decision import Decision, LimitStatus, limit_statuses
-from .errors import ReservationGone, ServiceUnavailable, TidegateError
+from .errors import RequestRefused, ReservationGone, ServiceUnavailable, TidegateError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -191,9 +191,19 @@ class Settling:
 class ReserveContext:
     """What `Tidegate.reserve` gives: enter it to reserve."""
 
-    def __init__(self, client: Tidegate, ask: Ask, *, ttl_ms: int, on_error: OnError) -> None:
+    def __init__(
+        self,
+        client: Tidegate,
+        ask: Ask,
+        *,
+        ttl_ms: int,
+        on_error: OnError,
+        on_refused: Callable[[RequestRefused], None] | None = None,
+    ) -> None:
         self._client = client
         self._ask = ask
+        self._on_refused = on_refused
+        self._is_trying = False
         self._ttl_ms = ttl_ms
         self._on_error = on_error_of(on_error)
         self._reservation: Reservation | None = None
@@ -212,7 +222,7 @@ class ReserveContext:
             return
         if reservation.is_open and error is not None and self._on_error == "refund":
             reservation.settle(0)
-        if reservation.is_pending:
+        if reservation.is_pending and not self._is_trying:
             # By a task of its own: whoever is cancelled here still gives back what was not used.
             await asyncio.shield(asyncio.ensure_future(self.send(reservation)))
 
@@ -222,6 +232,7 @@ class ReserveContext:
             await reservation.send()
         except ServiceUnavailable as error:
             _log.warning("a reservation was not settled, trying again: %s", error)
+            self._is_trying = True
             self._client.in_background(_quietly(reservation.keep_sending(self._until_s)))
         except TidegateError as error:
             _log.warning("a reservation was not settled: %s", error)
@@ -232,9 +243,14 @@ class ReserveContext:
             answer = await self._client.call(PATH, self._ask.message(cost=estimate, ttl_ms=self._ttl_ms))
             return reserved_of(answer, estimate)
         except Unanswered:
-            taken_s = self._client.clock.monotonic()
-            decision = self._client.fall_back(self._ask).raise_for_denied()
-            return Reserved(decision, estimate, None, None, taken_s)
+            pass
+        except RequestRefused as refused:
+            if self._on_refused is None:
+                raise
+            self._on_refused(refused)
+        taken_s = self._client.clock.monotonic()
+        decision = self._client.fall_back(self._ask).raise_for_denied()
+        return Reserved(decision, estimate, None, None, taken_s)
 
 
 async def _quietly(work: Coroutine[Any, Any, None]) -> None:
