@@ -6,15 +6,14 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import uvicorn
-from fastapi import Depends, FastAPI, Header, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from tidegate import Tidegate, by_header
-from tidegate.fastapi import install, limit
+from tidegate import Reservation, Tidegate, by_header
+from tidegate.fastapi import install, limit, reserve
 
 client = Tidegate(
     os.environ.get("TIDEGATE_URL"),
@@ -53,7 +52,7 @@ async def search(q: str = "") -> dict[str, list[str]]:
 
 def order(request: Request) -> list[tuple[str, str]]:
     """What the service's rules about orders look at."""
-    return [("api_key", request.headers.get("x-api-key", "anonymous")), ("endpoint", "POST /v1/orders")]
+    return [("api_key", request.headers.get("x-api-key") or "anonymous"), ("endpoint", "POST /v1/orders")]
 
 
 @app.post("/orders", status_code=201, dependencies=[Depends(limit(domain="api_platform", descriptors=order))])
@@ -63,9 +62,11 @@ async def orders() -> dict[str, str]:
 
 
 def pages(request: Request) -> int:
-    """A long report costs more."""
-    given = request.query_params.get("pages", "1")
-    return int(given) if given.isdecimal() else 1
+    """A long report costs more, and none costs nothing."""
+    try:
+        return max(1, int(request.query_params.get("pages", "1")))
+    except ValueError:
+        return 1
 
 
 @app.post(
@@ -81,17 +82,23 @@ class Prompt(BaseModel):
     """A request to a language model, which says here what it will use."""
 
     prompt: str
-    max_tokens: int
-    used: int
+    max_tokens: int = Field(ge=0)
+    used: int = Field(ge=0)
+
+
+def most_tokens(prompt: Prompt) -> int:
+    """The most that a request can use."""
+    return prompt.max_tokens
+
+
+tokens = reserve("1000/minute", cost=Depends(most_tokens), route="complete", key=by_header("x-api-key"))
 
 
 @app.post("/complete")
-async def complete(prompt: Prompt, x_api_key: str = Header("anonymous")) -> dict[str, Any]:
+async def complete(prompt: Prompt, reservation: Reservation = Depends(tokens)) -> dict[str, int]:
     """A cost that is known only afterwards: the most it can be is reserved, and what was used is settled."""
-    entries = {"route": "complete", "client": x_api_key}
-    async with client.reserve(entries, cost=prompt.max_tokens, limits="1000/minute") as reservation:
-        used = prompt.used  # the model works here
-        reservation.settle(used)
+    used = prompt.used  # the model works here
+    reservation.settle(used)
     return {"used": used}
 
 

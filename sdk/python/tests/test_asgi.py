@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Mount, Route
 
 from support.apps import hello, web
+from support.service import Service
 from support.stub import ALLOWED, Received, Reply, Stub, decided, denied, serve
 from tidegate import Decision, Descriptor, Request, Tidegate, TidegateMiddleware, by_header
 from tidegate.asgi import ASGIApp, Receive, Send
@@ -53,7 +55,7 @@ async def test_asks_about_route_and_address_with_the_limits_given(stub: Stub) ->
             "descriptors": [
                 {
                     "entries": [
-                        {"key": "route", "value": "GET /items/7"},
+                        {"key": "route", "value": "GET *"},
                         {"key": "client", "value": "203.0.113.7"},
                     ],
                     "limits": [{"requests": 10, "per": "minute"}, {"requests": 200, "per": "hour"}],
@@ -77,7 +79,7 @@ async def test_the_template_of_a_route_is_its_name(stub: Stub) -> None:
     assert [one["route"] for one in entries(stub)] == [
         "GET /v1/items/{id}",
         "GET /files/{path:path}",
-        "GET /nowhere",
+        "GET *",
         "POST /v1/items",
     ]
 
@@ -98,6 +100,33 @@ async def test_templates_of_fastapi_s_routers_are_known_before_routing(stub: Stu
         assert (await client.get("/v1/users/ann")).json() == "ann"
         await client.get("/inner/deep/ann")
     assert [one["route"] for one in entries(stub)] == ["GET /v1/users/{name}", "GET /inner/deep/{name}"]
+
+
+async def test_templates_are_known_to_a_middleware_around_the_whole_app(stub: Stub) -> None:
+    async def item(request: StarletteRequest) -> PlainTextResponse:
+        return PlainTextResponse("item")
+
+    inner = limiting(stub, Starlette(routes=[Route("/deep/{name}", item)]), limits="1/day")
+    outer = Starlette(routes=[Route("/items/{id}", item), Mount("/inner", inner)])
+    async with web(limiting(stub, limiting(stub, outer, limits="5/minute"))) as client:
+        assert (await client.get("/items/7")).text == "item"
+    async with web(outer) as client:
+        assert (await client.get("/inner/deep/7")).text == "item"
+    assert [one["route"] for one in entries(stub)] == ["GET /items/{id}"] * 2 + ["GET /inner/deep/{name}"]
+
+
+async def test_nobody_escapes_a_limit_by_paths_that_nobody_has_heard_of(
+    service: Service, client_name: str
+) -> None:
+    async with Tidegate(service.url, deadline=30, fallback="deny") as limiter:
+        for app in (hello, Starlette(routes=[Route("/known", hello)]), FastAPI()):
+            name = f"{client_name} {type(app)}"
+            limited = TidegateMiddleware(app, "2/day", client=limiter, key=by_header("x-name"))
+            async with web(limited) as client:
+                client.headers["x-name"] = name
+                found = [(await client.get(f"/nowhere/{number}")).status_code for number in range(4)]
+            assert found[2:] == [429, 429]
+            assert 429 not in found[:2]
 
 
 async def test_options_as_values(stub: Stub) -> None:
@@ -129,7 +158,7 @@ async def test_options_as_functions_whether_async_or_not(stub: Stub) -> None:
     async with web(limiting(stub, limits=limits, key=key, cost=cost, skip=skip)) as client:
         assert (await client.get("/health")).text == "hello"
         await client.post("/?user=ann", headers={"x-pages": "5", "x-plan": "pro"})
-    assert entries(stub) == [{"route": "POST /", "client": "ann"}]
+    assert entries(stub) == [{"route": "POST *", "client": "ann"}]
     body = stub.bodies("/v1/check")[0]
     assert body["cost"] == 5
     assert body["descriptors"][0]["limits"] == [{"requests": 100, "per": "minute"}]
@@ -278,12 +307,44 @@ async def test_the_fallback_denies_as_the_service_does() -> None:
     ]
 
 
-async def test_nobody_escapes_a_limit_by_control_characters(stub: Stub) -> None:
-    async with web(limiting(stub, key=by_header("x-api-key"))) as client:
-        await client.get("/a%07b%0d", headers=[(b"x-api-key", b"\x85ann")])
+async def test_values_go_to_the_service_as_it_takes_them(stub: Stub) -> None:
+    async with web(limiting(stub, route="a\x07b", key=by_header("x-api-key"))) as client:
+        await client.get("/", headers=[(b"x-api-key", b"\x85\tann")])
+        await client.get("/", headers=[(b"x-api-key", b"")])
     async with web(limiting(stub, limits=None, descriptors=lambda r: {"key": r.headers["k"]})) as client:
         await client.get("/", headers=[(b"k", b"\x7fann")])
-    assert entries(stub) == [{"route": "GET /a%07b%0D", "client": "%C2%85ann"}, {"key": "%7Fann"}]
+        await client.get("/", headers=[(b"k", b"x" * 257)])
+    assert entries(stub) == [
+        {"route": "a%07b", "client": "\x85\tann"},
+        {"route": "a%07b", "client": "203.0.113.7"},
+        {"key": "%7Fann"},
+        {"key": "x" * 200 + "~15eb95a462ee20bd91a415ae2d4aed34"},
+    ]
+
+
+@pytest.mark.parametrize("key", ["x" * 70_000, "ann\n", "\x00", "\ud800", "gr\u00f6\u00dfer\x85", "a\tb"])
+async def test_whatever_the_key_the_service_limits_it_like_any_other(
+    service: Service, client_name: str, key: str
+) -> None:
+    client = Tidegate(service.url, deadline=30, fallback="allow")
+    by_code = TidegateMiddleware(hello, "2/day", client=client, route=client_name, key=lambda _: key)
+    by_rules = TidegateMiddleware(
+        hello, client=client, domain="api_platform", descriptors=lambda _: {"api_key": key}
+    )
+    async with client, web(by_code) as asking:
+        assert [(await asking.get("/")).status_code for _ in range(3)] == [200, 200, 429]
+        async with web(by_rules) as other:
+            assert '"api_key:steady"' in (await other.get("/")).headers["ratelimit"]
+
+
+@pytest.mark.parametrize("cost", [-1, 1.5, True, "2", None])
+async def test_a_cost_that_is_none_is_an_error(stub: Stub, cost: Any) -> None:
+    with pytest.raises(ValueError, match=re.escape(repr(cost))):
+        limiting(stub, cost=cost)
+    async with web(limiting(stub, cost=lambda _: cost)) as client:
+        with pytest.raises(ValueError, match=re.escape(repr(cost))):
+            await client.get("/")
+    assert not stub.received
 
 
 @pytest.mark.parametrize("options", [{}, {"limits": "1/minute", "descriptors": {"a": "b"}}])

@@ -232,3 +232,15 @@ async def test_closing_leaves_nobody_waiting() -> None:
     await batcher.aclose()
     with pytest.raises(Unanswered):
         await tasks[0]
+
+
+async def test_whatever_goes_wrong_nobody_waits_for_the_deadline() -> None:
+    service = Service()
+    service.failure = RuntimeError("a mistake of ours")
+    breaker = Breaker(FakeClock().clock(), patience_s=60)
+    batcher = Batcher(service.post, breaker, deadline_s=3600)
+    asked = asyncio.gather(*(batcher.ask(b"1") for _ in range(3)), return_exceptions=True)
+    for error in await asyncio.wait_for(asked, PATIENCE_S):
+        assert isinstance(error, Unanswered)
+        assert "a mistake of ours" in str(error)
+    assert breaker.admit() is None

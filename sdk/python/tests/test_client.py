@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import threading
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from support.clock import FakeClock
 from support.stub import ALLOWED, Received, Reply, Stub, decided, denied, serve
 from tidegate import Descriptor, Limit, RateLimitExceeded, RequestRefused, SyncTidegate, Tidegate
+from tidegate.ask import ask_of
 from tidegate.decision import Decision
 from tidegate.fallback import FallbackMode
 
@@ -260,3 +262,36 @@ def assert_token(stub: Stub) -> None:
 def test_values_that_are_no_texts_are_refused_here(entries: Any) -> None:
     with pytest.raises(TypeError, match="texts"):
         Descriptor(entries)
+
+
+@pytest.mark.parametrize("cost", [-1, 1.5, True, "2"])
+async def test_a_cost_that_is_none_is_an_error_whoever_decides(cost: Any) -> None:
+    async with Tidegate("http://127.0.0.1:9") as client:
+        with pytest.raises(ValueError, match=re.escape(repr(cost))):
+            await client.check({"user": "ann"}, cost=cost, limits="10/minute")
+        with pytest.raises(ValueError, match=re.escape(repr(cost))):
+            client.reserve({"user": "ann"}, cost=cost, limits="10/minute")
+        with pytest.raises(ValueError, match=re.escape(repr(cost))):
+            Descriptor({"user": "ann"}, cost=cost)
+        async with client.reserve({"user": "ann"}, cost=1, limits="10/minute") as reservation:
+            with pytest.raises(ValueError, match=re.escape(repr(cost))):
+                reservation.settle(cost)
+
+
+def test_a_cost_of_more_than_can_be_told_exactly_is_the_most_that_can() -> None:
+    entries = {"user": "ann"}
+    ask = ask_of([Descriptor(entries, cost=2**60)], domain="apps", limits=None, cost=2**53 + 1)
+    assert (ask.cost, ask.descriptors[0].cost) == (2**53, 2**53)
+
+
+@pytest.mark.parametrize("token", ["secret\n", "secret\r\n", "sec\x01ret", " secret", "s\u00e9cret"])
+@pytest.mark.parametrize("kind", [Tidegate, SyncTidegate])
+def test_a_token_that_no_header_can_carry_is_refused_at_once(
+    kind: type[Tidegate | SyncTidegate], token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match=r"strip\(\)") as refused:
+        kind("http://127.0.0.1:9", token=token)
+    assert token.strip() not in str(refused.value)
+    monkeypatch.setenv("TIDEGATE_TOKEN", token)
+    with pytest.raises(ValueError, match=r"strip\(\)"):
+        kind("http://127.0.0.1:9")

@@ -73,17 +73,35 @@ def test_the_shared_scenario(web: httpx.Client) -> None:
     assert web.post("/reports?pages=3", headers=keyed).status_code == 429
     assert web.post("/reports?pages=2", headers=keyed).status_code == 200
     assert web.post("/reports").status_code == 200
+    for pages in ("0", "-5", "many", "9" * 5000):
+        address = {"x-forwarded-for": f"198.51.100.{3 + len(pages) % 200}"}
+        answer = web.post(f"/reports?pages={pages}", headers=address)
+        assert answer.headers["ratelimit"].startswith('"inline:minute";r=9;')
 
 
 def test_completions_reserve_and_settle(
     web: httpx.Client, service_with_quickstart: Service, reserving_service: Service
 ) -> None:
-    def complete(key: str, most: int, used: int) -> httpx.Response:
+    def complete(key: str, most: int, used: int, address: str = "198.51.100.1") -> httpx.Response:
         body = {"prompt": "hi", "max_tokens": most, "used": used}
-        return web.post("/complete", json=body, headers={"x-api-key": key})
+        headers = {"x-forwarded-for": address} | ({"x-api-key": key} if key else {})
+        return web.post("/complete", json=body, headers=headers)
 
     assert complete("ann", 900, 100).json() == {"used": 100}
     assert complete("ann", 900, 900).json() == {"used": 900}
     denial = complete("ann", 1, 1)
     assert (denial.status_code, denial.json()["violated-policies"]) == (429, ["inline:minute"])
     assert complete("bob", 1, 1).status_code == 200
+    assert denial.headers["content-type"] == "application/problem+json"
+
+    for most, used in ((-1, 1), (1, -1)):
+        assert complete("eve", most, used).status_code == 422
+    answer = complete("eve", 1000, 0)
+    assert (answer.status_code, answer.json()) == (200, {"used": 0})
+    assert answer.headers["ratelimit"].startswith('"inline:minute";r=0;')
+    assert answer.headers["x-ratelimit-limit"] == "1000"
+    assert len(answer.headers.get_list("ratelimit")) == 1
+
+    assert complete("", 1000, 1000).status_code == 200
+    assert complete("", 1, 1).status_code == 429
+    assert complete("", 1, 1, address="198.51.100.2").status_code == 200

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from support.clock import FakeClock
 from tidegate.local import Charge, LocalLimiter
 
@@ -83,11 +85,29 @@ def test_forgets_the_one_that_was_not_touched_for_longest() -> None:
 
 
 def test_settling_gives_the_rest_back_or_takes_the_overrun() -> None:
-    limiter = LocalLimiter(FakeClock().clock().monotonic)
+    clock = FakeClock()
+    limiter = LocalLimiter(clock.clock().monotonic)
     limiter.charge([charge_of(cost=4)])
-    limiter.settle(charge_of(cost=4), 1)
+    limiter.settle(charge_of(cost=4), 1, clock.now_s)
     assert limiter.charge([charge_of(cost=0)])[0].remaining == 4
-    limiter.settle(charge_of(cost=1), 9)
+    limiter.settle(charge_of(cost=1), 9, clock.now_s)
     debt = limiter.charge([charge_of()])[0]
     assert (debt.allowed, debt.remaining) == (False, 0)
     assert debt.retry_after_us is not None
+
+
+@pytest.mark.parametrize(("windows", "left"), [(1, 1), (2, 1), (3, 1)])
+def test_what_is_given_back_late_is_not_taken_from_what_others_used_since(windows: int, left: int) -> None:
+    clock = FakeClock(now_s=0)
+    limiter = LocalLimiter(clock.clock().monotonic)
+    limiter.charge([charge_of(cost=4)])
+    clock.advance(60 * (windows + 0.99))  # near the end of a window, where the one before hardly counts
+    for _ in range(4):
+        assert limiter.charge([charge_of()])[0].allowed
+    limiter.settle(charge_of(cost=4), 0, 0)
+    assert limiter.charge([charge_of(cost=0)])[0].remaining == left
+
+
+def test_no_charge_adds_room() -> None:
+    with pytest.raises(ValueError, match="-1"):
+        charge_of(cost=-1)

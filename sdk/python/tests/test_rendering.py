@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from support.clock import FakeClock
 from support.stub import Reply, decided, serve
 from support.vectors import cases
 from tidegate import Tidegate, TidegateMiddleware
@@ -123,12 +124,55 @@ def test_denials_of_the_fallback_have_the_services_shape(name: str) -> None:
     decision = counted(
         [Told("api_key", "steady", body["limit"], "minute", 60_000_000, verdict)], 1_700_000_000
     )
-    # The service adds a jitter to the wait, and says where its counters are.
+    # The jitter of the wait is one's own, and so is where the counters are.
     wait = f"retry in {body['retry_after']} seconds"
-    body |= {"source": "local", "detail": body["detail"].replace(wait, "retry in 40 seconds")}
+    own = f"retry in {decision.retry_after} seconds"
+    body |= {"source": "local", "detail": body["detail"].replace(wait, own)}
     if body["retry_after"] is not None:
-        body["retry_after"] = 40
+        assert 40 <= (decision.retry_after or 0) <= 44
+        body["retry_after"] = decision.retry_after
     assert list(decision.json.items()) == list(body.items())
     kept = [pair for pair in expect["headers"] if pair[0] != "retry-after" and "limit-" not in pair[0][:10]]
     told = [list(pair) for pair in decision.headers if pair[0] != "retry-after"]
     assert [pair for pair in told if pair in kept] == kept
+
+
+@pytest.mark.parametrize(
+    ("wait_us", "least", "most"),
+    [
+        (1, 1, 1),
+        (9_999_999, 10, 10),
+        (10_000_000, 10, 11),
+        (39_000_001, 40, 43),
+        (50_000_000, 50, 55),
+        (3_599_500_000, 3600, 3605),
+    ],
+)
+def test_waits_of_the_fallback_are_never_too_short_and_spread_by_who_was_denied(
+    wait_us: int, least: int, most: int
+) -> None:
+    def wait(name: str, domain: str = "apps", rule: str = "inline") -> int | None:
+        verdict = Verdict(False, 0, wait_us, wait_us)
+        told = Told(rule, "hour", 5, "hour", 3_600_000_000, verdict, 1, domain, (("client", name),))
+        decision = counted([told], 1_700_000_000)
+        assert dict(decision.headers)["retry-after"] == str(decision.retry_after)
+        assert decision.limits[0].retry_after_ms == -(-wait_us // 1000)
+        return decision.retry_after
+
+    clients = [f"client {number}" for number in range(200)]
+    waits = [wait(name) for name in clients]
+    assert set(waits) == set(range(least, most + 1))
+    assert [wait(name) for name in clients] == waits
+    if most > least:
+        assert [wait(name, domain="shop") for name in clients] != waits
+        assert [wait(name, rule="local") for name in clients] != waits
+
+
+async def test_the_fallback_tells_each_client_a_wait_of_its_own() -> None:
+    async with Tidegate("http://127.0.0.1:9", clock=FakeClock(now_s=0).clock()) as client:
+        waits = set()
+        for number in range(50):
+            for _ in range(2):
+                decision = await client.check({"client": str(number)}, limits="1/hour")
+            waits.add(decision.retry_after)
+    assert waits == set(range(7200, 7206))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from support.clock import FakeClock
 from support.service import Service
 from support.stub import Received, Reply, Stub, denied, serve
 from tidegate import (
@@ -158,6 +159,118 @@ async def test_what_could_not_be_settled_is_told_to_who_waits_and_logged_for_oth
     async with client.reserve(USER, cost=500) as reservation:
         reservation.settle(cost)
     assert "a reservation was not settled" in caplog.text
+
+
+def faltering(*statuses: int) -> Callable[[Received], Reply]:
+    """Settles only after so many failures; a status of 0 settles, and its answer is lost."""
+    left = list(statuses)
+    gone = Reply(410, '{"type":"about:blank","title":"Gone","status":410,"detail":"it is settled"}')
+    settled = False
+
+    def answer(received: Received) -> Reply:
+        nonlocal settled
+        if received.path == "/v1/settle" and left:
+            status = left.pop(0)
+            settled = settled or status == 0
+            return Reply(status, "oops") if status else Reply(raw=b"")
+        return gone if received.path == "/v1/settle" and settled else reserving(received)
+
+    return answer
+
+
+async def test_a_settlement_that_failed_may_be_tried_again() -> None:
+    with serve(faltering(503, 500)) as stub:
+        async with Tidegate(stub.url, deadline=30) as client:
+            async with client.reserve(USER, cost=500) as reservation:
+                for _ in range(2):
+                    with pytest.raises(ServiceUnavailable):
+                        await reservation.settle(7)
+                assert (await reservation.settle(7)).cost == 7
+                with pytest.raises(ReservationGone):
+                    await reservation.settle(7)
+        assert settled(stub) == [7, 7, 7]
+    with serve(faltering(503)) as stub, SyncTidegate(stub.url, deadline=30) as sync:
+        with sync.reserve(USER, cost=500) as sync_reservation:
+            sync_reservation.settle(7)
+            with pytest.raises(ServiceUnavailable):
+                sync_reservation.send()
+        assert settled(stub) == [7, 7]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_what_arrived_though_its_answer_was_lost_is_settled(times: int) -> None:
+    with serve(faltering(*[0] * times)) as stub:
+        # Over a kept connection one loss is made good unseen; after two the service counts as away.
+        async with Tidegate(stub.url, deadline=30, clock=FakeClock(chance=0).clock()) as client:
+            async with client.reserve(USER, cost=500) as reservation:
+                if times == 2:
+                    with pytest.raises(ServiceUnavailable):
+                        await reservation.settle(7)
+                assert await reservation.settle(7) == Settlement(500, 7, ())
+        assert settled(stub) == [7] * (times + 1)
+
+
+async def test_after_the_block_it_is_tried_until_the_service_answers() -> None:
+    clock = FakeClock()
+    with serve(faltering(500, 500, 503)) as stub:
+        async with Tidegate(stub.url, deadline=30, clock=clock.clock()) as client:
+            async with client.reserve(USER, cost=500) as reservation:
+                reservation.settle(7)
+            await asyncio.wait_for(gather_background(client), 30)
+            assert not reservation.is_pending
+        assert settled(stub) == [7] * 4
+    assert clock.slept == [0.05, 0.1, 0.2]
+
+
+async def test_nobody_tries_to_settle_what_has_run_out(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock()
+    with serve(faltering(*[500] * 1000)) as stub:
+        async with Tidegate(stub.url, deadline=30, clock=clock.clock()) as client:
+            async with client.reserve(USER, cost=500, ttl=60) as reservation:
+                reservation.settle(7)
+            await asyncio.wait_for(gather_background(client), 30)
+    assert 50 < sum(clock.slept) < 60
+    assert "not settled in time" in caplog.text
+
+
+async def test_who_closes_the_client_does_not_wait_for_what_cannot_be_settled() -> None:
+    clock = FakeClock(chance=0)  # time stands still
+    with serve(faltering(*[500] * 100_000)) as stub:
+        async with Tidegate(stub.url, deadline=30, clock=clock.clock()) as client:
+            async with client.reserve(USER, cost=500) as reservation:
+                reservation.settle(7)
+    assert reservation.is_pending
+
+
+async def gather_background(client: Tidegate) -> None:
+    await asyncio.gather(*client._lane().tasks)
+
+
+async def test_a_service_that_paused_has_settled_in_the_end(own_service: Service, client_name: str) -> None:
+    async with Tidegate(own_service.url) as client:
+        user = {"user": client_name}
+        async with client.reserve(user, cost=900, limits="1000/day") as reservation:
+            assert reservation.id
+            own_service.pause()
+            with pytest.raises(ServiceUnavailable):
+                await reservation.settle(100)
+        own_service.resume()
+        await asyncio.wait_for(gather_background(client), 30)
+        assert not reservation.is_pending
+    left = own_service.post(
+        "/v1/check",
+        {
+            "domain": "apps",
+            "descriptors": [
+                {
+                    "entries": [{"key": "user", "value": client_name}],
+                    "limits": [{"requests": 1000, "per": "day"}],
+                }
+            ],
+            "cost": 0,
+        },
+    )
+    assert left.json()["limits"][0]["remaining"] == 900
 
 
 async def test_while_the_service_is_away_the_fallback_reserves_and_settles() -> None:

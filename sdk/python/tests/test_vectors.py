@@ -9,6 +9,7 @@ import pytest
 from support.vectors import cases
 from tidegate import ClientAddress, ClientIp, InvalidLimit, parse_limits
 from tidegate.pacing import Learned, Policy, delay_ms, learn
+from tidegate.value import sendable
 
 
 @pytest.mark.parametrize("case", cases("client_ip"), ids=lambda case: case["name"])
@@ -16,6 +17,20 @@ def test_finds_the_client(case: dict[str, Any]) -> None:
     resolver = ClientIp(case["trusted_proxies"], case["header"], case["ipv6_prefix"])
     found = resolver.resolve(case["peer"], [(name, value) for name, value in case["headers"]])
     assert found == ClientAddress(**case["expect"])
+
+
+@pytest.mark.parametrize("case", cases("keys"), ids=lambda case: case["name"])
+def test_sends_what_clients_write(case: dict[str, Any]) -> None:
+    assert sendable(case["text"]) == case["expect"]
+    assert sendable(case["expect"]) == case["expect"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [("a\ud800b", "a\ufffdb"), ("\udc00\ud800", "\ufffd\ufffd"), ("\ud83d\ude00", "\U0001f600")],
+)
+def test_half_a_character_is_sent_as_one_that_is_unknown(text: str, sent: str) -> None:
+    assert sendable(text) == sent
 
 
 @pytest.mark.parametrize("case", cases("limits"), ids=lambda case: repr(case["text"]))

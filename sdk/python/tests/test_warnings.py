@@ -9,6 +9,7 @@ import pytest
 from fastapi import Depends, FastAPI
 
 from support.apps import hello, web
+from support.clock import FakeClock
 from support.stub import ALLOWED, decided, serve
 from tidegate import ClientIp, Request, Tidegate, TidegateMiddleware, by_header, warnings
 from tidegate.fastapi import install, limit
@@ -98,6 +99,18 @@ def test_very_many_clients(caplog: pytest.LogCaptureFixture) -> None:
     assert codes(caplog) == []
     clients.append(Tidegate("http://127.0.0.1:9"))
     assert codes(caplog) == ["TIDEGATE_LIMITER_PER_REQUEST"]
+
+
+@pytest.mark.parametrize(("step_s", "told"), [(0.5, ["TIDEGATE_LIMITER_PER_REQUEST"]), (0.61, [])])
+def test_very_many_clients_within_a_minute_though_none_was_kept(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, step_s: float, told: list[str]
+) -> None:
+    clock = FakeClock()
+    monkeypatch.setattr(warnings, "_now", lambda: clock.now_s)
+    for _ in range(3 * warnings.MOST_LIMITERS):
+        Tidegate("http://127.0.0.1:9")
+        clock.advance(step_s)
+    assert codes(caplog) == told
 
 
 def test_every_text_says_what_to_do() -> None:

@@ -34,6 +34,8 @@ class Answer:
     body: str
     read: Any = None
     """The body as JSON, where it has been read already."""
+    is_second: bool = False
+    """Whether the request was sent twice, for the connection ended while the first was on its way."""
 
     def members(self) -> dict[str, Any]:
         """The body as an object."""

@@ -31,7 +31,8 @@ class TidegateMiddleware:
 
     >>> app.add_middleware(TidegateMiddleware, limits="100/minute")
 
-    Each client may make so many requests to each route; with ``route="app"`` to all of them together.
+    Each client may make so many requests to each route; with ``route="app"`` to all of them together. Paths
+    that belong to no route share one limit.
     Denied requests are answered as the service says, and the app never sees them; the others pass, and their
     answers get the service's headers, unless the app has set them itself. Websockets pass through.
     """
@@ -60,7 +61,14 @@ class TidegateMiddleware:
     ) -> None:
         self.app = app
         self._asking = Asking(
-            limits, domain=domain, route=route, key=key, cost=cost, skip=skip, descriptors=descriptors
+            limits,
+            domain=domain,
+            route=route,
+            key=key,
+            cost=cost,
+            skip=skip,
+            descriptors=descriptors,
+            app=app,
         )
         if client is None:
             client = Tidegate(

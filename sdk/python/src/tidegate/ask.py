@@ -7,13 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .limits import Limit, LimitsLike, limits_of
+from .limits import MAX_COUNT, Limit, LimitsLike, limits_of
 
 Entries: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]]
 """Entries of a descriptor, in order. Pairs may have the same key twice."""
 
 DEFAULT_DOMAIN = "apps"
 """The domain of the quickstart rules that lets requests bring limits of their own."""
+
+
+def cost_of(cost: int) -> int:
+    """A cost as it is charged: what is more than every language holds exactly counts as the most of it."""
+    if not isinstance(cost, int) or isinstance(cost, bool) or cost < 0:
+        raise ValueError(f"a cost must be a whole number from 0 on, got {cost!r}")
+    return min(cost, MAX_COUNT)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -33,7 +40,7 @@ class Descriptor:
         pairs = entries.items() if isinstance(entries, Mapping) else entries
         object.__setattr__(self, "entries", tuple((key, value) for key, value in pairs))
         object.__setattr__(self, "limits", limits_of(limits))
-        object.__setattr__(self, "cost", cost)
+        object.__setattr__(self, "cost", None if cost is None else cost_of(cost))
         for key, value in self.entries:
             if not isinstance(key, str) or not isinstance(value, str):
                 raise TypeError(f"entries of a descriptor are texts, got {key!r}: {value!r}; use str()")
@@ -59,6 +66,9 @@ class Ask:
     domain: str
     descriptors: tuple[Descriptor, ...]
     cost: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cost", cost_of(self.cost))
 
     def to_json(self) -> dict[str, Any]:
         """As the service takes it."""

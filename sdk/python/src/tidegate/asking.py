@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from .ask import DEFAULT_DOMAIN, Ask, Descriptor, DescriptorLike, ask_of
+from .ask import DEFAULT_DOMAIN, Ask, Descriptor, DescriptorLike, ask_of, cost_of
 from .limits import LimitsLike, limits_of
 from .request import RequestLike, route_of
+from .value import sendable
 from .warnings import look_at_key
 
 R = TypeVar("R", bound=RequestLike)
 T = TypeVar("T")
 
 Maybe: TypeAlias = T | Awaitable[T]
-
-_ODD = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 Descriptors: TypeAlias = DescriptorLike | Sequence[Descriptor]
 
@@ -39,6 +37,7 @@ class Asking(Generic[R]):
         cost: int | Callable[[R], Maybe[int]] = 1,
         skip: Callable[[R], Maybe[bool]] | None = None,
         descriptors: Descriptors | Callable[[R], Maybe[Descriptors]] | None = None,
+        app: Any = None,
     ) -> None:
         if (limits is None) == (descriptors is None):
             raise TypeError(
@@ -51,36 +50,35 @@ class Asking(Generic[R]):
         self._domain = domain
         self._route = route
         self._key = key
-        self._cost = cost
+        self._cost = cost if callable(cost) else cost_of(cost)
         self._skip = skip
         self._descriptors = descriptors
+        self._app = app
 
-    async def ask(self, request: R, client_key: Callable[[], str]) -> Ask | None:
-        """What to ask; ``None`` if the request is not limited."""
+    async def ask(self, request: R, client_key: Callable[[], str], cost: int | None = None) -> Ask | None:
+        """What to ask; ``None`` if the request is not limited. A cost that is known already goes first."""
         if self._skip is not None and await _value(self._skip, request):
             return None
-        cost: int = await _value(self._cost, request)
+        if cost is None:
+            cost = cast("int", await _value(self._cost, request))
         if self._descriptors is not None:
             found: Descriptors = await _value(self._descriptors, request)
             clean = [_clean(one) for one in _several(found)]
             return ask_of(clean, domain=self._domain, limits=None, cost=cost)
         limits: LimitsLike = await _value(self._limits, request)
         key: str | None = await _value(self._key, request)
-        entries = (("route", self._route or route_of(request.scope)), ("client", key or client_key()))
+        entries = (
+            ("route", self._route or route_of(request.scope, self._app)),
+            ("client", key or client_key()),
+        )
         return ask_of([_clean(entries)], domain=self._domain, limits=limits, cost=cost)
 
 
 def _clean(given: DescriptorLike) -> Descriptor:
-    """Without control characters, which the service refuses: nobody escapes a limit by sending some."""
+    """With values that the service takes, whatever a client has sent."""
     one = given if isinstance(given, Descriptor) else Descriptor(given)
-    if not any(_ODD.search(value) for _, value in one.entries):
-        return one
-    entries = [(key, _ODD.sub(_encoded, value)) for key, value in one.entries]
-    return Descriptor(entries, limits=one.limits, cost=one.cost)
-
-
-def _encoded(found: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
+    entries = tuple((key, sendable(value)) for key, value in one.entries)
+    return one if entries == one.entries else Descriptor(entries, limits=one.limits, cost=one.cost)
 
 
 async def _value(given: Any, request: RequestLike) -> Any:

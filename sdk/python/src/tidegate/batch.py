@@ -148,6 +148,11 @@ class Batcher:
             for check in checks:
                 check.fail(Unanswered("the request was given up"))
             raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody waits for it until the deadline
+            broken = f"{type(error).__name__}: {error}"
+            for check in checks:
+                check.fail(Unanswered(broken))
+            self._fail(admission, broken)
         else:
             self._breaker.succeeded(admission)
             for check, answer in zip(checks, answers, strict=True):

@@ -139,6 +139,13 @@ class Tidegate:
         breaker.succeeded(admission)
         return answer
 
+    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Goes on with work after its caller has left, until the client is closed."""
+        tasks = self._lane().tasks
+        task = asyncio.ensure_future(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
     @property
     def clock(self) -> Clock:
         """Where it takes the time from."""
@@ -199,7 +206,7 @@ class Lane:
             deadline_s=settings.deadline_s,
             max_in_flight=max_in_flight,
         )
-
+        self.tasks: set[asyncio.Future[None]] = set()
         self._until_the_end = self._close_at_the_end()
         # An event loop that ends closes the generators that were begun in it, so this one is.
         with contextlib.suppress(StopIteration):
@@ -213,6 +220,8 @@ class Lane:
         try:
             yield
         finally:
+            for task in self.tasks:
+                task.cancel()
             await self.batcher.aclose()
             await self.wire.aclose()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from .limits import Limit, LimitsLike, limits_of
 from .local import Charge, LocalLimiter
@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from .decision import Decision
 
 FallbackMode: TypeAlias = Literal["allow", "deny", "local"]
+
+
+class _Counted(NamedTuple):
+    """A charge, and what it is for."""
+
+    charge: Charge
+    rule: str
+    limit: Limit
+    entries: tuple[tuple[str, str], ...]
 
 
 class Fallback:
@@ -39,14 +48,26 @@ class Fallback:
         charges = self._charges(ask)
         if self._mode == "allow" or not charges:
             return uncounted(allowed=True, source="allow")
-        verdicts = self._limiter.charge([charge for charge, _, _ in charges])
+        verdicts = self._limiter.charge([one.charge for one in charges])
         seen: Counter[tuple[str, str]] = Counter()
         told = []
-        for (charge, rule, limit), verdict in zip(charges, verdicts, strict=True):
+        for (charge, rule, limit, entries), verdict in zip(charges, verdicts, strict=True):
             name = limit.title
             seen[rule, name] += 1
             nth = seen[rule, name]
-            told.append(Told(rule, name, limit.requests, limit.per, charge.window_us, verdict, nth))
+            told.append(
+                Told(
+                    rule=rule,
+                    name=name,
+                    requests=limit.requests,
+                    per=limit.per,
+                    window_us=charge.window_us,
+                    verdict=verdict,
+                    nth=nth,
+                    domain=ask.domain,
+                    entries=entries,
+                )
+            )
         return counted(told, self._clock.wall())
 
     def hold(self) -> Decision:
@@ -54,26 +75,27 @@ class Fallback:
         allowed = self._mode != "deny"
         return uncounted(allowed=allowed, source="allow" if allowed else "deny")
 
-    def settle(self, ask: Ask, cost: int) -> None:
-        """Corrects what an estimate took, where `decide` counted."""
+    def settle(self, ask: Ask, cost: int, taken_s: float) -> None:
+        """Corrects what an estimate took at that time, where `decide` counted."""
         if self._mode != "local":
             return
         for descriptor in ask.descriptors:
             if descriptor.cost is None:  # its own was charged for good
-                for charge, _, _ in self._charges_of(ask, descriptor):
-                    self._limiter.settle(charge, cost)
+                for one in self._charges_of(ask, descriptor):
+                    self._limiter.settle(one.charge, cost, taken_s)
 
-    def _charges(self, ask: Ask) -> list[tuple[Charge, str, Limit]]:
+    def _charges(self, ask: Ask) -> list[_Counted]:
         return [charge for descriptor in ask.descriptors for charge in self._charges_of(ask, descriptor)]
 
-    def _charges_of(self, ask: Ask, descriptor: Descriptor) -> list[tuple[Charge, str, Limit]]:
+    def _charges_of(self, ask: Ask, descriptor: Descriptor) -> list[_Counted]:
         rule, limits = ("inline", descriptor.limits) if descriptor.limits else ("local", self._local_limits)
         cost = ask.cost if descriptor.cost is None else descriptor.cost
         return [
-            (
+            _Counted(
                 Charge((ask.domain, descriptor.entries, limit), limit.requests, limit.window_ms * 1000, cost),
                 rule,
                 limit,
+                descriptor.entries,
             )
             for limit in limits
         ]

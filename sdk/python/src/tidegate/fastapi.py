@@ -1,4 +1,4 @@
-"""A dependency and a decorator for FastAPI and Starlette.
+"""Dependencies and a decorator for FastAPI and Starlette.
 
 >>> @app.get("/search", dependencies=[Depends(limit("10/minute;200/hour"))])
 ... async def search(q: str): ...
@@ -8,7 +8,8 @@
 import functools
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
@@ -17,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .asgi import ASGIApp, Receive, Send, with_headers
+from .asgi import ASGIApp, Message, Receive, Send, with_headers
 from .ask import DEFAULT_DOMAIN
 from .asking import Asking, Descriptors, Maybe
 from .client import Tidegate
@@ -27,15 +28,17 @@ from .errors import RateLimitExceeded
 from .guard import Guard, guard_of
 from .limits import LimitsLike
 from .request import Scope, marks_of
+from .reservation import OnError, Reservation, on_error_of
 from .warnings import made_limit
 
-__all__ = ["install", "limit", "limited", "rate_limit_handler"]
+__all__ = ["install", "limit", "limited", "rate_limit_handler", "reserve"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 _REQUEST = "tidegate_request"
 _RESPONSE = "tidegate_response"
+_COST = "tidegate_cost"
 
 
 class HTTPRateLimitExceeded(RateLimitExceeded, HTTPException):
@@ -89,6 +92,76 @@ class limit:  # noqa: N801 - it is called like a function
             _handle_by_itself(request.scope)
             raise HTTPRateLimitExceeded(decision)
         return decision
+
+
+class reserve:  # noqa: N801 - it is called like a function
+    """A dependency that takes an estimate or raises `RateLimitExceeded`; it gives the `Reservation`.
+
+    >>> def most_tokens(prompt: Prompt) -> int:
+    ...     return prompt.max_tokens
+    >>> tokens = reserve("100_000/hour", cost=Depends(most_tokens), key=by_header("x-api-key"))
+    >>> @app.post("/complete")
+    ... async def complete(prompt: Prompt, reservation: Annotated[Reservation, Depends(tokens)]):
+    ...     answer = await model(prompt)
+    ...     reservation.settle(answer.tokens)
+
+    ``cost`` is a number, a function of the request, or ``Depends`` on what reads it; the last is only asked
+    after it was validated, so that requests with mistakes take nothing. Forgetting to settle leaves the
+    estimate charged; an exception settles 0, or keeps the estimate with ``on_error="keep"``. With `install`
+    it is settled before the answer begins.
+    """
+
+    __signature__: inspect.Signature
+
+    def __init__(
+        self,
+        limits: LimitsLike | Callable[[Request], Maybe[LimitsLike]] | None = None,
+        *,
+        cost: int | Callable[[Request], Maybe[int]],
+        key: Callable[[Request], Maybe[str | None]] | None = None,
+        route: str | None = None,
+        domain: str = DEFAULT_DOMAIN,
+        descriptors: Descriptors | Callable[[Request], Maybe[Descriptors]] | None = None,
+        ttl: float = 60.0,
+        on_error: OnError = "refund",
+        client: Tidegate | None = None,
+    ) -> None:
+        parameters = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)
+            for name, kind in (("request", Request), ("response", Response))
+        ]
+        if hasattr(cost, "dependency"):  # FastAPI is asked to ask
+            parameters.append(
+                inspect.Parameter(_COST, inspect.Parameter.KEYWORD_ONLY, default=cost, annotation=int)
+            )
+            cost = 1
+        self.__signature__ = inspect.Signature(parameters)
+        self._asking = Asking(limits, domain=domain, route=route, key=key, cost=cost, descriptors=descriptors)
+        self._client = client
+        self._ttl_s = ttl
+        self._on_error = on_error_of(on_error)
+        made_limit()
+
+    async def __call__(
+        self, request: Request, response: Response, **given: int
+    ) -> AsyncGenerator[Reservation, None]:
+        """What FastAPI calls for each request."""
+        reserving = guard_of(request.scope).reserve(
+            self._asking,
+            request,
+            self._client,
+            cost=given.get(_COST),
+            ttl_s=self._ttl_s,
+            on_error=self._on_error,
+        )
+        async with AsyncExitStack() as stack:
+            try:
+                reservation = await stack.enter_async_context(reserving)
+            except RateLimitExceeded as denied:
+                _handle_by_itself(request.scope)
+                raise HTTPRateLimitExceeded(denied.decision) from None
+            add_headers(response, reservation.decision)
+            yield reservation
 
 
 def limited(
@@ -152,7 +225,7 @@ def install(
     header: ForwardingHeader = "x-forwarded-for",
     ipv6_prefix: int = 56,
 ) -> None:
-    """Sets up an app for `limit` and `limited`, in one call.
+    """Sets up an app for `limit`, `limited` and `reserve`, in one call.
 
     It says which client they ask with and which proxies are believed, answers every `RateLimitExceeded` with
     the service's bytes, and adds headers to answers that an endpoint made itself.
@@ -189,8 +262,20 @@ class _Installed:
         if scope["type"] == "http":
             marks = marks_of(scope)
             marks.guard = self._guard
-            send = with_headers(send, lambda: marks.decision)
+            send = _after(marks.before_answer, with_headers(send, lambda: marks.decision))
         await self.app(scope, receive, send)
+
+
+def _after(acts: list[Callable[[], Awaitable[None]]], send: Send) -> Send:
+    """Sends the answer once what has to come before it is done."""
+
+    async def send_after(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            for act in acts:
+                await act()
+        await send(message)
+
+    return send_after
 
 
 def _handle_by_itself(scope: Scope) -> None:

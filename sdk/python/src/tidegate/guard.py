@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from .client import Tidegate, shared_client
 from .client_ip import ClientIp
-from .errors import TidegateError
+from .errors import RateLimitExceeded, TidegateError
 from .request import RequestLike, Scope, header_pairs, marks_of
+from .reservation import OnError, Reservation, ReserveContext
 from .warnings import warn_once
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from .ask import Ask
     from .asking import Asking
     from .decision import Decision
@@ -44,29 +48,81 @@ class Guard:
 
     async def decide(self, asking: Asking[R], request: R, client: Tidegate | None = None) -> Decision | None:
         """The decision about a request; ``None`` if it is not limited."""
-        scope = request.scope
-        marks = marks_of(scope)
-        ask = await asking.ask(request, lambda: self.client_key(scope))
+        ask = await self._ask(asking, request)
         if ask is None:
             return None
-        charge = (ask.domain, ask.descriptors)
-        if charge in marks.charged:
-            warn_once("TIDEGATE_DOUBLE_COUNT", ask.descriptors[0].entries)
-        marks.charged.add(charge)
-        decision = marks.decision = await self._decide(ask, client or self.client)
-        scope.setdefault("state", {})["tidegate"] = decision
+        decision = await self._decide(ask, client or self.client)
+        _note(request.scope, decision)
         return decision
+
+    @asynccontextmanager
+    async def reserve(
+        self,
+        asking: Asking[R],
+        request: R,
+        client: Tidegate | None = None,
+        *,
+        cost: int | None,
+        ttl_s: float,
+        on_error: OnError,
+    ) -> AsyncGenerator[Reservation, None]:
+        """A reservation for a request, settled at the latest when its answer is done."""
+        ask = await self._ask(asking, request, cost)
+        if ask is None:
+            raise TypeError("a reservation cannot be skipped; reserve 0 instead")
+        client = client or self.client
+        context = ReserveContext(
+            client,
+            ask,
+            ttl_ms=round(ttl_s * 1000),
+            on_error=on_error,
+            on_refused=lambda error: self._log(error, client),
+        )
+        async with AsyncExitStack() as stack:
+            try:
+                reservation = await stack.enter_async_context(context)
+            except RateLimitExceeded as denied:
+                _note(request.scope, denied.decision)
+                raise
+            _note(request.scope, reservation.decision)
+
+            async def settle() -> None:
+                if reservation.is_pending:
+                    await context.send(reservation)
+
+            marks_of(request.scope).before_answer.append(settle)
+            yield reservation
+
+    async def _ask(self, asking: Asking[R], request: R, cost: int | None = None) -> Ask | None:
+        scope = request.scope
+        ask = await asking.ask(request, lambda: self.client_key(scope), cost)
+        if ask is None:
+            return None
+        charged = marks_of(scope).charged
+        charge = (ask.domain, ask.descriptors)
+        if charge in charged:
+            warn_once("TIDEGATE_DOUBLE_COUNT", ask.descriptors[0].entries)
+        charged.add(charge)
+        return ask
 
     async def _decide(self, ask: Ask, client: Tidegate) -> Decision:
         """A mistake in what is asked must not take the app down."""
         try:
             return await client.decide(ask)
         except TidegateError as error:
-            now = client.clock.monotonic()
-            if self._logged_at is None or now - self._logged_at >= _QUIET_S:
-                self._logged_at = now
-                _log.error("cannot limit requests as asked, falling back: %s", error)
+            self._log(error, client)
             return client.fall_back(ask)
+
+    def _log(self, error: TidegateError, client: Tidegate) -> None:
+        now = client.clock.monotonic()
+        if self._logged_at is None or now - self._logged_at >= _QUIET_S:
+            self._logged_at = now
+            _log.error("cannot limit requests as asked, falling back: %s", error)
+
+
+def _note(scope: Scope, decision: Decision) -> None:
+    marks_of(scope).decision = decision
+    scope.setdefault("state", {})["tidegate"] = decision
 
 
 _default = Guard()

@@ -24,6 +24,10 @@ class Charge:
     window_us: int
     cost: int
 
+    def __post_init__(self) -> None:
+        if self.cost < 0:
+            raise ValueError(f"a charge only takes, got {self.cost}; settle gives back")
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -85,14 +89,22 @@ class LocalLimiter:
                 ]
             return verdicts
 
-    def settle(self, charge: Charge, cost: int) -> None:
-        """Corrects an earlier charge: gives the rest back, or takes what is missing, into debt if need be."""
+    def settle(self, charge: Charge, cost: int, taken_s: float) -> None:
+        """Corrects a charge of then: gives the rest back, or takes what is missing, into debt if need be.
+
+        The rest goes back into the window it came from; when that counts no more, nobody gets it.
+        """
         with self._lock:
-            now_us = self._now_us()
-            seen = self._states.get(charge.key, _UNTOUCHED).at(now_us, charge.window_us)
+            window_us = charge.window_us
+            seen = self._states.get(charge.key, _UNTOUCHED).at(self._now_us(), window_us)
+            taken_us = int(taken_s * 1_000_000)
+            age = (seen.start_us - (taken_us - taken_us % window_us)) // window_us
             more = cost - charge.cost
-            current = max(0, seen.current + more)
-            previous = max(0, seen.previous + min(0, seen.current + more))
+            current, previous = seen.current, seen.previous
+            if more > 0 or age <= 0:
+                current = max(0, current + more)
+            elif age == 1:
+                previous = max(0, previous + more)
             self._keep({charge.key: _State(seen.start_us, current, previous)})
 
     def _peek(self, charge: Charge, now_us: int) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from .local import Verdict
 QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
 _MAX_INTEGER = 999_999_999_999_999  # of a structured field
+_JITTER_PART = 10  # a tenth of the wait
+_JITTER_MOST_S = 5
 _IN_RULES = " !#$&'()*+-./:<=>?@[]^_`{|}~"
 _IN_NAMES = _IN_RULES.replace(":", "").replace("#", "")
 
@@ -29,6 +32,8 @@ class Told:
     verdict: Verdict
     nth: int = 1
     """Which one of its name it is: several descriptors may fall under one limit."""
+    domain: str = ""
+    entries: tuple[tuple[str, str], ...] = ()
 
     @property
     def policy(self) -> str:
@@ -47,6 +52,20 @@ class Told:
         if self.verdict.retry_after_us is not None:
             return self.verdict.retry_after_us
         return min(self.verdict.reset_after_us, self.window_us)
+
+    @property
+    def retry_after_s(self) -> int | None:
+        """Whole seconds, never too few, and some more so that those denied together do not return together.
+
+        How many more is a function of who was denied by what: the same decision is told in the same bytes.
+        """
+        wait_us = self.verdict.retry_after_us
+        if wait_us is None:
+            return None
+        most_s = min(wait_us // 1_000_000 // _JITTER_PART, _JITTER_MOST_S)
+        who = json.dumps([self.domain, self.rule, self.entries]).encode("ascii")
+        stable = int.from_bytes(hashlib.sha256(who).digest()[:8], "big")
+        return ceil_s(wait_us) + stable % (most_s + 1)
 
     def to_json(self) -> dict[str, Any]:
         """As in ``limits``."""
@@ -75,7 +94,7 @@ def counted(told: list[Told], wall_s: float) -> Decision:
     headers = _headers(told, by, wall_s)
     if allowed:
         return _decision(200, headers, common)
-    retry_s = None if by.verdict.retry_after_us is None else ceil_s(by.verdict.retry_after_us)
+    retry_s = by.retry_after_s
     if retry_s is not None:
         headers.append(("retry-after", str(retry_s)))
     problem = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -12,6 +12,7 @@ from .warnings import SPOOFABLE, handling, warn_once
 Scope: TypeAlias = MutableMapping[str, Any]
 
 _MARKS = "tidegate.marks"
+_MOST_LAYERS = 64  # of middlewares around an app
 
 
 class RequestLike(Protocol):
@@ -68,6 +69,7 @@ class Marks:
         self.charged: set[object] = set()
         self.decision: Decision | None = None
         self.guard: object | None = None
+        self.before_answer: list[Callable[[], Awaitable[None]]] = []
 
 
 def marks_of(scope: Scope) -> Marks:
@@ -100,24 +102,46 @@ def by_header(name: str) -> Callable[[RequestLike], str | None]:
     return key
 
 
-def route_of(scope: Scope) -> str:
-    """``METHOD template`` where the framework knows the template, else ``METHOD path``."""
+def route_of(scope: Scope, app: Any = None) -> str:
+    """``METHOD template`` where the framework knows the template, else ``METHOD *``.
+
+    Not the path: clients choose it, and each that nobody has heard of would have a limit of its own. ``app``
+    is what a middleware stands around, which may have the routes.
+    """
     template = _routed(scope)
     if template is None:
-        template = _matching(getattr(scope.get("app"), "routes", ()), dict(scope))
-    return f"{scope['method']} {scope['path'] if template is None else template}"
+        routes = _routes(app) or getattr(scope.get("app"), "routes", ())
+        template = _matching(routes, dict(scope))
+        template = None if template is None else _mounted(scope) + template
+    return f"{scope['method']} {'*' if template is None else template}"
+
+
+def _routes(app: Any) -> Any:
+    """The routes of an app, or of the one that the middlewares around it lead to."""
+    for _ in range(_MOST_LAYERS):
+        routes = getattr(app, "routes", None)
+        if routes or app is None:
+            return routes
+        app = getattr(app, "app", None)
+    return None
 
 
 def _routed(scope: Scope) -> str | None:
     """The template of the route that was found; ``None`` before routing."""
     # FastAPI keeps the whole template of a route in an included router beside the route itself.
     context = scope.get("fastapi", {}).get("effective_route_context")
-    template = _template(context) or _template(scope.get("route"))
-    if template is None:
+    route = scope.get("route")
+    template = _template(context) or _template(route)
+    # A mount is only half of the way.
+    if template is None or (context is None and hasattr(route, "routes")):
         return None
-    # What an app is mounted under belongs to the template too.
+    return _mounted(scope) + template
+
+
+def _mounted(scope: Scope) -> str:
+    """What an app is mounted under, which belongs to the template too."""
     root: str = scope.get("root_path", "")
-    return root[len(scope.get("app_root_path", root)) :] + template
+    return root[len(scope.get("app_root_path", root)) :]
 
 
 def _template(route: Any) -> str | None:

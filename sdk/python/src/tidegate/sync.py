@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .answer import Answer, Unanswered, decision_of, refuse
-from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of, encode
+from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of, cost_of, encode
 from .errors import PermitLost, RequestRefused, ReservationGone, ServiceUnavailable, TidegateError
 from .permit import NOTHING, Held, held_of
 from .permit import PATH as ACQUIRE_PATH
@@ -17,7 +17,6 @@ from .reservation import (
     OnError,
     Reserved,
     Settlement,
-    checked_cost,
     on_error_of,
     reserved_of,
     settlement_of,
@@ -127,8 +126,9 @@ class SyncTidegate:
         try:
             return reserved_of(self._call(RESERVE_PATH, ask.message(cost=ask.cost, ttl_ms=ttl_ms)), ask.cost)
         except Unanswered:
+            taken_s = self._settings.clock.monotonic()
             decision = self._settings.fallback.decide(ask).raise_for_denied()
-            return Reserved(decision, ask.cost, None, None)
+            return Reserved(decision, ask.cost, None, None, taken_s)
 
     def _acquire(self, ask: Ask) -> Held:
         try:
@@ -170,36 +170,48 @@ class SyncReservation:
         self._client = client
         self._ask = ask
         self._cost: int | None = None
-        self._sent = False
+        self._is_settled = False
+        self._tried: Settlement | None = None
         self.id = reserved.id
         self.decision = reserved.decision
         self.estimate = reserved.estimate
         self.expires_at = reserved.expires_at
+        self._taken_s = reserved.taken_s
 
     def settle(self, cost: int) -> None:
         """Says what it really cost. It is sent when the block is left, or at once by `send`."""
-        self._cost = checked_cost(cost)
+        self._cost = cost_of(cost)
 
     def send(self) -> Settlement:
-        """Sends what `settle` was told."""
+        """Sends what `settle` was told. If it raises `ServiceUnavailable` it may be tried again."""
         if self._cost is None:
             raise TidegateError("nothing to send; call settle(cost) first")
-        if self._sent:
+        if self._is_settled:
             raise ReservationGone("the reservation has been settled")
-        self._sent = True
-        if self.id is None:
-            self._client._settings.fallback.settle(self._ask, self._cost)
-            return Settlement(self.estimate, self._cost, ())
         try:
-            answer = self._client._call(SETTLE_PATH, encode({"id": self.id, "cost": self._cost}))
+            settlement = self._send(self._cost)
+        except ReservationGone:
+            self._is_settled = True
+            raise
+        self._is_settled = True
+        return settlement
+
+    def _send(self, cost: int) -> Settlement:
+        if self.id is None:
+            self._client._settings.fallback.settle(self._ask, cost, self._taken_s)
+            return Settlement(self.estimate, cost, ())
+        tried = self._tried
+        self._tried = tried or Settlement(self.estimate, cost, ())
+        try:
+            answer = self._client._call(SETTLE_PATH, encode({"id": self.id, "cost": cost}))
         except Unanswered as why:
             raise ServiceUnavailable(f"could not settle, so the estimate stays charged: {why}") from why
-        return settlement_of(answer)
+        return settlement_of(answer, tried)
 
     @property
     def is_pending(self) -> bool:
-        """Whether a cost was told and not sent yet."""
-        return self._cost is not None and not self._sent
+        """Whether a cost was told and the service has not answered yet."""
+        return self._cost is not None and not self._is_settled
 
     @property
     def is_open(self) -> bool:

@@ -26,7 +26,7 @@ class Target:
             (b"user-agent", b"tidegate-python"),
         ]
         if token:
-            self.headers.append((b"authorization", f"Bearer {token}".encode("ascii")))
+            self.headers.append((b"authorization", b"Bearer " + _token_bytes(token)))
 
     def head(self, path: str, length: int) -> h11.Request:
         """The head of a request to one of the service's paths."""
@@ -35,3 +35,13 @@ class Target:
     def headers_for(self, length: int) -> list[tuple[bytes, bytes]]:
         """Headers of a request with a body so long."""
         return [*self.headers, (b"content-length", str(length).encode("ascii"))]
+
+
+def _token_bytes(token: str) -> bytes:
+    """A token that HTTP can carry; it is not told what the token is, for errors end up in logs."""
+    if not (token.isascii() and token.isprintable()) or token != token.strip():
+        raise ValueError(
+            "token has a line end, a space around it or a character that is no printable ASCII; "
+            "if it was read from a file, pass text.strip()"
+        )
+    return token.encode("ascii")

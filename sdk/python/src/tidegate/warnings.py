@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
+import time
 import weakref
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ _handled: contextvars.ContextVar[weakref.ref[Any] | None] = contextvars.ContextV
 )
 
 MOST_LIMITERS = 100
+WITHIN_S = 60.0
+_made_at: deque[float] = deque(maxlen=MOST_LIMITERS)
+_now = time.monotonic
 
 SPOOFABLE = frozenset(
     ("x-forwarded-for", "x-real-ip", "forwarded", "x-client-ip", "true-client-ip", "cf-connecting-ip")
@@ -70,10 +75,20 @@ def made(what: object) -> None:
     """A client or a middleware was created."""
     _made.add(what)
     name = type(what).__name__
+    now = _now()
+    with _lock:
+        # Those that were dropped at once count too: they had connections of their own all the same.
+        often = len(_made_at) == MOST_LIMITERS and now - _made_at[0] < WITHIN_S
+        _made_at.append(now)
     if is_handling():
         warn_once("TIDEGATE_LIMITER_PER_REQUEST", f"a {name} was created while a request was handled")
     elif len(_made) > MOST_LIMITERS:
         warn_once("TIDEGATE_LIMITER_PER_REQUEST", f"more than {MOST_LIMITERS} clients and middlewares exist")
+    elif often:
+        warn_once(
+            "TIDEGATE_LIMITER_PER_REQUEST",
+            f"more than {MOST_LIMITERS} clients and middlewares were created within a minute",
+        )
 
 
 def made_limit() -> None:
@@ -108,5 +123,6 @@ def forget() -> None:
     """Tells everything anew, for tests."""
     with _lock:
         _given.clear()
+        _made_at.clear()
     _made.clear()
     _handled.set(None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .answer import Answer, Unanswered
@@ -42,8 +43,8 @@ class AsyncWire:
             if kept is not None:
                 try:
                     return await self._post(kept, path, body)
-                except Stale:
-                    pass  # the service closed it while the request was on its way
+                except Stale:  # the service closed it while the request was on its way
+                    return replace(await self._post(await self._connect(), path, body), is_second=True)
             return await self._post(await self._connect(), path, body)
 
     async def _post(self, connection: Connection, path: str, body: bytes) -> Answer:
