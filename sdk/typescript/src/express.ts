@@ -60,7 +60,7 @@ export interface RateLimitOptions {
   readonly skipSuccessfulRequests?: boolean;
   /** What is no failure; statuses below 400 unless told. */
   readonly requestWasSuccessful?: (req: Request, res: Response) => boolean | Promise<boolean>;
-  /** Who is limited; the client's address unless told, and where this answers undefined. */
+  /** Who is limited; the client's address unless told, and where this answers undefined or nothing (`''`). */
   readonly keyGenerator?: (req: Request, res: Response) => string | undefined | Promise<string | undefined>;
   /** Addresses of version 6 are counted by networks of so many bits, 56 unless told; false counts each. */
   readonly ipv6Subnet?: number | false;

@@ -1,6 +1,6 @@
 import type { Caller, Tidegate } from './client.js';
 import { decisionOf, objectOf, type Decision, type LimitState, type WithId } from './decision.js';
-import { askedOf, type Asked, type CheckRequest } from './descriptor.js';
+import { askedOf, costOf, type Asked, type CheckRequest } from './descriptor.js';
 import { RateLimitExceeded, TidegateError, UnavailableError } from './errors.js';
 import type { LocalCharge } from './fallback.js';
 
@@ -55,10 +55,8 @@ export class Reservation {
    * @throws {RefusedError} with status 410 if it comes too late: the estimate stays charged.
    * @throws {UnavailableError} if the service cannot be reached: the same, but it may be tried again.
    */
-  async settle(cost: number): Promise<Settlement> {
-    if (!Number.isInteger(cost) || cost < 0) {
-      throw new TidegateError(`the cost to settle must be a whole number from 0 on, got ${cost}`);
-    }
+  async settle(spent: number): Promise<Settlement> {
+    const cost = costOf(spent);
     if (!this.allowed) throw new TidegateError('a reservation that was denied has nothing to settle');
     if (this.#state === 'settled') throw new TidegateError('a reservation is settled once, and this one was');
     this.#state = 'settled';

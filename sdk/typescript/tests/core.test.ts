@@ -44,6 +44,30 @@ test('the route is as told, else as known, else method and path', async () => {
   expect(routes).toEqual(['GET /a', 'GET /:letter', 'all GET']);
 });
 
+test('every value goes to the service as it takes them', async () => {
+  const odd = 'a\n\ud800';
+  await new Limiter({ client, limits: '10/minute', route: odd, key: () => odd }).decide(request);
+  for (const one of [{ user: odd }, [['user', odd]] as const, { entries: [{ key: 'user', value: odd }], cost: 2 ** 60 }]) {
+    await new Limiter({ client, domain: 'shop', descriptors: () => [one], cost: Infinity }).decide(request);
+  }
+  const sent = stub.asked.map(({ body }) => JSON.parse(body) as { cost: number; descriptors: { cost?: number; entries: { value: string }[] }[] });
+  const values = sent.flatMap(({ descriptors }) => descriptors.flatMap(({ entries }) => entries.map(({ value }) => value)));
+  expect(values).toEqual(Array.from({ length: 5 }, () => 'a%0A\ufffd'));
+  expect(sent.map(({ cost }) => cost)).toEqual([1, 2 ** 53, 2 ** 53, 2 ** 53]);
+  expect(sent[3]?.descriptors[0]?.cost).toBe(2 ** 53);
+});
+
+test.each([-1, 0.5, NaN])('a cost of %d is a mistake of the app', async (cost) => {
+  await expect(new Limiter({ client, limits: '10/minute', cost }).decide(request)).rejects.toThrow('whole number');
+  const own = { entries: [{ key: 'user', value: 'ann' }], cost };
+  await expect(new Limiter({ client, descriptors: [own] }).decide(request)).rejects.toThrow('whole number');
+});
+
+test('an empty key is none: the address is limited', async () => {
+  const outcome = await new Limiter({ client, limits: '10/minute', key: () => '' }).decide(request);
+  expect(outcome).toMatchObject({ key: '203.0.113.7' });
+});
+
 test('it limits something, either by limits or by rules', () => {
   expect(() => new Limiter({ client })).toThrow('needs either limits');
   expect(() => new Limiter({ client, limits: '1/minute', descriptors: [] })).toThrow('needs either limits');
