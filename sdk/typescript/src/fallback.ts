@@ -21,6 +21,8 @@ export interface LocalCharge {
 /** How a limit stands after a charge was decided. */
 export interface LocalVerdict {
   readonly charge: LocalCharge;
+  /** Number of the window that it was counted in. */
+  readonly window: number;
   readonly allowed: boolean;
   readonly remaining: number;
   readonly resetAfterMs: number;
@@ -91,11 +93,15 @@ export class LocalLimiter {
     return charges.map((charge, index) => verdict(charge, counters[index] as Counter, fits[index] === true, nowMs));
   }
 
-  /** Changes what was taken: by less than nothing gives back, as far as it is still counted. */
-  adjust(charges: readonly LocalCharge[], by: number, nowMs: number): void {
-    for (const charge of charges.filter(({ adjustable }) => adjustable)) {
+  /**
+   * Changes what was taken: more is taken now; less is given back to the window it came from, as far as
+   * that is still counted.
+   */
+  adjust(taken: readonly LocalVerdict[], by: number, nowMs: number): void {
+    for (const { charge, window } of taken.filter((one) => one.charge.adjustable)) {
       const counter = this.#counter(charge, nowMs);
-      counter.current = Math.max(0, counter.current + by);
+      if (by > 0 || window === counter.window) counter.current = Math.max(0, counter.current + by);
+      else if (window === counter.window - 1) counter.before = Math.max(0, counter.before + by);
     }
   }
 
@@ -142,6 +148,7 @@ function verdict(charge: LocalCharge, counter: Counter, allowed: boolean, nowMs:
   else if (counter.before > 0) resetAfterMs = length - gone;
   return {
     charge,
+    window: counter.window,
     allowed,
     remaining: Math.max(0, room(counter, limit, nowMs)),
     resetAfterMs: Math.ceil(resetAfterMs),

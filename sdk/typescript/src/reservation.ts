@@ -2,7 +2,7 @@ import type { Caller, Tidegate } from './client.js';
 import { decisionOf, objectOf, type Decision, type LimitState, type WithId } from './decision.js';
 import { askedOf, costOf, type Asked, type CheckRequest } from './descriptor.js';
 import { RateLimitExceeded, TidegateError, UnavailableError } from './errors.js';
-import type { LocalCharge } from './fallback.js';
+import type { LocalVerdict } from './fallback.js';
 
 /** What is asked when reserving; `cost` is the estimate. */
 export interface ReserveRequest extends CheckRequest {
@@ -36,7 +36,7 @@ export class Reservation {
     readonly id: string | null,
     /** Until when it can be settled. */
     readonly expiresAt: Date | null,
-    private readonly charges: readonly LocalCharge[],
+    private readonly taken: readonly LocalVerdict[],
   ) {}
 
   /** Whether the work may begin. */
@@ -61,7 +61,7 @@ export class Reservation {
     if (this.#state === 'settled') throw new TidegateError('a reservation is settled once, and this one was');
     this.#state = 'settled';
     if (this.id === null) {
-      this.caller.adjustAlone(this.charges, cost - this.estimate);
+      this.caller.adjustAlone(this.taken, cost - this.estimate);
       return { estimate: this.estimate, cost, limits: [] };
     }
     try {
@@ -102,8 +102,8 @@ export async function reserve(caller: Caller, request: ReserveRequest): Promise<
 
 /** @internal A reservation in this process only. */
 export function reserveAlone(caller: Caller, asked: Asked): Reservation {
-  const { decision, charges } = caller.chargeAlone(asked);
-  return new Reservation(caller, decision, asked.cost, null, null, charges);
+  const { decision, taken } = caller.chargeAlone(asked);
+  return new Reservation(caller, decision, asked.cost, null, null, taken);
 }
 
 /**

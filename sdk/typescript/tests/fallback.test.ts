@@ -100,11 +100,34 @@ test('what is settled changes what was taken, and not the part with a cost of it
     askedOf({ descriptors: [{ tokens: 'ann' }, { entries: [{ key: 'requests', value: 'ann' }], cost: 1 }], limits: '10/minute', cost: 6 }),
     undefined,
   );
-  limiter.charge(asked, START);
-  limiter.adjust(asked, 2 - 6, START);
+  const taken = limiter.charge(asked, START);
+  limiter.adjust(taken, 2 - 6, START);
   expect(limiter.charge(asked.map((one) => ({ ...one, cost: 0 })), START).map(({ remaining }) => remaining)).toEqual([8, 9]);
-  limiter.adjust(asked, 20, START);
+  limiter.adjust(taken, 20, START);
   expect(limiter.charge(asked.map((one) => ({ ...one, cost: 0 })), START).map(({ remaining }) => remaining)).toEqual([0, 9]);
+});
+
+test('what is settled after a turn of the window is not given back to the new one', () => {
+  const minute = 60_000;
+  const begin = Math.ceil(START / minute) * minute;
+  const left = (limiter: LocalLimiter, at: number): number | undefined => limiter.charge(charges('10/minute', 0), at)[0]?.remaining;
+
+  const next = new LocalLimiter();
+  const taken = next.charge(charges('10/minute', 8), begin);
+  next.charge(charges('10/minute', 2), begin + minute + minute / 2);
+  // Half of the 8 still weighs, and then half of the 2 that it did cost.
+  expect(left(next, begin + minute + minute / 2)).toBe(4);
+  next.adjust(taken, 2 - 8, begin + minute + minute / 2);
+  expect(left(next, begin + minute + minute / 2)).toBe(7);
+
+  const later = new LocalLimiter();
+  const forgotten = later.charge(charges('10/minute', 8), begin);
+  later.charge(charges('10/minute', 7), begin + 2 * minute);
+  later.adjust(forgotten, 2 - 8, begin + 2 * minute);
+  expect(left(later, begin + 2 * minute)).toBe(3);
+  // What it took besides is taken now.
+  later.adjust(forgotten, 10 - 8, begin + 2 * minute);
+  expect(left(later, begin + 2 * minute)).toBe(1);
 });
 
 test('counters have a bound, and the one not used for longest goes first', () => {
