@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Tidegate } from '../src/client.js';
 import { ClientIpFinder } from '../src/client-ip.js';
 import { Limiter } from '../src/core.js';
+import { parseLimits } from '../src/limits.js';
 import { denying, passing, Stub } from './support/stub.js';
 
 let stub: Stub;
@@ -80,6 +81,25 @@ test('limiters of one service share a client', () => {
   expect(one.client).toBe(same.client);
   expect(one.client).not.toBe(other.client);
   for (const { client: shared } of [one, other]) shared.close();
+});
+
+test.each(['\u00a0', '\u2003', '\ufeff', '\v', '\r', '\n'])('%j is no space, neither around an address nor in a limit', (odd) => {
+  const peer = '10.0.0.1';
+  for (const text of [`${odd}198.51.100.7`, `198.51.100.7${odd}`]) {
+    const listed = new ClientIpFinder({ trustedProxies: ['10.0.0.0/8'] });
+    expect(listed.find(peer, { 'x-forwarded-for': text }).ip).toBe(peer);
+    expect(listed.find(peer, { 'x-forwarded-for': `198.51.100.7, ${odd}` }).ip).toBe(peer);
+    const forwarded = new ClientIpFinder({ trustedProxies: ['10.0.0.0/8'], header: 'forwarded' });
+    expect(forwarded.find(peer, { forwarded: `for=${text}` }).ip).toBe(peer);
+    expect(forwarded.find(peer, { forwarded: `${odd}for=198.51.100.7` }).ip).toBe(peer);
+    expect(() => new ClientIpFinder({ trustedProxies: [`${text}/32`] })).toThrow('is no network of proxies');
+  }
+  for (const text of [`${odd}1/minute`, `1/minute${odd}`, `1${odd}per minute`, `1/${odd}minute`, `1/5${odd}minutes`]) {
+    expect(() => parseLimits(text)).toThrow('is no list of limits');
+  }
+  const blanks = new ClientIpFinder({ trustedProxies: [' 10.0.0.0/8\t'], header: 'forwarded' });
+  expect(blanks.find(peer, { forwarded: '\t for\t=\t198.51.100.7 \t' }).ip).toBe('198.51.100.7');
+  expect(parseLimits('\t1 / \tminute ')).toEqual([{ requests: 1, per: 'minute' }]);
 });
 
 test('a header that is made to be slow is not', () => {
