@@ -9,7 +9,7 @@ import { ipKey } from './client-ip.js';
 import { Limiter, type Outcome, type PlainRequest, type Reply } from './core.js';
 import type { Decision } from './decision.js';
 import type { Descriptor } from './descriptor.js';
-import { TidegateError } from './errors.js';
+import { TidegateError, UnavailableError } from './errors.js';
 import { send, setHeaders } from './express-answer.js';
 import { optionsOf } from './express-options.js';
 import type { Fallback } from './fallback.js';
@@ -240,7 +240,8 @@ function settler(reservation: Reservation | undefined, limiter: Limiter<Context>
     try {
       await reservation.settle(cost);
     } catch (error) {
-      limiter.client.logger.warn(`tidegate: a reservation stays charged as estimated: ${(error as Error).message}`);
+      const then = error instanceof UnavailableError ? 'is not settled yet, and tried again' : 'stays charged as estimated';
+      limiter.client.logger.warn(`tidegate: a reservation ${then}: ${(error as Error).message}`);
     }
   };
 }
