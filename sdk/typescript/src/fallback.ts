@@ -10,6 +10,8 @@ export type Fallback = 'allow' | 'deny' | 'local';
 /** A limit of a request, and the counter it is about. */
 export interface LocalCharge {
   readonly key: string;
+  /** Who is limited by what: domain, rule and entries as one text. */
+  readonly partition: string;
   /** `inline`, or `local` for limits that are the client's. */
   readonly rule: string;
   readonly limit: Limit;
@@ -45,8 +47,10 @@ export function localCharges(asked: Asked, ofClient: readonly Limit[] | undefine
   return asked.descriptors.flatMap((descriptor) => {
     const rule = descriptor.limits ? 'inline' : 'local';
     const limits = descriptor.limits ?? ofClient ?? [];
+    const partition = partitionOf(asked.domain, rule, descriptor);
     return limits.map((limit) => ({
-      key: keyOf(asked.domain, descriptor, limit),
+      key: partition + JSON.stringify([limit.requests, limit.per, limit.name]),
+      partition,
       rule,
       limit,
       cost: descriptor.cost ?? asked.cost,
@@ -55,8 +59,8 @@ export function localCharges(asked: Asked, ofClient: readonly Limit[] | undefine
   });
 }
 
-function keyOf(domain: string, { entries }: FullDescriptor, { requests, per, name }: Limit): string {
-  return JSON.stringify([domain, entries.map(({ key, value }) => [key, value]), requests, per, name]);
+function partitionOf(domain: string, rule: string, { entries }: FullDescriptor): string {
+  return JSON.stringify([domain, rule, entries.map(({ key, value }) => [key, value])]);
 }
 
 /**

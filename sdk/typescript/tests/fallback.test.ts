@@ -160,7 +160,7 @@ describe('what is rendered', () => {
       'x-ratelimit-limit': '1',
       'x-ratelimit-remaining': '0',
       'x-ratelimit-reset': '1700000100',
-      'retry-after': '100',
+      'retry-after': String(decision.retryAfter),
     });
     expect(JSON.parse(decision.body.text)).toEqual(decision.body.json);
     expect(Object.keys(decision.body.json)).toEqual([
@@ -173,10 +173,45 @@ describe('what is rendered', () => {
       contentType: 'application/problem+json',
       source: 'local',
       decidedBy: { rule: 'inline', name: 'minute' },
-      retryAfter: 100,
-      body: { json: { 'violated-policies': ['inline:minute'], limit: 1, window: 60, scope: 'inline' } },
+      body: { json: { retry_after: decision.retryAfter, 'violated-policies': ['inline:minute'], limit: 1, window: 60, scope: 'inline' } },
     });
-    expect(decision.body.json.detail).toBe('limit minute of rule inline allows 1 per minute; retry in 100 seconds');
+    expect(decision.body.json.detail).toBe(`limit minute of rule inline allows 1 per minute; retry in ${decision.retryAfter} seconds`);
+  });
+
+  /** Retry-After of each of many who are denied together, and how long they have to wait at least. */
+  function denials(limits: string, now = START): { waits: (number | null)[]; least: number } {
+    let least = 0;
+    const waits = Array.from({ length: 200 }, (_, index) => {
+      const asked = charges(limits, 1, `user-${index}`);
+      const limiter = new LocalLimiter();
+      limiter.charge(asked, now);
+      const verdicts = limiter.charge(asked, now);
+      least = verdicts[0]?.retryAfterMs ?? 0;
+      return local(verdicts, now).retryAfter;
+    });
+    return { waits, least };
+  }
+
+  test.each<[string, number, number]>([
+    ['1/minute', 100, 5], // 20 s of the minute have gone by at the start
+    ['1/hour', 6_400, 5], // and 800 s of the hour
+    ['1/20s', 40, 4],
+    ['1/5s', 10, 1],
+    ['1/4s', 8, 0],
+    ['1/100ms', 1, 0],
+  ])('of when to return is spread over at most a tenth and 5 s: %s', (limits, seconds, most) => {
+    const { waits, least } = denials(limits);
+    expect(Math.ceil(least / 1_000)).toBe(seconds);
+    const expected = Array.from({ length: most + 1 }, (_, jitter) => seconds + jitter);
+    expect([...new Set(waits)].sort((a, b) => Number(a) - Number(b))).toEqual(expected);
+    // The same who are denied by the same are told the same, in every process.
+    expect(denials(limits).waits).toEqual(waits);
+  });
+
+  test('of when to return is rounded up', () => {
+    const { waits, least } = denials('1/4s', START + 1);
+    expect(least).toBe(7_999);
+    expect(new Set(waits)).toEqual(new Set([8]));
   });
 
   test('of names is what a structured field can hold', () => {
