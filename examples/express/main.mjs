@@ -12,8 +12,9 @@ const client = new Tidegate({
 const common = { client, trustedProxies: ['127.0.0.1/32'] };
 // Customers are known by their key; whoever has none, by address.
 const byApiKey = (req) => req.get('x-api-key');
-// What clients write is no number until it is looked at.
-const units = (value) => (value !== undefined && Number.isSafeInteger(Number(value)) && Number(value) >= 0 ? Number(value) : 1);
+// What clients write is no number until it is looked at; a report has a page at least.
+const pages = ({ query }) => (/^\d+$/.test(query.pages) ? Math.max(Number(query.pages), 1) : 1);
+const isCount = (value) => Number.isInteger(value) && value >= 0;
 
 const app = express();
 
@@ -34,7 +35,7 @@ app.get('/search', rateLimit({ ...common, route: 'search', limits: '5/minute;100
 const orders = rateLimit({
   ...common,
   domain: 'api_platform',
-  descriptors: (req) => [{ api_key: req.get('x-api-key') ?? 'anonymous', endpoint: 'POST /v1/orders' }],
+  descriptors: (req) => [{ api_key: req.get('x-api-key') || 'anonymous', endpoint: 'POST /v1/orders' }],
 });
 app.post('/orders', orders, (_req, res) => {
   res.status(201).json({ order: 'accepted' });
@@ -45,7 +46,7 @@ const reports = rateLimit({
   ...common,
   route: 'reports',
   limits: '10/minute',
-  cost: (req) => units(req.query.pages),
+  cost: pages,
   keyGenerator: byApiKey,
 });
 app.post('/reports', reports, (_req, res) => {
@@ -58,12 +59,18 @@ const complete = rateLimit({
   ...common,
   route: 'complete',
   limits: '1000/minute',
-  cost: (req) => units(req.body?.max_tokens),
+  cost: (req) => req.body.max_tokens,
   keyGenerator: byApiKey,
   reserve: true,
 });
-app.post('/complete', express.json(), complete, async (req, res) => {
-  const used = units(req.body?.used);
+// Whatever is no prompt is refused before anything is taken for it.
+const prompt = (req, res, next) => {
+  const { prompt, max_tokens: most, used } = req.body ?? {};
+  if (typeof prompt === 'string' && isCount(most) && isCount(used)) next();
+  else res.status(422).json({ error: 'prompt is a text, max_tokens and used are whole numbers from 0 on' });
+};
+app.post('/complete', express.json(), prompt, complete, async (req, res) => {
+  const { used } = req.body;
   await req.rateLimit.settle(used);
   res.json({ used });
 });

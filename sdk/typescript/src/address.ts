@@ -1,5 +1,6 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
+import { withoutBlanks } from './blanks.js';
 import { TidegateError } from './errors.js';
 
 /** An IP address as its 16-bit groups: two for version 4, eight for version 6. */
@@ -16,7 +17,7 @@ export interface Network {
  * version 4 inside one of version 6 is the former. Answers undefined for what is no address.
  */
 export function parseAddress(text: string): Address | undefined {
-  const bare = text.trim().replace(/^"(.*)"$/, '$1');
+  const bare = withoutBlanks(text).replace(/^"(.*)"$/, '$1');
   const bracketed = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(bare);
   if (bracketed) return parseVersion6(bracketed[1] ?? '');
   const [address = '', port, ...more] = bare.split(':');
@@ -84,7 +85,7 @@ export function masked(address: Address, prefix: number): Address {
  * @throws {TidegateError} if it is none.
  */
 export function parseNetwork(text: string): Network {
-  const [before = '', length, ...more] = text.trim().split('/');
+  const [before = '', length, ...more] = withoutBlanks(text).split('/');
   const plain = isIPv4(before) || isIPv6(before) ? parseAddress(before) : undefined;
   const refuse = (): never => {
     throw new TidegateError(`${JSON.stringify(text)} is no network of proxies: write it like "10.0.0.0/8" or "2001:db8::/32"`);

@@ -1,3 +1,5 @@
+import { backoffMs } from './backoff.js';
+
 /** Leave to send; to be told how it went. */
 export interface Attempt {
   readonly generation: number;
@@ -12,9 +14,6 @@ export interface BreakerOptions {
   readonly onOpen?: () => void;
   readonly onClose?: () => void;
 }
-
-const FIRST_MS = 50;
-const MOST_MS = 5_000;
 
 /**
  * Keeps a service that failed from being asked by everybody at once: after a failure nobody asks for a
@@ -66,11 +65,10 @@ export class Breaker {
     // Several were under way as it went down: that is one failure.
     if (attempt.generation !== this.#generation) return;
     const wasClosed = this.closed;
-    const longest = Math.min(FIRST_MS * 2 ** this.#failures, MOST_MS);
     this.#failures += 1;
     this.#generation += 1;
     this.#probing = false;
-    this.#until = this.#now() + this.#random() * longest;
+    this.#until = this.#now() + backoffMs(this.#failures, this.#random());
     if (wasClosed) this.#onOpen();
   }
 }

@@ -1,4 +1,5 @@
 import { formatAddress, isWithin, masked, parseAddress, parseNetwork, type Address, type Network } from './address.js';
+import { withoutBlanks } from './blanks.js';
 import { TidegateError } from './errors.js';
 
 /** Headers as pairs in the order they came, or as an object like Node's. */
@@ -120,13 +121,13 @@ function isIterable(headers: HeaderSource): headers is Iterable<readonly [string
 }
 
 function listedHops(line: string): string[] {
-  return line.split(',').map((hop) => hop.trim()).filter((hop) => hop !== '');
+  return line.split(',').map((hop) => withoutBlanks(hop)).filter((hop) => hop !== '');
 }
 
 /** The `for` of each element of a `Forwarded` (RFC 7239); undefined where it has not exactly one. */
 function forwardedHops(line: string): (string | undefined)[] {
   return splitOutsideQuotes(line, ',')
-    .filter((element) => element.trim() !== '')
+    .filter((element) => withoutBlanks(element) !== '')
     .map((element) => {
       const named = splitOutsideQuotes(element, ';').map(forOf).filter((value) => value !== undefined);
       return named.length === 1 ? unquoted(named[0] as string) : undefined;
@@ -136,7 +137,7 @@ function forwardedHops(line: string): (string | undefined)[] {
 /** The value of a pair that is called `for`. */
 function forOf(pair: string): string | undefined {
   const at = pair.indexOf('=');
-  return at >= 0 && pair.slice(0, at).trim().toLowerCase() === 'for' ? pair.slice(at + 1).trim() : undefined;
+  return at >= 0 && withoutBlanks(pair.slice(0, at)).toLowerCase() === 'for' ? withoutBlanks(pair.slice(at + 1)) : undefined;
 }
 
 function unquoted(value: string): string | undefined {

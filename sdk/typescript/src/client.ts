@@ -3,7 +3,7 @@ import { Breaker, type Attempt } from './breaker.js';
 import { decisionOf, failureOf, type Answer, type Decision } from './decision.js';
 import { askedOf, type Asked, type CheckRequest } from './descriptor.js';
 import { TidegateError, UnavailableError } from './errors.js';
-import { LocalLimiter, localCharges, type Fallback, type LocalCharge } from './fallback.js';
+import { LocalLimiter, localCharges, type Fallback, type LocalVerdict } from './fallback.js';
 import { limitsOf, type Limit } from './limits.js';
 import { acquirePermit, type Permit } from './permit.js';
 import * as render from './render.js';
@@ -167,12 +167,12 @@ export class Tidegate {
     return this.#chargeAlone(asked, fallback).decision;
   }
 
-  #chargeAlone(asked: Asked, fallback: Fallback = this.#fallback): { decision: Decision; charges: LocalCharge[] } {
-    if (fallback === 'allow') return { decision: render.allowed(), charges: [] };
-    if (fallback === 'deny') return { decision: render.denied(), charges: [] };
-    const charges = localCharges(asked, this.#localLimits);
+  #chargeAlone(asked: Asked, fallback: Fallback = this.#fallback): { decision: Decision; taken: LocalVerdict[] } {
+    if (fallback === 'allow') return { decision: render.allowed(), taken: [] };
+    if (fallback === 'deny') return { decision: render.denied(), taken: [] };
     const now = Date.now();
-    return { decision: render.local(this.#limiter.charge(charges, now), now), charges };
+    const taken = this.#limiter.charge(localCharges(asked, this.#localLimits), now);
+    return { decision: render.local(taken, now), taken };
   }
 
   /** What reservations and permits need of the client. */
@@ -186,7 +186,7 @@ export class Tidegate {
         return answer;
       },
       chargeAlone: (asked) => this.#chargeAlone(asked, options.fallback),
-      adjustAlone: (charges, by) => this.#limiter.adjust(charges, by, Date.now()),
+      adjustAlone: (taken, by) => this.#limiter.adjust(taken, by, Date.now()),
     };
   }
 }
@@ -196,8 +196,8 @@ export interface Caller {
   readonly logger: Logger;
   /** POSTs JSON; a status that is neither 2xx nor 429 is thrown. */
   call(path: string, body: unknown): Promise<Answer>;
-  chargeAlone(asked: Asked): { decision: Decision; charges: LocalCharge[] };
-  adjustAlone(charges: readonly LocalCharge[], by: number): void;
+  chargeAlone(asked: Asked): { decision: Decision; taken: LocalVerdict[] };
+  adjustAlone(taken: readonly LocalVerdict[], by: number): void;
 }
 
 /** A timer for longer goes off at once. */

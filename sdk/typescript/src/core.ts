@@ -1,12 +1,13 @@
 import { fallbackOf, Tidegate } from './client.js';
 import { ClientIpFinder, type ClientIpOptions, type HeaderSource } from './client-ip.js';
 import type { Decision } from './decision.js';
-import { DEFAULT_DOMAIN, type CheckRequest, type Descriptor } from './descriptor.js';
+import { DEFAULT_DOMAIN, withValues, type CheckRequest, type Descriptor } from './descriptor.js';
 import { RefusedError, TidegateError } from './errors.js';
 import type { Fallback } from './fallback.js';
 import { headersOf, type StandardHeaders } from './headers.js';
 import { limitsOf, type Limit } from './limits.js';
 import type { Reservation } from './reservation.js';
+import { sendable } from './value.js';
 import { noteCreated, readsSpoofableHeader, warnOnce, type Logger, type WarningCode } from './warnings.js';
 
 /** A request as far as a limiter needs to know it, whatever the framework. */
@@ -56,7 +57,7 @@ export interface LimiterOptions<C = PlainRequest> extends ClientIpOptions {
   readonly descriptors?: Given<C, readonly Descriptor[]>;
   /** What is limited; `METHOD path` unless told or known. Limiters with the same route share their counters. */
   readonly route?: Given<C, string>;
-  /** Who is limited; the client's address unless told, and where this answers undefined. */
+  /** Who is limited; the client's address unless told, and where this answers undefined or nothing (`''`). */
   readonly key?: (context: C) => string | undefined | Promise<string | undefined>;
   /** Units a request takes; 1 unless told. */
   readonly cost?: Given<C, number>;
@@ -166,14 +167,23 @@ export class Limiter<C = PlainRequest> {
     const domain = options.domain ?? DEFAULT_DOMAIN;
     const cost = (await given(options.cost, context)) ?? 1;
     const descriptors = await given(options.descriptors, context);
-    if (descriptors) return { asked: { domain, descriptors, cost }, key: undefined };
+    if (descriptors) {
+      return { asked: { domain, descriptors: descriptors.map((one) => withValues(one, sendable)), cost }, key: undefined };
+    }
     const route = (await given(options.route, context)) ?? request.route ?? `${request.method} ${request.path}`;
-    const key = (await options.key?.(context)) ?? this.#clientIp.find(request.peer, request.headers).key;
-    if (typeof key !== 'string') {
+    const key = sendable((await this.#keyOf(context)) ?? this.#clientIp.find(request.peer, request.headers).key);
+    const limits = (await given(options.limits, context)) ?? [];
+    return { asked: { domain, descriptors: [[['route', sendable(route)], ['client', key]]], limits, cost }, key };
+  }
+
+  /** Who is limited as the app says; undefined if it does not know. */
+  async #keyOf(context: C): Promise<string | undefined> {
+    const key = (await this.#options.key?.(context)) ?? undefined;
+    if (key !== undefined && typeof key !== 'string') {
       throw new TidegateError(`the function that makes keys must answer a string, or undefined for the address, got ${typeof key}`);
     }
-    const limits = (await given(options.limits, context)) ?? [];
-    return { asked: { domain, descriptors: [[['route', route], ['client', key]]], limits, cost }, key };
+    // A header that is there and empty would else be one client, of all who send it so.
+    return key === '' ? undefined : key;
   }
 
   async #charge(asked: CheckRequest): Promise<{ decision: Decision; reservation: Reservation | undefined }> {

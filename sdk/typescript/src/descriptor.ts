@@ -57,10 +57,7 @@ export function askedOf(request: CheckRequest): Asked {
   }
   const limits = request.limits === undefined ? undefined : limitsOf(request.limits);
   const all = descriptors ?? [descriptor as Descriptor];
-  const cost = request.cost ?? 1;
-  if (!Number.isInteger(cost) || cost < 0 || cost > 2 ** 53) {
-    throw new TidegateError(`cost must be a whole number from 0 to 2^53, got ${cost}`);
-  }
+  const cost = costOf(request.cost ?? 1);
   return { domain: request.domain ?? DEFAULT_DOMAIN, descriptors: all.map((one) => fullOf(one, limits)), cost };
 }
 
@@ -72,7 +69,25 @@ function fullOf(descriptor: Descriptor, limits: readonly Limit[] | undefined): F
       throw new TidegateError(`the value of the entry ${JSON.stringify(key)} must be a string, got ${typeof value}`);
     }
   }
-  return limits === undefined || full.limits !== undefined ? full : { ...full, limits };
+  const charged = full.cost === undefined ? full : { ...full, cost: costOf(full.cost) };
+  return limits === undefined || full.limits !== undefined ? charged : { ...charged, limits };
+}
+
+/** Units are 53 bits on the wire. */
+const MOST_COST = 2 ** 53;
+
+/** A cost as it is sent: a client that can name one has no use of naming more than there is. */
+export function costOf(cost: number): number {
+  const most = Math.min(cost, MOST_COST);
+  if (!Number.isInteger(most) || most < 0) throw new TidegateError(`a cost must be a whole number from 0 on, got ${cost}`);
+  return most;
+}
+
+/** The descriptor with its values changed; what is no text is left for {@link askedOf} to refuse. */
+export function withValues(descriptor: Descriptor, change: (value: string) => string): FullDescriptor {
+  const full = isFull(descriptor) ? descriptor : { entries: entriesOf(descriptor) };
+  const changed = ({ key, value }: Entry): Entry => ({ key, value: typeof value === 'string' ? change(value) : value });
+  return { ...full, entries: full.entries.map(changed) };
 }
 
 function isFull(descriptor: Descriptor): descriptor is FullDescriptor {

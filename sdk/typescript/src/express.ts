@@ -9,7 +9,7 @@ import { ipKey } from './client-ip.js';
 import { Limiter, type Outcome, type PlainRequest, type Reply } from './core.js';
 import type { Decision } from './decision.js';
 import type { Descriptor } from './descriptor.js';
-import { TidegateError } from './errors.js';
+import { TidegateError, UnavailableError } from './errors.js';
 import { send, setHeaders } from './express-answer.js';
 import { optionsOf } from './express-options.js';
 import type { Fallback } from './fallback.js';
@@ -60,7 +60,7 @@ export interface RateLimitOptions {
   readonly skipSuccessfulRequests?: boolean;
   /** What is no failure; statuses below 400 unless told. */
   readonly requestWasSuccessful?: (req: Request, res: Response) => boolean | Promise<boolean>;
-  /** Who is limited; the client's address unless told, and where this answers undefined. */
+  /** Who is limited; the client's address unless told, and where this answers undefined or nothing (`''`). */
   readonly keyGenerator?: (req: Request, res: Response) => string | undefined | Promise<string | undefined>;
   /** Addresses of version 6 are counted by networks of so many bits, 56 unless told; false counts each. */
   readonly ipv6Subnet?: number | false;
@@ -240,7 +240,8 @@ function settler(reservation: Reservation | undefined, limiter: Limiter<Context>
     try {
       await reservation.settle(cost);
     } catch (error) {
-      limiter.client.logger.warn(`tidegate: a reservation stays charged as estimated: ${(error as Error).message}`);
+      const then = error instanceof UnavailableError ? 'is not settled yet, and tried again' : 'stays charged as estimated';
+      limiter.client.logger.warn(`tidegate: a reservation ${then}: ${(error as Error).message}`);
     }
   };
 }

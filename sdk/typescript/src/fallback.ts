@@ -10,6 +10,8 @@ export type Fallback = 'allow' | 'deny' | 'local';
 /** A limit of a request, and the counter it is about. */
 export interface LocalCharge {
   readonly key: string;
+  /** Who is limited by what: domain, rule and entries as one text. */
+  readonly partition: string;
   /** `inline`, or `local` for limits that are the client's. */
   readonly rule: string;
   readonly limit: Limit;
@@ -21,6 +23,8 @@ export interface LocalCharge {
 /** How a limit stands after a charge was decided. */
 export interface LocalVerdict {
   readonly charge: LocalCharge;
+  /** Number of the window that it was counted in. */
+  readonly window: number;
   readonly allowed: boolean;
   readonly remaining: number;
   readonly resetAfterMs: number;
@@ -43,8 +47,10 @@ export function localCharges(asked: Asked, ofClient: readonly Limit[] | undefine
   return asked.descriptors.flatMap((descriptor) => {
     const rule = descriptor.limits ? 'inline' : 'local';
     const limits = descriptor.limits ?? ofClient ?? [];
+    const partition = partitionOf(asked.domain, rule, descriptor);
     return limits.map((limit) => ({
-      key: keyOf(asked.domain, descriptor, limit),
+      key: partition + JSON.stringify([limit.requests, limit.per, limit.name]),
+      partition,
       rule,
       limit,
       cost: descriptor.cost ?? asked.cost,
@@ -53,8 +59,8 @@ export function localCharges(asked: Asked, ofClient: readonly Limit[] | undefine
   });
 }
 
-function keyOf(domain: string, { entries }: FullDescriptor, { requests, per, name }: Limit): string {
-  return JSON.stringify([domain, entries.map(({ key, value }) => [key, value]), requests, per, name]);
+function partitionOf(domain: string, rule: string, { entries }: FullDescriptor): string {
+  return JSON.stringify([domain, rule, entries.map(({ key, value }) => [key, value])]);
 }
 
 /**
@@ -91,11 +97,15 @@ export class LocalLimiter {
     return charges.map((charge, index) => verdict(charge, counters[index] as Counter, fits[index] === true, nowMs));
   }
 
-  /** Changes what was taken: by less than nothing gives back, as far as it is still counted. */
-  adjust(charges: readonly LocalCharge[], by: number, nowMs: number): void {
-    for (const charge of charges.filter(({ adjustable }) => adjustable)) {
+  /**
+   * Changes what was taken: more is taken now; less is given back to the window it came from, as far as
+   * that is still counted.
+   */
+  adjust(taken: readonly LocalVerdict[], by: number, nowMs: number): void {
+    for (const { charge, window } of taken.filter((one) => one.charge.adjustable)) {
       const counter = this.#counter(charge, nowMs);
-      counter.current = Math.max(0, counter.current + by);
+      if (by > 0 || window === counter.window) counter.current = Math.max(0, counter.current + by);
+      else if (window === counter.window - 1) counter.before = Math.max(0, counter.before + by);
     }
   }
 
@@ -142,6 +152,7 @@ function verdict(charge: LocalCharge, counter: Counter, allowed: boolean, nowMs:
   else if (counter.before > 0) resetAfterMs = length - gone;
   return {
     charge,
+    window: counter.window,
     allowed,
     remaining: Math.max(0, room(counter, limit, nowMs)),
     resetAfterMs: Math.ceil(resetAfterMs),

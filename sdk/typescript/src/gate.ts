@@ -1,5 +1,5 @@
 import { TidegateError } from './errors.js';
-import { delayMs, gapMs, type Learned } from './learn.js';
+import { delayMs, gapMs, tellsSomething, type Learned } from './learn.js';
 
 /** The wait would end after the deadline, so the request was not sent. */
 export class PacingDeadlineError extends TidegateError {
@@ -23,50 +23,63 @@ interface Waiter {
   readonly reject: (error: unknown) => void;
 }
 
+/** What an answer told, and when. */
+interface Known {
+  readonly learned: Learned;
+  readonly at: number;
+}
+
 /**
  * Lets requests to one host through, in order, no sooner than what was learnt allows. Those that had to
  * wait go one after the other, not all at once as the wait ends.
  */
 export class Gate {
-  #learned: Learned | undefined;
-  #learnedAt = 0;
+  #last: Known | undefined;
+  /** Asked for the wait that ends last. Answers that come meanwhile do not shorten it. */
+  #longest: Known | undefined;
   #releasedAt = 0;
   #waiting: Waiter[] = [];
   #timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly now: () => number) {}
 
-  /** What the last answer told; undefined before the first. */
+  /** What the last answer that told anything did; undefined before the first. */
   get learned(): Learned | undefined {
-    return this.#learned;
+    return this.#last?.learned;
   }
 
   /** How long a request would wait that comes now. */
   get delayMs(): number {
-    return this.#delayMs(this.#waiting[0]?.since ?? this.now());
+    const since = this.#waiting[0]?.since ?? this.now();
+    return Math.max(0, ...this.#known().map((known) => this.#delayMs(known, since)));
+  }
+
+  #known(): Known[] {
+    return [this.#last, this.#longest].filter((known) => known !== undefined);
   }
 
   /** How long the first of those that wait, since then, still has to. */
-  #delayMs(since: number): number {
-    if (!this.#learned) return 0;
+  #delayMs({ learned, at }: Known, since: number): number {
     const now = this.now();
-    const own = delayMs(this.#learned, now - this.#learnedAt);
+    const own = delayMs(learned, now - at);
     // One was let through, and no answer has told yet what became of it.
-    const unanswered = this.#releasedAt > this.#learnedAt && this.#counts(this.#learned, since, now);
-    return unanswered ? Math.max(own, Math.ceil(this.#releasedAt + gapMs(this.#learned) - now), 0) : own;
+    const unanswered = this.#releasedAt > at && this.#counts({ learned, at }, since, now);
+    return unanswered ? Math.max(own, Math.ceil(this.#releasedAt + gapMs(learned) - now)) : own;
   }
 
   /** Whether the gap between requests is still kept: what was learnt ends, and nobody else slows down for it. */
-  #counts(learned: Learned, since: number, now: number): boolean {
+  #counts({ learned, at }: Known, since: number, now: number): boolean {
     const spread = learned.remaining !== 0 && !learned.retryAfterS;
-    if (spread) return now - this.#learnedAt < (learned.resetAfterS ?? 0) * 1_000;
-    return since < this.#learnedAt + delayMs(learned, 0);
+    if (spread) return now - at < (learned.resetAfterS ?? 0) * 1_000;
+    return since < endOf({ learned, at });
   }
 
-  /** Takes in what an answer told. */
+  /** Takes in what an answer told: nothing changes nothing. */
   learn(learned: Learned): void {
-    this.#learned = learned;
-    this.#learnedAt = this.now();
+    if (this.#last && !tellsSomething(learned)) return;
+    const known = { learned, at: this.now() };
+    this.#last = known;
+    if (!this.#longest || endOf(this.#longest) <= endOf(known)) this.#longest = known;
     this.#pump();
   }
 
@@ -120,7 +133,7 @@ export class Gate {
   /** Whoever would wait beyond its deadline hears of it now. */
   #rejectLate(): void {
     const first = this.delayMs;
-    const gap = this.#learned ? gapMs(this.#learned) : 0;
+    const gap = Math.max(0, ...this.#known().map(({ learned }) => gapMs(learned)));
     const stay: Waiter[] = [];
     for (const waiter of this.#waiting) {
       const wait = first + stay.length * gap;
@@ -129,4 +142,9 @@ export class Gate {
     }
     this.#waiting = stay;
   }
+}
+
+/** When the wait ends that an answer asked for. */
+function endOf({ learned, at }: Known): number {
+  return at + delayMs(learned, 0);
 }

@@ -91,6 +91,11 @@ function separate(headers: HeaderSource, prefix: string, nowMs: number): Figures
   });
 }
 
+/** Whether an answer said anything about limits at all. */
+export function tellsSomething(learned: Learned): boolean {
+  return learned.retryAfterS !== null || learned.policies.length > 0 || told(learned) !== undefined;
+}
+
 function told(figures: Figures): Figures | undefined {
   const { limit, remaining, resetAfterS } = figures;
   return limit === null && remaining === null && resetAfterS === null ? undefined : figures;

@@ -1,3 +1,4 @@
+import { withoutBlanks } from './blanks.js';
 import { TidegateError } from './errors.js';
 
 /** How a limit counts; the service's documentation has a page on them. */
@@ -61,7 +62,7 @@ const WORDS: Readonly<Record<string, string>> = {
   year: 'year',
 };
 
-const LIMIT = /^(\d[\d_]*)\s*(?:\/|per)\s*(?:(\d+)\s*)?([a-z]+)$/;
+const LIMIT = /^(\d[\d_]*)[ \t]*(?:\/|per)[ \t]*(?:(\d+)[ \t]*)?([a-z]+)$/;
 
 /**
  * Reads limits as people write them.
@@ -73,7 +74,7 @@ const LIMIT = /^(\d[\d_]*)\s*(?:\/|per)\s*(?:(\d+)\s*)?([a-z]+)$/;
  * @throws {TidegateError} if the text is no list of limits.
  */
 export function parseLimits(text: string): Limit[] {
-  return text.split(/[;,]/).map((part) => parseLimit(part.trim().toLowerCase(), text));
+  return text.split(/[;,]/).map((part) => parseLimit(withoutBlanks(part).toLowerCase(), text));
 }
 
 function parseLimit(part: string, text: string): Limit {

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+
 import type { DecidedBy, Decision, DecisionBody, LimitState } from './decision.js';
 import type { LocalVerdict } from './fallback.js';
 import { limitName, windowMs } from './limits.js';
@@ -45,7 +47,7 @@ export function local(verdicts: readonly LocalVerdict[], nowMs: number): Decisio
   const headers = headersOf(verdicts, deciding, nowMs);
   if (deciding.allowed) return decision(members, headers, null);
 
-  const retryAfter = deciding.retryAfterMs === null ? null : Math.ceil(deciding.retryAfterMs / 1_000);
+  const retryAfter = retryAfterS(deciding);
   if (retryAfter !== null) headers['retry-after'] = String(retryAfter);
   const body: DecisionBody = {
     type: PROBLEM_TYPE,
@@ -95,6 +97,21 @@ function stateOf(verdict: LocalVerdict): LimitState {
     retry_after_ms: verdict.retryAfterMs,
     shadow: false,
   };
+}
+
+/** What jitter adds to a wait at most: a tenth of it, and so many seconds. */
+const JITTER_PART = 10;
+const JITTER_MOST_S = 5;
+
+/**
+ * Whole seconds, rounded up so that nobody returns too early, and a jitter on top so that those who were
+ * denied together do not return together. It is of who was denied by what: each process says the same.
+ */
+function retryAfterS({ charge, retryAfterMs }: LocalVerdict): number | null {
+  if (retryAfterMs === null) return null;
+  const mostS = Math.min(Math.floor(retryAfterMs / 1_000 / JITTER_PART), JITTER_MOST_S);
+  const jitterS = mostS === 0 ? 0 : createHash('sha256').update(charge.partition).digest().readUInt32BE() % (mostS + 1);
+  return Math.max(Math.ceil(retryAfterMs / 1_000), 1) + jitterS;
 }
 
 function detailOf({ charge: { rule, limit } }: LocalVerdict, retryAfter: number | null): string {

@@ -1,8 +1,9 @@
+import { backoffMs } from './backoff.js';
 import type { Caller, Tidegate } from './client.js';
 import { decisionOf, objectOf, type Decision, type LimitState, type WithId } from './decision.js';
-import { askedOf, type Asked, type CheckRequest } from './descriptor.js';
+import { askedOf, costOf, type Asked, type CheckRequest } from './descriptor.js';
 import { RateLimitExceeded, TidegateError, UnavailableError } from './errors.js';
-import type { LocalCharge } from './fallback.js';
+import type { LocalVerdict } from './fallback.js';
 
 /** What is asked when reserving; `cost` is the estimate. */
 export interface ReserveRequest extends CheckRequest {
@@ -21,9 +22,19 @@ export interface Settlement {
 
 const DEFAULT_TTL_MS = 60_000;
 
+/** A settlement that is tried again in the background. */
+interface Retrying {
+  readonly cost: number;
+  failures: number;
+  timer?: NodeJS.Timeout;
+  /** The try that is under way, or was the last; undefined if it did not settle. */
+  outcome?: Promise<Settlement | undefined>;
+}
+
 /** An estimate that was taken, to be settled once. */
 export class Reservation {
   #state: 'open' | 'tried' | 'settled' = 'open';
+  #retrying: Retrying | undefined;
 
   /** @internal */
   constructor(
@@ -36,7 +47,9 @@ export class Reservation {
     readonly id: string | null,
     /** Until when it can be settled. */
     readonly expiresAt: Date | null,
-    private readonly charges: readonly LocalCharge[],
+    private readonly taken: readonly LocalVerdict[],
+    /** Until when it is worth trying, by the clock of this process. */
+    private readonly untilMs = 0,
   ) {}
 
   /** Whether the work may begin. */
@@ -53,24 +66,68 @@ export class Reservation {
    * Charges what the work did cost: less than the estimate gives the rest back, more takes the overrun.
    *
    * @throws {RefusedError} with status 410 if it comes too late: the estimate stays charged.
-   * @throws {UnavailableError} if the service cannot be reached: the same, but it may be tried again.
+   * @throws {UnavailableError} if the service cannot be reached: then it is tried again in the
+   * background until the reservation expires, and whoever calls this again tries at once.
    */
-  async settle(cost: number): Promise<Settlement> {
-    if (!Number.isInteger(cost) || cost < 0) {
-      throw new TidegateError(`the cost to settle must be a whole number from 0 on, got ${cost}`);
-    }
+  async settle(spent: number): Promise<Settlement> {
+    const cost = costOf(spent);
     if (!this.allowed) throw new TidegateError('a reservation that was denied has nothing to settle');
+    if (this.#retrying) {
+      const done = await this.#takeOver(this.#retrying, cost);
+      if (done) return done;
+    }
     if (this.#state === 'settled') throw new TidegateError('a reservation is settled once, and this one was');
     this.#state = 'settled';
     if (this.id === null) {
-      this.caller.adjustAlone(this.charges, cost - this.estimate);
+      this.caller.adjustAlone(this.taken, cost - this.estimate);
       return { estimate: this.estimate, cost, limits: [] };
     }
     try {
       return await this.#send(this.id, cost);
     } catch (error) {
-      if (error instanceof UnavailableError) this.#state = 'tried';
+      if (error instanceof UnavailableError) {
+        this.#state = 'tried';
+        if (error.reason !== 'closed') this.#retryLater({ cost, failures: 1 }, this.id);
+      }
       throw error;
+    }
+  }
+
+  /** Ends the tries in the background, and answers what they settled, if it is the same. */
+  async #takeOver(retrying: Retrying, cost: number): Promise<Settlement | undefined> {
+    this.#retrying = undefined;
+    clearTimeout(retrying.timer);
+    const settlement = await retrying.outcome;
+    return retrying.cost === cost ? settlement : undefined;
+  }
+
+  #retryLater(retrying: Retrying, id: string): void {
+    const waitMs = backoffMs(retrying.failures, Math.random());
+    if (Date.now() + waitMs >= this.untilMs) {
+      this.caller.logger.warn('tidegate: a reservation expired before it could be settled, and stays charged as estimated');
+      return;
+    }
+    this.#retrying = retrying;
+    retrying.timer = setTimeout(() => (retrying.outcome = this.#retry(retrying, id)), waitMs);
+    // An app that is done does not wait for it.
+    retrying.timer.unref();
+  }
+
+  async #retry(retrying: Retrying, id: string): Promise<Settlement | undefined> {
+    try {
+      const settlement = await this.#send(id, retrying.cost);
+      this.#state = 'settled';
+      return settlement;
+    } catch (error) {
+      if (!(error instanceof UnavailableError)) {
+        this.#state = 'settled';
+        // A try may have arrived whose answer did not, or it was too late.
+        this.caller.logger.warn(`tidegate: a reservation was settled before, or stays charged as estimated: ${(error as Error).message}`);
+        return undefined;
+      }
+      retrying.failures += 1;
+      if (this.#retrying === retrying && error.reason !== 'closed') this.#retryLater(retrying, id);
+      return undefined;
     }
   }
 
@@ -87,15 +144,17 @@ export class Reservation {
 /** @internal */
 export async function reserve(caller: Caller, request: ReserveRequest): Promise<Reservation> {
   const asked = askedOf(request);
+  const ttlMs = request.ttlMs ?? DEFAULT_TTL_MS;
+  const untilMs = Date.now() + ttlMs;
   try {
-    const answer = await caller.call('/v1/reserve', { ...asked, ttl_ms: request.ttlMs ?? DEFAULT_TTL_MS });
+    const answer = await caller.call('/v1/reserve', { ...asked, ttl_ms: ttlMs });
     const decision = decisionOf(answer);
     const { id, expires_at: expiresAt } = decision.body.json as WithId;
     if (decision.allowed && typeof id !== 'string') {
       throw new UnavailableError('answer', 'a reservation came without an id: is the service too old?');
     }
     const until = typeof expiresAt === 'string' ? new Date(expiresAt) : null;
-    return new Reservation(caller, decision, asked.cost, decision.allowed ? (id as string) : null, until, []);
+    return new Reservation(caller, decision, asked.cost, decision.allowed ? (id as string) : null, until, [], untilMs);
   } catch (error) {
     if (error instanceof UnavailableError) return reserveAlone(caller, asked);
     throw error;
@@ -104,8 +163,8 @@ export async function reserve(caller: Caller, request: ReserveRequest): Promise<
 
 /** @internal A reservation in this process only. */
 export function reserveAlone(caller: Caller, asked: Asked): Reservation {
-  const { decision, charges } = caller.chargeAlone(asked);
-  return new Reservation(caller, decision, asked.cost, null, null, charges);
+  const { decision, taken } = caller.chargeAlone(asked);
+  return new Reservation(caller, decision, asked.cost, null, null, taken);
 }
 
 /**

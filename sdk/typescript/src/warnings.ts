@@ -26,7 +26,8 @@ const TEXTS: Readonly<Record<WarningCode, string>> = {
     'one request was charged twice for the same domain and descriptors, so clients reach the limit at half of it. ' +
     'Mount the middleware once, or give the second one another route.',
   TIDEGATE_LIMITER_PER_REQUEST:
-    'a client or a middleware was made while a request was handled, or there are more than 100 of them. Each has ' +
+    'a client or a middleware was made while a request was handled, or there are more than 100 of them, or so many ' +
+    'were made within a minute. Each has ' +
     'connections and fallback counters of its own, so nothing is sent in batches and memory grows. ' +
     'Make it once when the app starts, and use it in the handler.',
   TIDEGATE_IPV6_UNGROUPED:
@@ -37,18 +38,22 @@ const TEXTS: Readonly<Record<WarningCode, string>> = {
     'share one key, the address of the proxy. Name the networks of your proxies in trustedProxies.',
 };
 
-/** More than so many limiters are a sign that they are made again and again. */
+/** More than so many limiters, at once or within a minute, are a sign that they are made again and again. */
 const MANY = 100;
+const MINUTE_MS = 60_000;
 
 interface Shared {
   readonly said: Set<WarningCode>;
   alive: number;
+  /** When the last of them were made, {@link MANY} at most, whether they are still there or not. */
+  made: number[];
 }
 
 /** One for the process, even if the package is loaded both by `import` and by `require`. */
 const shared: Shared = ((globalThis as Record<symbol, unknown>)[Symbol.for('tidegate.warnings')] ??= {
   said: new Set(),
   alive: 0,
+  made: [],
 }) as Shared;
 
 const collected = new FinalizationRegistry<undefined>(() => {
@@ -66,7 +71,14 @@ export function warnOnce(code: WarningCode, logger: Logger): void {
 export function noteCreated(made: object, logger: Logger): void {
   shared.alive += 1;
   collected.register(made, undefined);
-  if (shared.alive > MANY || withinRequest()) warnOnce('TIDEGATE_LIMITER_PER_REQUEST', logger);
+  if (tooOften(performance.now()) || shared.alive > MANY || withinRequest()) warnOnce('TIDEGATE_LIMITER_PER_REQUEST', logger);
+}
+
+/** Whether more than {@link MANY} were made within a minute, this one among them. */
+function tooOften(now: number): boolean {
+  const before = shared.made.length < MANY ? undefined : shared.made.shift();
+  shared.made.push(now);
+  return before !== undefined && now - before < MINUTE_MS;
 }
 
 /** Whether the code that calls runs because a request came in: then the server of Node is on the stack. */
@@ -89,4 +101,5 @@ export function readsSpoofableHeader(makesKeys: (...args: never[]) => unknown): 
 export function forgetWarnings(): void {
   shared.said.clear();
   shared.alive = 0;
+  shared.made = [];
 }

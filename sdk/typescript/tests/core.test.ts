@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Tidegate } from '../src/client.js';
 import { ClientIpFinder } from '../src/client-ip.js';
 import { Limiter } from '../src/core.js';
+import { parseLimits } from '../src/limits.js';
 import { denying, passing, Stub } from './support/stub.js';
 
 let stub: Stub;
@@ -44,6 +45,30 @@ test('the route is as told, else as known, else method and path', async () => {
   expect(routes).toEqual(['GET /a', 'GET /:letter', 'all GET']);
 });
 
+test('every value goes to the service as it takes them', async () => {
+  const odd = 'a\n\ud800';
+  await new Limiter({ client, limits: '10/minute', route: odd, key: () => odd }).decide(request);
+  for (const one of [{ user: odd }, [['user', odd]] as const, { entries: [{ key: 'user', value: odd }], cost: 2 ** 60 }]) {
+    await new Limiter({ client, domain: 'shop', descriptors: () => [one], cost: Infinity }).decide(request);
+  }
+  const sent = stub.asked.map(({ body }) => JSON.parse(body) as { cost: number; descriptors: { cost?: number; entries: { value: string }[] }[] });
+  const values = sent.flatMap(({ descriptors }) => descriptors.flatMap(({ entries }) => entries.map(({ value }) => value)));
+  expect(values).toEqual(Array.from({ length: 5 }, () => 'a%0A\ufffd'));
+  expect(sent.map(({ cost }) => cost)).toEqual([1, 2 ** 53, 2 ** 53, 2 ** 53]);
+  expect(sent[3]?.descriptors[0]?.cost).toBe(2 ** 53);
+});
+
+test.each([-1, 0.5, NaN])('a cost of %d is a mistake of the app', async (cost) => {
+  await expect(new Limiter({ client, limits: '10/minute', cost }).decide(request)).rejects.toThrow('whole number');
+  const own = { entries: [{ key: 'user', value: 'ann' }], cost };
+  await expect(new Limiter({ client, descriptors: [own] }).decide(request)).rejects.toThrow('whole number');
+});
+
+test('an empty key is none: the address is limited', async () => {
+  const outcome = await new Limiter({ client, limits: '10/minute', key: () => '' }).decide(request);
+  expect(outcome).toMatchObject({ key: '203.0.113.7' });
+});
+
 test('it limits something, either by limits or by rules', () => {
   expect(() => new Limiter({ client })).toThrow('needs either limits');
   expect(() => new Limiter({ client, limits: '1/minute', descriptors: [] })).toThrow('needs either limits');
@@ -56,6 +81,25 @@ test('limiters of one service share a client', () => {
   expect(one.client).toBe(same.client);
   expect(one.client).not.toBe(other.client);
   for (const { client: shared } of [one, other]) shared.close();
+});
+
+test.each(['\u00a0', '\u2003', '\ufeff', '\v', '\r', '\n'])('%j is no space, neither around an address nor in a limit', (odd) => {
+  const peer = '10.0.0.1';
+  for (const text of [`${odd}198.51.100.7`, `198.51.100.7${odd}`]) {
+    const listed = new ClientIpFinder({ trustedProxies: ['10.0.0.0/8'] });
+    expect(listed.find(peer, { 'x-forwarded-for': text }).ip).toBe(peer);
+    expect(listed.find(peer, { 'x-forwarded-for': `198.51.100.7, ${odd}` }).ip).toBe(peer);
+    const forwarded = new ClientIpFinder({ trustedProxies: ['10.0.0.0/8'], header: 'forwarded' });
+    expect(forwarded.find(peer, { forwarded: `for=${text}` }).ip).toBe(peer);
+    expect(forwarded.find(peer, { forwarded: `${odd}for=198.51.100.7` }).ip).toBe(peer);
+    expect(() => new ClientIpFinder({ trustedProxies: [`${text}/32`] })).toThrow('is no network of proxies');
+  }
+  for (const text of [`${odd}1/minute`, `1/minute${odd}`, `1${odd}per minute`, `1/${odd}minute`, `1/5${odd}minutes`]) {
+    expect(() => parseLimits(text)).toThrow('is no list of limits');
+  }
+  const blanks = new ClientIpFinder({ trustedProxies: [' 10.0.0.0/8\t'], header: 'forwarded' });
+  expect(blanks.find(peer, { forwarded: '\t for\t=\t198.51.100.7 \t' }).ip).toBe('198.51.100.7');
+  expect(parseLimits('\t1 / \tminute ')).toEqual([{ requests: 1, per: 'minute' }]);
 });
 
 test('a header that is made to be slow is not', () => {

@@ -100,11 +100,34 @@ test('what is settled changes what was taken, and not the part with a cost of it
     askedOf({ descriptors: [{ tokens: 'ann' }, { entries: [{ key: 'requests', value: 'ann' }], cost: 1 }], limits: '10/minute', cost: 6 }),
     undefined,
   );
-  limiter.charge(asked, START);
-  limiter.adjust(asked, 2 - 6, START);
+  const taken = limiter.charge(asked, START);
+  limiter.adjust(taken, 2 - 6, START);
   expect(limiter.charge(asked.map((one) => ({ ...one, cost: 0 })), START).map(({ remaining }) => remaining)).toEqual([8, 9]);
-  limiter.adjust(asked, 20, START);
+  limiter.adjust(taken, 20, START);
   expect(limiter.charge(asked.map((one) => ({ ...one, cost: 0 })), START).map(({ remaining }) => remaining)).toEqual([0, 9]);
+});
+
+test('what is settled after a turn of the window is not given back to the new one', () => {
+  const minute = 60_000;
+  const begin = Math.ceil(START / minute) * minute;
+  const left = (limiter: LocalLimiter, at: number): number | undefined => limiter.charge(charges('10/minute', 0), at)[0]?.remaining;
+
+  const next = new LocalLimiter();
+  const taken = next.charge(charges('10/minute', 8), begin);
+  next.charge(charges('10/minute', 2), begin + minute + minute / 2);
+  // Half of the 8 still weighs, and then half of the 2 that it did cost.
+  expect(left(next, begin + minute + minute / 2)).toBe(4);
+  next.adjust(taken, 2 - 8, begin + minute + minute / 2);
+  expect(left(next, begin + minute + minute / 2)).toBe(7);
+
+  const later = new LocalLimiter();
+  const forgotten = later.charge(charges('10/minute', 8), begin);
+  later.charge(charges('10/minute', 7), begin + 2 * minute);
+  later.adjust(forgotten, 2 - 8, begin + 2 * minute);
+  expect(left(later, begin + 2 * minute)).toBe(3);
+  // What it took besides is taken now.
+  later.adjust(forgotten, 10 - 8, begin + 2 * minute);
+  expect(left(later, begin + 2 * minute)).toBe(1);
 });
 
 test('counters have a bound, and the one not used for longest goes first', () => {
@@ -137,7 +160,7 @@ describe('what is rendered', () => {
       'x-ratelimit-limit': '1',
       'x-ratelimit-remaining': '0',
       'x-ratelimit-reset': '1700000100',
-      'retry-after': '100',
+      'retry-after': String(decision.retryAfter),
     });
     expect(JSON.parse(decision.body.text)).toEqual(decision.body.json);
     expect(Object.keys(decision.body.json)).toEqual([
@@ -150,10 +173,45 @@ describe('what is rendered', () => {
       contentType: 'application/problem+json',
       source: 'local',
       decidedBy: { rule: 'inline', name: 'minute' },
-      retryAfter: 100,
-      body: { json: { 'violated-policies': ['inline:minute'], limit: 1, window: 60, scope: 'inline' } },
+      body: { json: { retry_after: decision.retryAfter, 'violated-policies': ['inline:minute'], limit: 1, window: 60, scope: 'inline' } },
     });
-    expect(decision.body.json.detail).toBe('limit minute of rule inline allows 1 per minute; retry in 100 seconds');
+    expect(decision.body.json.detail).toBe(`limit minute of rule inline allows 1 per minute; retry in ${decision.retryAfter} seconds`);
+  });
+
+  /** Retry-After of each of many who are denied together, and how long they have to wait at least. */
+  function denials(limits: string, now = START): { waits: (number | null)[]; least: number } {
+    let least = 0;
+    const waits = Array.from({ length: 200 }, (_, index) => {
+      const asked = charges(limits, 1, `user-${index}`);
+      const limiter = new LocalLimiter();
+      limiter.charge(asked, now);
+      const verdicts = limiter.charge(asked, now);
+      least = verdicts[0]?.retryAfterMs ?? 0;
+      return local(verdicts, now).retryAfter;
+    });
+    return { waits, least };
+  }
+
+  test.each<[string, number, number]>([
+    ['1/minute', 100, 5], // 20 s of the minute have gone by at the start
+    ['1/hour', 6_400, 5], // and 800 s of the hour
+    ['1/20s', 40, 4],
+    ['1/5s', 10, 1],
+    ['1/4s', 8, 0],
+    ['1/100ms', 1, 0],
+  ])('of when to return is spread over at most a tenth and 5 s: %s', (limits, seconds, most) => {
+    const { waits, least } = denials(limits);
+    expect(Math.ceil(least / 1_000)).toBe(seconds);
+    const expected = Array.from({ length: most + 1 }, (_, jitter) => seconds + jitter);
+    expect([...new Set(waits)].sort((a, b) => Number(a) - Number(b))).toEqual(expected);
+    // The same who are denied by the same are told the same, in every process.
+    expect(denials(limits).waits).toEqual(waits);
+  });
+
+  test('of when to return is rounded up', () => {
+    const { waits, least } = denials('1/4s', START + 1);
+    expect(least).toBe(7_999);
+    expect(new Set(waits)).toEqual(new Set([8]));
   });
 
   test('of names is what a structured field can hold', () => {

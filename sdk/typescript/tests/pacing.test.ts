@@ -62,9 +62,9 @@ describe('waiting', () => {
     const fetch = fetching([said(200, { 'ratelimit-policy': '"a";q=100;w=60', ratelimit: '"a";r=3;t=30' })]);
     await fetch(URL_A);
     expect(fetch.state('api.example')).toMatchObject({ delayMs: 10_000, learned: { limit: 100, remaining: 3, resetAfterS: 30 } });
-    // The answers to these say nothing any more, so only the first has to wait.
+    // The answers to these say nothing, and so what was said still holds.
     await finish(Promise.all([fetch(URL_A), fetch(URL_A)]));
-    expect(times()).toEqual([0, 10_000, 10_000]);
+    expect(times()).toEqual([0, 10_000, 20_000]);
   });
 
   test('those that wait go one after the other, in order, while nothing new is known', async () => {
@@ -119,6 +119,72 @@ describe('waiting', () => {
       await vi.advanceTimersByTimeAsync(0);
       expect(starts.slice(1)).toEqual([later, later, later]);
     }
+  });
+
+  /** Two requests are under way; the first answers to come is `first`, then a second later `late`. */
+  async function answered(first: Response, late: Response): Promise<PacedFetch> {
+    let answer = (_: Response): void => {};
+    const slow = new Promise<Response>((resolve) => (answer = resolve));
+    let count = 0;
+    const fetch = pacedFetch({
+      maxRetries: 0,
+      deadlineMs: 100_000,
+      fetch: () => {
+        sent.push({ at: Date.now() - START, method: 'GET', body: '' });
+        count += 1;
+        return count === 1 ? slow : Promise.resolve(count === 2 ? first : said(200));
+      },
+    });
+    const pending = fetch(URL_A);
+    await fetch(URL_A);
+    await vi.advanceTimersByTimeAsync(1_000);
+    answer(late);
+    await pending;
+    return fetch;
+  }
+
+  const plenty = { 'ratelimit-policy': '"a";q=100;w=60', ratelimit: '"a";r=90;t=60' };
+  test.each<[string, Record<string, string>, Record<string, string>]>([
+    ['Retry-After, and nothing', { 'retry-after': '20' }, {}],
+    ['Retry-After, and plenty', { 'retry-after': '20' }, plenty],
+    ['Retry-After, and a shorter one', { 'retry-after': '20' }, { 'retry-after': '2' }],
+    ['nothing left, and plenty', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '20' }, plenty],
+    ['little left, and more', { 'ratelimit-policy': '"a";q=100;w=60', ratelimit: '"a";r=2;t=40' }, plenty],
+  ])('an answer that comes late does not shorten a wait: %s', async (_, first, late) => {
+    const fetch = await answered(said(200, first), said(200, late));
+    expect(fetch.state('api.example')?.delayMs).toBe(19_000);
+    await finish(fetch(URL_A));
+    expect(times()).toEqual([0, 0, 20_000]);
+  });
+
+  test('those that waited are spread also if an answer came meanwhile', async () => {
+    const fetch = await answered(said(429, { 'retry-after': '5' }), said(200, plenty));
+    const rest = [fetch(URL_A), fetch(URL_A), fetch(URL_A)];
+    await finish(Promise.all(rest));
+    expect(times().slice(2)).toEqual([5_000, 5_100, 5_200]);
+  });
+
+  test('an answer makes a wait longer, and what it told is known', async () => {
+    const fetch = await answered(said(200, { 'retry-after': '2' }), said(200, { 'retry-after': '20' }));
+    expect(fetch.state('api.example')).toMatchObject({ delayMs: 20_000, learned: { retryAfterS: 20 } });
+    await finish(fetch(URL_A));
+    expect(times()).toEqual([0, 0, 21_000]);
+  });
+
+  test('a wait that is over is forgotten: what is told after it counts', async () => {
+    const fetch = fetching([said(200, { 'retry-after': '20' }), said(200, plenty)]);
+    await fetch(URL_A);
+    await finish(fetch(URL_A));
+    expect(fetch.state('api.example')).toMatchObject({ delayMs: 0, learned: { remaining: 90 } });
+    await Promise.all([fetch(URL_A), fetch(URL_A)]);
+    expect(sent).toHaveLength(4);
+  });
+
+  test('what was told stays known when an answer says nothing', async () => {
+    const fetch = fetching([said(200, plenty), said(200)]);
+    await fetch(URL_A);
+    await fetch(URL_A);
+    expect(fetch.state('api.example')?.learned.remaining).toBe(90);
   });
 
   test('hosts do not wait for each other, unless they are told to', async () => {

@@ -6,7 +6,7 @@ import { RateLimitExceeded, RefusedError, UnavailableError } from '../src/errors
 import { withPermit } from '../src/permit.js';
 import { withReservation } from '../src/reservation.js';
 import { denying, NOWHERE, Stub, type Answering, type Asked } from './support/stub.js';
-import { Told } from './support/until.js';
+import { Told, until } from './support/until.js';
 
 const open: { close(): unknown }[] = [];
 afterEach(async () => {
@@ -94,6 +94,65 @@ describe('a reservation', () => {
     expect((await client.reserve({ ...tokens, cost: 201 })).allowed).toBe(false);
   });
 
+  /** A service that takes reservations, and settles them once it is back. */
+  async function returning(): Promise<{ client: Tidegate; told: Told; settled: number[]; back(): void }> {
+    const kept = bookkeeping();
+    const settled: number[] = [];
+    let away = true;
+    const { client, told } = await clientOf((asked) => {
+      if (asked.path !== '/v1/settle') return kept(asked);
+      if (away) return { status: 503, body: '' };
+      settled.push((JSON.parse(asked.body) as { cost: number }).cost);
+      return kept(asked);
+    });
+    return { client, told, settled, back: () => (away = false) };
+  }
+
+  test('that cannot be settled now is settled in the background', async () => {
+    const { client, settled, back } = await returning();
+    const reservation = await client.reserve(tokens);
+    await expect(reservation.settle(90)).rejects.toBeInstanceOf(UnavailableError);
+    back();
+    await until('it is settled', () => settled.length > 0);
+    // Whoever had not heard of it hears that it was, once.
+    expect(await reservation.settle(90)).toMatchObject({ estimate: 400, cost: 90 });
+    await expect(reservation.settle(90)).rejects.toThrow('settled once');
+    expect(settled).toEqual([90]);
+  });
+
+  test('that was settled in the background is not settled for another cost', async () => {
+    const { client, settled, back } = await returning();
+    const reservation = await client.reserve(tokens);
+    await expect(reservation.settle(90)).rejects.toBeInstanceOf(UnavailableError);
+    back();
+    await until('it is settled', () => settled.length > 0);
+    await expect(reservation.settle(91)).rejects.toThrow('settled once');
+    expect(settled).toEqual([90]);
+  });
+
+  test('that has expired is not tried any more', async () => {
+    const { client, told, settled } = await returning();
+    const reservation = await client.reserve({ ...tokens, ttlMs: 200 });
+    await expect(reservation.settle(90)).rejects.toBeInstanceOf(UnavailableError);
+    await until('it gives up', () => told.lines.some((line) => line.includes('expired before it could be settled')));
+    expect(settled).toEqual([]);
+  });
+
+  test('whose settlement arrived without its answer is let be', async () => {
+    let lost = true;
+    const kept = bookkeeping();
+    const { client, told, asked } = await clientOf(async (one) => {
+      const answer = await kept(one);
+      if (one.path !== '/v1/settle' || !lost) return answer;
+      lost = false;
+      return { status: 504, body: '' };
+    });
+    const reservation = await client.reserve(tokens);
+    await expect(reservation.settle(90)).rejects.toBeInstanceOf(UnavailableError);
+    await until('it is told', () => told.lines.some((line) => line.includes('a reservation was settled before')));
+    expect(asked.filter(({ path }) => path === '/v1/settle')).toHaveLength(2);
+  });
+
   test('that cannot be settled now stays charged as estimated, and may be settled later', async () => {
     const kept = bookkeeping();
     let away = true;
@@ -139,7 +198,7 @@ describe('withReservation', () => {
   test('does not give back what the work tried to settle in vain', async () => {
     const { client, asked } = await clientOf((one) => (one.path === '/v1/settle' ? { status: 503, body: '' } : bookkeeping()(one)));
     await expect(withReservation(client, tokens, (reservation) => reservation.settle(90))).rejects.toBeInstanceOf(UnavailableError);
-    expect(bodies(asked).slice(1)).toEqual([['/v1/settle', { id: 'r0', cost: 90 }]]);
+    for (const sent of bodies(asked).slice(1)) expect(sent).toEqual(['/v1/settle', { id: 'r0', cost: 90 }]);
   });
 
   test('tells of the work, not of settling, if both fail', async () => {

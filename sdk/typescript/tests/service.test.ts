@@ -171,6 +171,28 @@ describe('a real app', () => {
     await app.close();
   });
 
+  test.each<[string, string]>([
+    ['with a line end', 'bob\n'],
+    ['with half of a surrogate pair', 'bob\ud800'],
+    ['of 70,000 bytes', 'b'.repeat(70_000)],
+  ])('a key %s is limited like any other', async (_, key) => {
+    for (const options of [{}, { passOnStoreError: true }, { passOnStoreError: true, reserve: true }]) {
+      const app = await serve({ limit: 1, route: somebody(), keyGenerator: () => key, ...options });
+      expect([(await app.get('/')).status, (await app.get('/')).status]).toEqual([200, 429]);
+      await app.close();
+      const route = await serve({ limit: 1, route: somebody() + key, ...options });
+      expect([(await route.get('/')).status, (await route.get('/')).status]).toEqual([200, 429]);
+      await route.close();
+      const user = somebody() + key;
+      const rules = await serve({ domain: 'shop', descriptors: [{ user }], ...options });
+      const statuses: number[] = [];
+      for (let times = 0; times < 4; times += 1) statuses.push((await rules.get('/')).status);
+      expect(statuses).toEqual([200, 200, 200, 429]);
+      await rules.close();
+    }
+    expect(told.lines).toEqual([]);
+  });
+
   test('gives back what failed', async () => {
     const route = somebody();
     const app = await serve({ limit: 2, skipFailedRequests: true, route });

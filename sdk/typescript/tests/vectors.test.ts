@@ -5,6 +5,7 @@ import { Tidegate } from '../src/client.js';
 import { ClientIpFinder } from '../src/client-ip.js';
 import { delayMs, learn } from '../src/learn.js';
 import { parseLimits, type Limit } from '../src/limits.js';
+import { sendable } from '../src/value.js';
 import { addHeaders, rateLimit, sendDenial } from '../src/express.js';
 import { MAJORS, Running } from './support/app.js';
 import { forEach, Stub } from './support/stub.js';
@@ -28,6 +29,18 @@ describe('client_ip.json', () => {
       ipv6Prefix: one.ipv6_prefix,
     });
     expect(finder.find(one.peer, one.headers)).toEqual(one.expect);
+  });
+});
+
+describe('keys.json', () => {
+  test.each(vectors<{ name: string; text: string; expect: string }>('keys'))('$name', (one) => {
+    expect(sendable(one.text)).toBe(one.expect);
+  });
+
+  test('half of a surrogate pair is U+FFFD, also in what is shortened', () => {
+    expect(sendable('a\ud800b\udc00')).toBe('a\ufffdb\ufffd');
+    expect(sendable('\ud83d\ude00')).toBe('\ud83d\ude00');
+    expect(sendable('\ud800'.repeat(300))).toBe(sendable('\ufffd'.repeat(300)));
   });
 });
 

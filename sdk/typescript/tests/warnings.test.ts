@@ -1,4 +1,7 @@
-import { beforeEach, afterEach, expect, test } from 'vitest';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { Tidegate } from '../src/client.js';
 import { Limiter, type PlainRequest } from '../src/core.js';
@@ -6,7 +9,7 @@ import { rateLimit, type RateLimitOptions } from '../src/express.js';
 import { forgetWarnings } from '../src/warnings.js';
 import { MAJORS, Running } from './support/app.js';
 import { passing, Stub } from './support/stub.js';
-import { Told } from './support/until.js';
+import { Told, until } from './support/until.js';
 
 const open: { close(): unknown }[] = [];
 let told: Told;
@@ -60,6 +63,43 @@ test('more than a hundred limiters are too many', () => {
   kept.push(rateLimit({ client, logger: told }), rateLimit({ client, logger: told }));
   expect(codes()).toEqual(['TIDEGATE_LIMITER_PER_REQUEST']);
   expect(kept).toHaveLength(101);
+});
+
+describe('limiters that are gone', () => {
+  afterEach(() => vi.restoreAllMocks());
+
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+
+  /** Makes some that nobody keeps, and waits until they are gone. */
+  async function makeAndForget(count: number): Promise<void> {
+    let left = count;
+    const gone = new FinalizationRegistry<undefined>(() => (left -= 1));
+    for (let made = 0; made < count; made += 1) gone.register(rateLimit({ client, logger: told }), undefined);
+    await until('they are gone', () => {
+      collect();
+      return left === 0;
+    });
+  }
+
+  test('are too many if more than a hundred were made within a minute', async () => {
+    // The client is one, too.
+    await makeAndForget(50);
+    await makeAndForget(49);
+    expect(codes()).toEqual([]);
+    await makeAndForget(1);
+    expect(codes()).toEqual(['TIDEGATE_LIMITER_PER_REQUEST']);
+  });
+
+  test('are not if it took longer', async () => {
+    let now = performance.now();
+    vi.spyOn(performance, 'now').mockImplementation(() => now);
+    for (let times = 0; times < 4; times += 1) {
+      now += 40_000;
+      await makeAndForget(45);
+    }
+    expect(codes()).toEqual([]);
+  });
 });
 
 for (const [name, make] of MAJORS) {
