@@ -31,6 +31,7 @@
 //! - [`rules`]: which requests get which limits
 //! - [`tenants`]: what single tenants have instead
 //! - `remote`: asking a service instead, with the feature of that name; [`rendered`]: what it answered
+//! - [`spelling`]: texts and costs that clients can write, as a service takes them
 //! - `decide`: from matched rules to a decision
 //! - `keeper`: the threads that look after a limiter
 
@@ -52,6 +53,7 @@ pub mod reservation;
 pub mod rules;
 #[cfg(feature = "redis")]
 pub mod shared;
+pub mod spelling;
 pub mod switches;
 pub mod tenants;
 

@@ -1,5 +1,6 @@
 //! The head of a request, and who sent it.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -44,10 +45,15 @@ impl<'a> Asking<'a> {
         self.parts
     }
 
-    /// The first value of a header, if it is text and not empty.
-    pub fn header(&self, name: impl AsRef<str>) -> Option<&'a str> {
-        let value = self.parts.headers.get(name.as_ref())?.to_str().ok()?;
-        (!value.is_empty()).then_some(value)
+    /// The first value of a header, unless it is empty. Its bytes are read as Latin-1: no client is without
+    /// a key because of a letter.
+    pub fn header(&self, name: impl AsRef<str>) -> Option<Cow<'a, str>> {
+        let value = self.parts.headers.get(name.as_ref())?.as_bytes();
+        match std::str::from_utf8(value) {
+            Ok("") => None,
+            Ok(text) if text.is_ascii() => Some(Cow::Borrowed(text)),
+            _ => Some(value.iter().map(|byte| char::from(*byte)).collect::<String>().into()),
+        }
     }
 
     /// The path of the address.
@@ -83,14 +89,15 @@ impl<'a> Asking<'a> {
         Some(self.client_ip.resolve(peer, &self.parts.headers))
     }
 
-    /// `GET /users/{id}` where the framework tells, else `GET /users/7`.
+    /// `GET /users/{id}` where the framework tells, else `GET *`: a path that any client can make up would
+    /// have limits of its own.
     pub fn route(&self) -> String {
         let method = &self.parts.method;
         #[cfg(feature = "axum")]
         if let Some(matched) = self.parts.extensions.get::<axum::extract::MatchedPath>() {
             return format!("{method} {}", matched.as_str());
         }
-        format!("{method} {}", self.path())
+        format!("{method} *")
     }
 
     pub(crate) fn is_grpc(&self) -> bool {

@@ -1,5 +1,6 @@
 //! What a client is counted under.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -77,7 +78,7 @@ pub fn by_fn(find: impl Fn(&Asking<'_>) -> Option<String> + Send + Sync + 'stati
 /// use tidegate_middleware::key::{by_async, by_ip};
 ///
 /// let by_user = by_async(|asking| {
-///     let cookie = asking.header("cookie").unwrap_or_default().to_owned();
+///     let cookie = asking.header("cookie").unwrap_or_default().into_owned();
 ///     async move { user_of(cookie).await }
 /// });
 /// let key = by_user.or(by_ip());
@@ -109,7 +110,7 @@ impl Key {
 
     fn look<'a>(&'a self, asking: Asking<'a>) -> Found<'a> {
         match &self.0 {
-            Kind::Header(name) => Found::Now(asking.header(name).map(str::to_owned)),
+            Kind::Header(name) => Found::Now(asking.header(name).map(Cow::into_owned)),
             Kind::Ip => Found::Now(asking.client().map(|client| client.key)),
             Kind::Path => Found::Now(Some(asking.path().to_owned())),
             Kind::Now(find) => Found::Now(find(&asking)),

@@ -81,8 +81,8 @@ impl RateLimitLayer {
         }))
     }
 
-    /// What the route is called; `GET /users/{id}` where the framework tells, else method and path. Routes
-    /// of one name share their limits.
+    /// What the route is called; `GET /users/{id}` where the framework tells, else `GET *`, one for all
+    /// paths. Routes of one name share their limits.
     pub fn route(self, name: impl Into<String>) -> Self {
         self.with(|settings| {
             if let About::Route { route, .. } = &mut settings.about {
@@ -98,7 +98,8 @@ impl RateLimitLayer {
     /// use tidegate_middleware::RateLimitLayer;
     ///
     /// let layer = RateLimitLayer::new(limiter).descriptors("shop", |asking| {
-    ///     [("api_key", asking.header("x-api-key").unwrap_or("anonymous")), ("endpoint", asking.path())].into()
+    ///     let api_key = asking.header("x-api-key").unwrap_or("anonymous".into());
+    ///     [("api_key", api_key), ("endpoint", asking.path().into())].into()
     /// });
     /// ```
     pub fn descriptors(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Response;
 use parking_lot::Mutex;
-use tidegate::{Decision, Limiter, Reservation, ReservationId, Reserved};
+use tidegate::{Decision, Limiter, Reservation, ReservationId, Reserved, spelling};
 
 use crate::question::Question;
 use crate::reject;
@@ -95,7 +95,7 @@ impl Limited {
     /// # Errors
     /// The denial, to be answered with.
     pub async fn check(&self, cost: u64) -> Result<Decision, Denied> {
-        let request = self.question.request().cost(cost);
+        let request = self.question.request().cost(spelling::cost(cost));
         let decision = self.settings.limiter.check(&request).await;
         self.judge(&request, decision)
     }
@@ -118,7 +118,7 @@ impl Limited {
     /// # Errors
     /// The denial, to be answered with.
     pub async fn reserve(&self, estimate: u64, ttl: Duration) -> Result<Estimate, Denied> {
-        let request = self.question.request().cost(estimate);
+        let request = self.question.request().cost(spelling::cost(estimate));
         let limiter = self.settings.limiter.clone();
         let (id, decision) = match limiter.reserve(&request, ttl).await {
             Ok(Reserved::Reservation(Reservation { id, decision, .. })) => (Some(id), decision),

@@ -1,10 +1,11 @@
 //! What a layer asks about a request.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use tidegate::{InlineLimits, Request};
+use tidegate::{InlineLimits, Request, spelling};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::asking::{Asking, Find, FindLater};
@@ -32,6 +33,16 @@ impl Descriptors {
         entries: impl IntoIterator<Item = (K, V)>,
     ) -> Self {
         self.0.push(entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect());
+        self
+    }
+
+    /// With values as they go to a service: clients can write them.
+    fn spelt(mut self) -> Self {
+        for (_, value) in self.0.iter_mut().flatten() {
+            if let Cow::Owned(spelt) = spelling::value(value) {
+                *value = spelt;
+            }
+        }
         self
     }
 }
@@ -99,16 +110,17 @@ pub(crate) struct Question {
 
 impl Question {
     pub(crate) async fn new(about: &About, key: &Key, cost: &Cost, asking: Asking<'_>) -> Self {
-        let cost = cost.of(asking).await;
+        let cost = spelling::cost(cost.of(asking).await);
         match about {
             About::Descriptors { domain, find } => {
-                Self { domain: domain.clone(), descriptors: find(&asking), limits: None, cost }
+                let descriptors = find(&asking).spelt();
+                Self { domain: domain.clone(), descriptors, limits: None, cost }
             }
             About::Route { domain, route, limits } => {
                 let route = route.clone().unwrap_or_else(|| asking.route());
                 // Those without a key share one.
                 let client = key.find(asking).await.unwrap_or_default();
-                let descriptors = Descriptors::from([("route", route), ("client", client)]);
+                let descriptors = Descriptors::from([("route", route), ("client", client)]).spelt();
                 Self { domain: domain.clone(), descriptors, limits: limits.clone(), cost }
             }
         }
@@ -131,10 +143,12 @@ impl Question {
         request.unwrap_or_else(|| Request::new(&self.domain, [])).cost(self.cost)
     }
 
-    /// Tells questions apart by domain and descriptors.
+    /// Tells questions apart by domain, descriptors and limits.
     pub(crate) fn fingerprint(&self) -> u64 {
         let fold = |hash, text: &str| xxh3_64_with_seed(text.as_bytes(), hash);
         let entries = self.descriptors.0.iter().flatten();
-        entries.fold(fold(0, &self.domain), |hash, (key, value)| fold(fold(hash, key), value))
+        let hash = entries.fold(fold(0, &self.domain), |hash, (key, value)| fold(fold(hash, key), value));
+        // Layers with limits of their own count apart, as a burst and a daily limit of one route do.
+        self.limits.as_ref().map_or(hash, |limits| fold(hash, &format!("{:?}", limits.specs())))
     }
 }

@@ -63,8 +63,9 @@ fn app(limiter: Limiter) -> Result<Router, Failure> {
     let search = layer.clone().route("search").limits("5/minute;100/hour")?;
     // The rules of the service.
     let orders = layer.clone().descriptors("api_platform", |asking| {
-        [("api_key", asking.header("x-api-key").unwrap_or("anonymous")), ("endpoint", "POST /v1/orders")]
-            .into()
+        // A key that is empty is none.
+        let api_key = asking.header("x-api-key").unwrap_or("anonymous".into());
+        [("api_key", api_key), ("endpoint", "POST /v1/orders".into())].into()
     });
     // By customer, and a report costs as much as it has pages.
     let reports = layer.clone().route("reports").key(by_customer()).cost_by(pages).limits("10/minute")?;

@@ -1,11 +1,14 @@
 //! What is sent: the JSON of `POST /v1/check` and its kin.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use tidegate_core::{Algorithm, LeakyMode, Limit, Window};
 
 use crate::inline::{InlineError, InlineLimits};
 use crate::request::Request;
 use crate::rules::tree::LimitEntry;
+use crate::spelling;
 
 /// So many sub-windows there are if nothing else is said, and the wire has no word for others.
 const USUAL_BUCKETS: u32 = 60;
@@ -32,7 +35,7 @@ struct Descriptor<'a> {
 #[derive(Serialize)]
 struct Entry<'a> {
     key: &'a str,
-    value: &'a str,
+    value: Cow<'a, str>,
 }
 
 /// A limit that goes with a request.
@@ -61,13 +64,29 @@ pub(super) enum Costs {
 
 /// The body that asks about a request.
 pub(super) fn write(request: &Request<'_>, costs: Costs, ttl_ms: Option<u64>) -> Vec<u8> {
-    let descriptors = request.descriptors().enumerate().map(|(index, (entries, _))| Descriptor {
-        entries: entries.iter().map(|(key, value)| Entry { key, value }).collect(),
-        cost: request.own_cost(index).filter(|_| costs == Costs::Asked),
-        limits: request.limits_of(index).map(sent).unwrap_or_default(),
+    write_some(request, |_| true, costs, ttl_ms)
+}
+
+/// The body that looks at one of a request's descriptors.
+pub(super) fn look_at(request: &Request<'_>, descriptor: usize) -> Vec<u8> {
+    write_some(request, |index| index == descriptor, Costs::Nothing, None)
+}
+
+fn write_some(
+    request: &Request<'_>,
+    asked_about: impl Fn(usize) -> bool,
+    costs: Costs,
+    ttl_ms: Option<u64>,
+) -> Vec<u8> {
+    let descriptors = request.descriptors().enumerate().filter(|(index, _)| asked_about(*index));
+    let descriptors = descriptors.map(|(index, (entries, _))| Descriptor {
+        entries: entries.iter().map(|(key, value)| Entry { key, value: spelling::value(value) }).collect(),
+        cost: request.own_cost(index).filter(|_| costs == Costs::Asked).map(spelling::cost),
+        // Slots are those of the rules: whoever acquires them brings no limits along.
+        limits: request.limits_of(index).filter(|_| costs != Costs::Untold).map(sent).unwrap_or_default(),
     });
     let cost = match costs {
-        Costs::Asked => Some(request.common_cost()),
+        Costs::Asked => Some(spelling::cost(request.common_cost())),
         Costs::Nothing => Some(0),
         Costs::Untold => None,
     };

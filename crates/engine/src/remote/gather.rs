@@ -40,10 +40,15 @@ struct Waiting {
 struct Sender {
     service: Arc<Service>,
     taken: bool,
+    /// Whether it counts as one that sends no more.
+    ended: bool,
 }
 
 impl Drop for Sender {
     fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
         let mut gathering = self.service.gathering.lock();
         gathering.senders -= 1;
         gathering.about_to_take &= self.taken;
@@ -128,7 +133,7 @@ impl Service {
         if gathering.senders < MOST_UNDER_WAY && !gathering.about_to_take {
             gathering.senders += 1;
             gathering.about_to_take = true;
-            let sender = Sender { service: Arc::clone(self), taken: false };
+            let sender = Sender { service: Arc::clone(self), taken: false, ended: false };
             tokio::spawn(sender.run());
         }
     }
@@ -147,8 +152,9 @@ impl Sender {
         }
     }
 
-    /// What waits, as far as it fits; if more does, the next sender is started. Once the service has failed,
-    /// whoever waits for it is told so.
+    /// What waits, as far as it fits; if more does, the next sender is started. If nothing does, this sender
+    /// has ended before anybody else can look: a check that came between finding nothing and ending would
+    /// count on a sender that looks no more. Once the service has failed, whoever waits for it is told so.
     fn take(&mut self) -> Vec<Waiting> {
         let away = !self.service.breaker.lock().is_closed();
         let mut gathering = self.service.gathering.lock();
@@ -161,6 +167,8 @@ impl Sender {
                 // It may have given up.
                 _ = answer.send(Err(RemoteError::Away));
             }
+            self.ended = true;
+            gathering.senders -= 1;
             return Vec::new();
         }
         let mut batch: Vec<Waiting> = Vec::new();
@@ -177,7 +185,10 @@ impl Sender {
             bytes += waiting.body.len() + 1;
             batch.push(waiting);
         }
-        if !gathering.waiting.is_empty() {
+        if batch.is_empty() {
+            self.ended = true;
+            gathering.senders -= 1;
+        } else if !gathering.waiting.is_empty() {
             self.service.start_sender(&mut gathering);
         }
         batch
@@ -218,4 +229,25 @@ fn list(bodies: &[Vec<u8>]) -> Vec<u8> {
     }
     list.push(b']');
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remote::Remote;
+
+    #[tokio::test]
+    async fn a_check_that_comes_while_the_last_sender_ends_has_a_sender_of_its_own() {
+        let service = Remote::new("http://127.0.0.1:9").open().expect("that is an address");
+        service.gathering.lock().senders = MOST_UNDER_WAY;
+        let new = || Sender { service: Arc::clone(&service), taken: true, ended: false };
+        let mut ending: Vec<Sender> = (0..MOST_UNDER_WAY).map(|_| new()).collect();
+        assert!(ending.iter_mut().all(|sender| sender.take().is_empty()));
+        // They have found nothing, and are not dropped yet.
+        let _answer = service.gather(Vec::new());
+        let about = |gathering: &Gathering| (gathering.senders, gathering.about_to_take);
+        assert_eq!(about(&service.gathering.lock()), (1, true));
+        drop(ending);
+        assert_eq!(about(&service.gathering.lock()), (1, true), "nobody is counted out twice");
+    }
 }

@@ -36,6 +36,7 @@ use breaker::Breaker;
 use gather::Gathering;
 use permits::RemotePermit;
 use post::Http;
+use reservations::AllMadeHere;
 
 /// The service that is asked.
 pub(crate) struct Service {
@@ -48,6 +49,8 @@ pub(crate) struct Service {
     gathering: Mutex<Gathering>,
     /// Permits without a guard, by their leases.
     detached: Mutex<HashMap<u64, RemotePermit>>,
+    /// Estimates that were made while the service was away.
+    made_here: Mutex<AllMadeHere>,
     counts: Counts,
     told_of_refunds: AtomicBool,
 }

@@ -125,6 +125,7 @@ impl Remote {
             breaker: Mutex::default(),
             gathering: Mutex::default(),
             detached: Mutex::default(),
+            made_here: Mutex::default(),
             counts: super::Counts::default(),
             told_of_refunds: false.into(),
         }))

@@ -5,6 +5,7 @@
 mod client_ip;
 mod headers;
 mod hostile;
+mod keys;
 mod layer;
 mod limits;
 mod pacing;

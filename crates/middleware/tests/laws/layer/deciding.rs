@@ -1,5 +1,7 @@
 //! Who passes, and what those who do not are answered.
 
+use std::borrow::Cow;
+
 use axum::Router;
 use axum::routing::get;
 use tidegate::{Request, per_minute};
@@ -49,7 +51,7 @@ type Claims<'a> = &'a [(&'a str, &'a str)];
 #[tokio::test]
 async fn keys_compose() {
     let session = by_async(|asking| {
-        let cookie = asking.header("cookie").map(str::to_owned);
+        let cookie = asking.header("cookie").map(Cow::into_owned);
         async move {
             tokio::task::yield_now().await;
             cookie
@@ -150,8 +152,9 @@ async fn routes_have_limits_of_their_own() {
 
 #[tokio::test]
 async fn descriptors_are_held_against_the_rules() {
-    let layer = RateLimitLayer::new(limiter())
-        .descriptors("shop", |asking| [("user", asking.header("x-user").unwrap_or("anonymous"))].into());
+    let layer = RateLimitLayer::new(limiter()).descriptors("shop", |asking| {
+        [("user", asking.header("x-user").unwrap_or("anonymous".into()))].into()
+    });
     let caller = serve(app(layer)).await;
     for (user, status) in [("ann", 200), ("ann", 200), ("ann", 429), ("bob", 200)] {
         let seen = caller.with("/", &[("x-user", user)]).await;

@@ -138,3 +138,18 @@ async fn many_tasks_on_many_threads_are_all_answered() {
     let health = limiter.remote_health().unwrap();
     assert_eq!((health.answered, health.failed), (200, 0));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_check_is_forgotten_however_exchanges_begin_and_end() {
+    let stub = Stub::start().await;
+    let limiter = asking(&stub);
+    for _ in 0..300 {
+        let tasks = (0..3).map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.check(&Request::new("shop", [("page", "1")])).await })
+        });
+        for decision in join_all(tasks).await {
+            assert!(decision.unwrap().rendered().is_some(), "it waited until the deadline");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate::{
     Acquired, Domain, Limiter, Remote, RemoteError, RemoteFallback, Request, Reserved, Rule, SettleError,
-    Source, per_minute,
+    Source, VirtualClock, per_minute,
 };
 use tokio::task::yield_now;
 use tokio::time::Instant;
@@ -116,4 +116,55 @@ async fn without_a_service_estimates_follow_the_fallback() {
     assert!(matches!(limiter.reserve(&request(), lifetime).await, Ok(Reserved::Denied(_))));
     let settled = limiter.settle(&held.id.to_string(), 100).await.unwrap().unwrap();
     assert_eq!(settled.decision.remaining(), Some(900));
+}
+
+#[tokio::test]
+async fn what_was_charged_without_a_service_is_settled_here() {
+    let stub = Stub::start().await;
+    stub.mode(Mode::Saying(500));
+    let clock = VirtualClock::new;
+    let by_local_limits = Remote::new(stub.url()).local_limits([per_minute(1_000)]);
+    let limiter = built(Limiter::builder().remote(by_local_limits).clock(clock()));
+    let other = built(Limiter::builder().remote(stub.url()).clock(clock()));
+    let limits = other.inline_limits("apps", &[per_minute(1_000)]).unwrap();
+    let bare = Request::new("apps", [("route", "complete")]);
+    for (limiter, request) in [(limiter, bare.clone()), (other, bare.limits(&limits))] {
+        let reserve = async |cost: u64| {
+            let request = request.clone().cost(cost);
+            match limiter.reserve(&request, Duration::from_mins(1)).await.unwrap() {
+                Reserved::Reservation(held) => Some(held.id.to_string()),
+                Reserved::Denied(decision) => {
+                    assert_eq!(decision.source(), Source::Local);
+                    None
+                }
+            }
+        };
+        for round in 1..=5 {
+            let id = reserve(500).await.expect("the rest of each was given back");
+            let settled = limiter.settle(&id, 1).await.unwrap().unwrap();
+            assert_eq!((settled.estimate, settled.cost), (500, 1));
+            assert_eq!(settled.decision.remaining(), Some(1_000 - round));
+            assert!(matches!(limiter.settle(&id, 1).await, Err(SettleError::Remote(_))), "once");
+        }
+        let id = reserve(1).await.unwrap();
+        let settled = limiter.settle(&id, 2_000).await.unwrap().unwrap();
+        assert_eq!(settled.decision.remaining(), Some(0));
+        assert!(reserve(1).await.is_none(), "more was used than there is");
+    }
+}
+
+#[tokio::test]
+async fn an_estimate_that_nobody_looked_at_is_settled_without_the_service() {
+    let stub = Stub::start().await;
+    stub.mode(Mode::Saying(500));
+    let remote = Remote::new(stub.url()).fallback(RemoteFallback::Allow);
+    let limiter = built(Limiter::builder().remote(remote));
+    let request = Request::new("llm", [("team", "search")]).cost(600);
+    let Reserved::Reservation(held) = limiter.reserve(&request, Duration::from_mins(1)).await.unwrap() else {
+        panic!("it passes")
+    };
+    stub.mode(Mode::Well);
+    let settled = limiter.settle(&held.id.to_string(), 100).await.unwrap().unwrap();
+    assert_eq!((settled.estimate, settled.cost, settled.decision.limits().count()), (600, 100, 0));
+    assert!(stub.asked().iter().all(|(path, _)| path != "/v1/settle"));
 }
