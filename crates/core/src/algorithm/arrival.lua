@@ -175,11 +175,12 @@ return {
       write(limit, state, now, add(hi, lo, mul(cost, limit[3])))
     end
   end,
-  -- Of an earlier charge, what has drained since is not given back.
-  give_back = function(limit, state, cost, now, _, clear_at)
+  -- Of an earlier charge, what may have drained since is not given back.
+  give_back = function(limit, state, cost, now, taken_at, clear_at)
     if limit[2] > 0 then
       local hi, lo = mul(cost, limit[3])
       if clear_at then
+        hi, lo = sub(hi, lo, mul(limit[2], max(now - taken_at, 0)))
         hi, lo = least(hi, lo, mul(limit[2], max(clear_at - now, 0)))
       end
       refund(limit, state, now, hi, lo)

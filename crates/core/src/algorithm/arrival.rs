@@ -158,11 +158,15 @@ pub fn give_back(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     refund(limit, state, mul(cost, limit.period_us()), now);
 }
 
-/// Refunds what is left of an earlier charge. What has drained since is not given back: had it not been
-/// charged, the bucket would have been empty for so long instead, and nothing is saved in an empty bucket.
+/// Refunds what is surely left of an earlier charge. What may have drained since is not given back: had it
+/// not been charged, the bucket might have been empty for so long instead, and nothing is saved in an empty
+/// bucket. Whether it would have been is not known: what others owed then may have been refunded since.
 pub fn give_back_taken(limit: &Limit, state: &mut State, cost: u64, taken: Taken, now: Micros) {
-    let left = mul(taken.clear_at.since(now), limit.requests());
-    refund(limit, state, mul(cost, limit.period_us()).min(left), now);
+    let drained = mul(now.since(taken.at), limit.requests());
+    let left = mul(cost, limit.period_us()).saturating_sub(drained);
+    // Under numbers that have changed, no more than was owed by the old ones.
+    let owed = mul(taken.clear_at.since(now), limit.requests());
+    refund(limit, state, left.min(owed), now);
 }
 
 fn refund(limit: &Limit, state: &mut State, debt: u128, now: Micros) {

@@ -49,19 +49,31 @@ pub(crate) fn a_correction_at_once_is_as_if_the_true_cost_had_been_charged(
 }
 
 /// Beside it runs a counter that was charged the true cost from the beginning, and everything that the
-/// first admitted meanwhile: what the first admits after the refund, that one does too.
+/// first admitted meanwhile: what the first admits after the refund, that one does too. Others that were
+/// reserved before are refunded meanwhile, in both.
 pub(crate) fn a_late_refund_gives_no_more_than_had_less_been_charged(limits: impl Strategy<Value = Limit>) {
-    let parts = (schedules(Mix::Charges, 15), schedules(Mix::Charges, 15), 0_u64..4);
-    for_all(400, (limits, parts), |(limit, (before, meanwhile, used))| {
+    let others = proptest::collection::vec((0_usize..15, 1_u64..5), 0..4);
+    let parts = (schedules(Mix::Charges, 15), schedules(Mix::Charges, 15), 0_u64..4, others);
+    for_all(400, (limits, parts), |(limit, (before, meanwhile, used, others))| {
         let mut counter = Counter::run(&limit, &before, |_| {});
+        let reserve_other = |(when, part): (usize, u64)| {
+            let cost = counter.look(0, false).remaining / part;
+            reserve(&mut counter, cost).map(|taken| (when, cost, taken))
+        };
+        let others: Vec<_> = others.into_iter().filter_map(reserve_other).collect();
         let estimate = counter.look(0, false).remaining.div_ceil(2);
         let mut exact = counter.clone();
         let Some(taken) = reserve(&mut counter, estimate).filter(|_| estimate > 0) else { return };
         let used = used * estimate / 4;
         exact.limit.take(&mut exact.state, used, exact.now);
-        for step in &meanwhile.steps {
+        for (number, step) in meanwhile.steps.iter().enumerate() {
             let deed = counter.arrive(step);
             exact.now = counter.now;
+            for (_, cost, taken) in others.iter().filter(|(when, ..)| *when == number) {
+                for Counter { limit, state, now, .. } in [&mut counter, &mut exact] {
+                    limit.give_back_taken(state, *cost, *taken, *now);
+                }
+            }
             let verdict = counter.perform(&deed);
             if let Deed::Charge { cost: cost @ 1.., .. } = deed
                 && verdict.allowed()
@@ -200,4 +212,18 @@ fn what_has_drained_from_a_bucket_is_not_given_back() {
     assert!(limit.charge(&mut state, 7, later).allowed());
     limit.give_back_taken(&mut state, 8, taken, later);
     assert_eq!(limit.assess(&state, 0, later, false).remaining, 10 - 2 - 7 + 2);
+}
+
+/// 50 and 50 of 100 are reserved, 10 drain a second. The first goes back after a second, so that the bucket
+/// would have been empty all along without the second: at 6 s nothing of that is left to be given back.
+#[test]
+fn two_refunds_of_a_bucket_give_back_no_more_than_was_left() {
+    let limit = Limit::new(Algorithm::TokenBucket { burst: 100 }, 100, Window::seconds(10)).unwrap();
+    let mut counter = Counter::new(&limit, NOW);
+    let (first, second) = (reserve(&mut counter, 50).unwrap(), reserve(&mut counter, 50).unwrap());
+    limit.give_back_taken(&mut counter.state, 50, first, NOW.plus(1_000_000));
+    let later = NOW.plus(6_000_000);
+    assert!(limit.charge(&mut counter.state, 50, later).allowed());
+    limit.give_back_taken(&mut counter.state, 50, second, later);
+    assert_eq!(limit.assess(&counter.state, 0, later, false).remaining, 50);
 }
