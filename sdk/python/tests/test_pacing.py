@@ -219,6 +219,31 @@ def test_an_answer_to_an_older_request_does_not_shorten_a_wait() -> None:
     assert starts(pacer, 1, now_s=4.0) == [10.0]
 
 
+@pytest.mark.parametrize(
+    "first", [Learned(retry_after_s=60), Learned(limit=10, remaining=0, reset_after_s=60)]
+)
+@pytest.mark.parametrize(
+    "late",
+    [
+        Learned(),
+        Learned(retry_after_s=1),
+        Learned(limit=10, remaining=0, reset_after_s=1),
+        Learned(limit=10, remaining=9, reset_after_s=60),
+        Learned(limit=10, remaining=1, reset_after_s=10),
+    ],
+)
+def test_no_answer_shortens_the_wait_that_another_asked_for(first: Learned, late: Learned) -> None:
+    pacer = Pacer()
+    pacer.learn("a", first, 0)
+    pacer.learn("a", late, 5)
+    assert pacer.is_held_back("a", 59.9)
+    first_s, second_s = (pacer.start_at_s("a", 6, latest_s=1000) for _ in range(2))
+    assert first_s == 60
+    assert second_s is not None
+    assert second_s > 60
+    assert not pacer.is_held_back("a", 60)
+
+
 async def test_who_waited_waits_again_if_meanwhile_nothing_passes() -> None:
     clock = FakeClock()
     pacer_said: list[Callable[[], None]] = []

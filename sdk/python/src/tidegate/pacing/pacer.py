@@ -19,23 +19,25 @@ class _Lane:
         self.learned: Learned | None = None
         self.learned_at_s = 0.0
         self.last_start_s = float("-inf")
+        self.blocked_until_s = float("-inf")
+        """Until then nothing passes, as an answer told; no other makes it sooner."""
 
     def free_at_s(self) -> float:
         """Not before this time, as far as is known."""
         if self.learned is None:
             return float("-inf")
-        return self.learned_at_s + delay_ms(self.learned, 0) / 1000
+        return max(self.blocked_until_s, self.learned_at_s + delay_ms(self.learned, 0) / 1000)
 
     def gap_s(self, now_s: float) -> float:
         """How far apart requests start, so that those who waited are spread and not released at once."""
         learned = self.learned
         if learned is None:
             return 0.0
-        if now_s >= max(self._stale_at_s(learned), self.last_start_s):
+        if now_s >= max(self._stale_at_s(learned), self.last_start_s, self.blocked_until_s):
             return 0.0
         if learned.remaining and is_little(learned) and learned.reset_after_s is not None:
             return learned.reset_after_s / learned.remaining
-        if learned.remaining == 0 or learned.retry_after_s:
+        if learned.remaining == 0 or learned.retry_after_s or now_s < self.blocked_until_s:
             return _refill_s(learned)
         return 0.0
 
@@ -66,10 +68,7 @@ class Pacer:
     def is_held_back(self, host: str, now_s: float) -> bool:
         """Whether, since a start was handed out, an answer told that nothing passes yet."""
         with self._lock:
-            lane = self._lane(host)
-            learned = lane.learned
-            blocked = learned is not None and (learned.remaining == 0 or bool(learned.retry_after_s))
-            return blocked and lane.free_at_s() > now_s
+            return self._lane(host).blocked_until_s > now_s
 
     def learn(self, host: str, learned: Learned, now_s: float) -> None:
         """An answer came. One that tells nothing changes nothing."""
@@ -78,9 +77,11 @@ class Pacer:
         with self._lock:
             lane = self._lane(host)
             # Until a wait that was asked for is over, an answer to an older request does not shorten it.
-            if lane.learned and lane.learned.retry_after_s and not learned.retry_after_s:
+            if learned.remaining == 0 or learned.retry_after_s:
+                lane.blocked_until_s = max(lane.blocked_until_s, now_s + delay_ms(learned, 0) / 1000)
+            if lane.learned and lane.learned.retry_after_s:
                 left_s = lane.learned_at_s + lane.learned.retry_after_s - now_s
-                if left_s > 0:
+                if left_s > (learned.retry_after_s or 0):
                     learned = Learned(
                         learned.limit, learned.remaining, learned.reset_after_s, left_s, learned.policies
                     )
