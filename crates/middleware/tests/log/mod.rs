@@ -8,7 +8,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// Keeps all of it.
 #[derive(Clone, Default)]
-pub struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -30,7 +30,7 @@ impl<'a> MakeWriter<'a> for Log {
 
 impl Log {
     /// How often a code is in the log.
-    pub fn count(&self, code: &str) -> usize {
+    pub(crate) fn count(&self, code: &str) -> usize {
         String::from_utf8(self.0.lock().clone()).unwrap().matches(&format!("{code}: ")).count()
     }
 }
