@@ -33,6 +33,7 @@ use crate::rules::tree::RuleSet;
 use crate::shared::{Fallback, FallbackCounts, Shared};
 use crate::switches::Switches;
 use crate::tenants::TenantSource;
+use crate::warning;
 
 /// Sets up a [`Limiter`].
 ///
@@ -286,6 +287,7 @@ impl Builder {
     /// # Errors
     /// Every mistake in the rules, or what is wrong with the snapshot.
     pub fn build(self) -> Result<Limiter, BuildError> {
+        warning::one_is_built();
         #[cfg(feature = "redis")]
         if self.redis_url.is_some() {
             return Err(BuildError::NotConnected);

@@ -56,6 +56,8 @@ pub mod shared;
 pub mod spelling;
 pub mod switches;
 pub mod tenants;
+#[doc(hidden)]
+pub mod warning;
 
 pub use builder::{BuildError, Builder};
 pub use counts::{Counts, RuleCount};

@@ -7,7 +7,7 @@ use tidegate::Permit;
 use tokio::task::AbortHandle;
 
 /// How often a permit is renewed within its time-out.
-const RENEWALS: u32 = 2;
+const RENEWALS: u32 = 3;
 
 const LEAST_WAIT: Duration = Duration::from_millis(10);
 

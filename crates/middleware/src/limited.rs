@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
+use http::request::Parts;
 use parking_lot::Mutex;
 use tidegate::{Decision, Limiter, Reservation, ReservationId, Reserved, spelling};
 
 use crate::question::Question;
-use crate::reject;
 use crate::settings::{RenderedHeaders, Settings};
+
+/// Settling that failed is tried again so often, after this time and then four times as long each.
+const MORE_TRIES: u32 = 5;
+const FIRST_WAIT: Duration = Duration::from_millis(100);
 
 /// The decision that let a request pass: an extension of the request, and an extractor of Axum's.
 ///
@@ -39,6 +43,8 @@ pub struct RateLimited(pub Decision);
 pub struct Limited {
     settings: Arc<Settings>,
     question: Arc<Question>,
+    /// The head of the request, for whoever answers denials.
+    parts: Arc<Parts>,
     late: LateHeaders,
 }
 
@@ -53,15 +59,34 @@ pub struct Estimate {
 
 impl Estimate {
     /// Charges what it really cost: the rest is given back, or the overrun taken. False if the estimate stays
-    /// charged instead, because its time was over or nobody could be asked; the log has the reason.
+    /// charged instead, because its time was over or nobody could be asked. In the latter case it is tried a
+    /// few times more in the background; the log tells if that is in vain.
     pub async fn settle(self, cost: u64) -> bool {
         let Some(id) = self.id else { return false };
-        match self.limiter.settle(&id.to_string(), cost).await {
-            Ok(settled) => settled.is_some(),
-            Err(error) => {
-                tracing::warn!(%error, "an estimate stays charged");
-                false
-            }
+        settle(self.limiter, id, spelling::cost(cost)).await
+    }
+}
+
+async fn settle(limiter: Limiter, id: ReservationId, cost: u64) -> bool {
+    match limiter.settle(&id.to_string(), cost).await {
+        Ok(settled) => settled.is_some(),
+        Err(error) => {
+            tracing::debug!(%error, "an estimate is not settled yet");
+            tokio::spawn(settle_later(limiter, id, cost));
+            false
+        }
+    }
+}
+
+/// Tries again until somebody answers, a few times.
+async fn settle_later(limiter: Limiter, id: ReservationId, cost: u64) {
+    let mut wait = FIRST_WAIT;
+    for tries_left in (0..MORE_TRIES).rev() {
+        tokio::time::sleep(wait).await;
+        match limiter.settle(&id.to_string(), cost).await {
+            Ok(_) => return,
+            Err(error) if tries_left == 0 => tracing::warn!(%error, "an estimate stays charged"),
+            Err(_) => wait *= 4,
         }
     }
 }
@@ -86,8 +111,14 @@ impl LateHeaders {
 }
 
 impl Limited {
-    pub(crate) fn new(settings: &Arc<Settings>, question: Question, late: &LateHeaders) -> Self {
-        Self { settings: Arc::clone(settings), question: Arc::new(question), late: late.clone() }
+    pub(crate) fn new(
+        settings: &Arc<Settings>,
+        question: Question,
+        late: &LateHeaders,
+        parts: Parts,
+    ) -> Self {
+        let (question, parts) = (Arc::new(question), Arc::new(parts));
+        Self { settings: Arc::clone(settings), question, parts, late: late.clone() }
     }
 
     /// Decides the request at this cost and charges it. The headers go with the response.
@@ -129,13 +160,21 @@ impl Limited {
                 (None, limiter.check(&request).await)
             }
         };
-        let decision = self.judge(&request, decision)?;
-        Ok(Estimate { limiter, id, decision })
+        match self.judge(&request, decision) {
+            Ok(decision) => Ok(Estimate { limiter, id, decision }),
+            Err(denied) => {
+                // It was charged although the layer does not let it pass: nothing is used of it.
+                if let Some(id) = id {
+                    settle(limiter, id, 0).await;
+                }
+                Err(denied)
+            }
+        }
     }
 
     fn judge(&self, request: &tidegate::Request<'_>, decision: Decision) -> Result<Decision, Denied> {
         if !self.settings.passes(&decision) {
-            let response = reject::response(&self.settings, request, &decision);
+            let response = self.settings.reject(request, &decision, &self.parts);
             return Err(Denied { decision: Box::new(decision), response: Box::new(response) });
         }
         *self.late.0.lock() = self.settings.headers(request, &decision);

@@ -77,7 +77,7 @@ impl Settings {
         let question = Question::new(&self.about, &self.key, &self.cost, asking).await;
         if self.deferred {
             let late = LateHeaders::default();
-            parts.extensions.insert(Limited::new(self, question, &late));
+            parts.extensions.insert(Limited::new(self, question, &late, parts.clone()));
             return Ok(Passed { late: Some(late), ..Passed::default() });
         }
         let request = question.request();
@@ -185,7 +185,7 @@ pub(crate) fn handling<T>(handle: impl FnOnce() -> T) -> T {
 impl Default for Alive {
     fn default() -> Self {
         if ALIVE.fetch_add(1, Relaxed) >= MOST_LAYERS || HANDLING.get() {
-            warnings::LIMITER_PER_REQUEST.tell();
+            tidegate::warning::limiter_per_request();
         }
         Self(())
     }

@@ -47,13 +47,8 @@ pub(crate) static SPOOFABLE_KEY: Warning = Warning::new(
 );
 
 pub(crate) static DOUBLE_COUNT: Warning = Warning::new(
-    "TIDEGATE_DOUBLE_COUNT: one request was charged twice for the same domain and descriptors, so clients get \
+    "TIDEGATE_DOUBLE_COUNT: one request was charged twice for the same domain, descriptors and limits, so clients get \
      half of what their limits say; add the layer once, or give each layer a route or descriptors of its own",
-);
-
-pub(crate) static LIMITER_PER_REQUEST: Warning = Warning::new(
-    "TIDEGATE_LIMITER_PER_REQUEST: limiters or layers are created while requests are handled, or more than 100 \
-     exist, so each begins with full limits and connections of its own; create one at start and clone it",
 );
 
 pub(crate) static NO_PEER: Warning = Warning::new(

@@ -2,44 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that finds nothing fails its test")]
 
-use std::io;
-use std::sync::Arc;
+mod log;
 
 use http::{Request, Response};
-use parking_lot::Mutex;
 use tidegate::{Domain, Limiter};
 use tidegate_middleware::key::by_header;
 use tidegate_middleware::{ClientIp, RateLimitLayer};
 use tower::{Layer, ServiceExt};
-use tracing_subscriber::fmt::MakeWriter;
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-impl Log {
-    /// How often a code is in the log.
-    fn count(&self, code: &str) -> usize {
-        String::from_utf8(self.0.lock().clone()).unwrap().matches(&format!("{code}: ")).count()
-    }
-}
+use log::Log;
 
 fn layer(limiter: &Limiter) -> RateLimitLayer {
     RateLimitLayer::new(limiter.clone()).route("one").limits("100/minute").unwrap()
@@ -61,6 +32,9 @@ async fn each_mistake_is_told_once() {
     // Told apart by their routes.
     let twice = layer(&limiter).route("two").layer(layer(&limiter).layer(hello));
     twice.oneshot(ask()).await.unwrap();
+    // And by their limits.
+    let hourly = layer(&limiter).limits("1000/hour").unwrap();
+    hourly.layer(layer(&limiter).layer(hello)).oneshot(ask()).await.unwrap();
     for code in
         ["TRUST_ALL", "SPOOFABLE_KEY", "DOUBLE_COUNT", "LIMITER_PER_REQUEST", "IPV6_UNGROUPED"].map(in_full)
     {

@@ -216,9 +216,9 @@ fn verdict(said: &Said, place: usize, deciding: Option<usize>) -> Verdict {
 /// A rule that stands for the service's, for its names and numbers. The algorithm is not told.
 fn rule(limit: &SaidLimit, window_s: Option<u64>) -> RuleEntry {
     // A window of nothing, or of more than any limit has, is none.
-    let windows = [window_s.map(Window::seconds), Window::named(&limit.name), Some(Window::seconds(1))];
+    let candidates = [window_s.map(Window::seconds), Window::named(&limit.name), Some(Window::seconds(1))];
     let of_window = |window| Limit::new(Algorithm::FixedWindow, limit.limit.min(MAX_COUNT), window).ok();
-    let numbers = windows.into_iter().flatten().find_map(of_window);
+    let numbers = candidates.into_iter().flatten().find_map(of_window);
     let numbers = numbers.into_iter().map(|limit_numbers| LimitEntry {
         name: limit.name.as_str().into(),
         given_name: None,
@@ -229,7 +229,7 @@ fn rule(limit: &SaidLimit, window_s: Option<u64>) -> RuleEntry {
     RuleEntry { limits: numbers.collect(), ..RuleEntry::bare(&limit.rule, Key::NONE) }
 }
 
-/// The windows in `RateLimit-Policy: "a:b";q=100;w=60, …`. Names have neither commas nor semicolons.
+/// The candidates in `RateLimit-Policy: "a:b";q=100;w=60, …`. Names have neither commas nor semicolons.
 fn windows_s(policies: &str) -> Vec<Option<u64>> {
     let window = |policy: &str| policy.split(';').find_map(|part| part.strip_prefix("w=")?.parse().ok());
     policies.split(", ").map(window).collect()

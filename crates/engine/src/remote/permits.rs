@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use http::header::{DATE, HeaderValue};
 use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use serde::{Deserialize, Serialize};
 
 use super::answer::Answer;
@@ -18,6 +20,11 @@ use crate::request::Request;
 
 /// Permits without a guard that are remembered; of more, the slots return after their time-outs.
 const MOST_DETACHED: usize = 1_000_000;
+
+const DATE_STEP: Duration = Duration::from_secs(1);
+
+/// Slots are renewed no more often than makes sense, whatever the service tells of its time.
+const LEAST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A permit by the name that the service gave it.
 #[derive(Clone)]
@@ -69,7 +76,7 @@ impl Service {
         match reply.status {
             StatusCode::OK => {
                 let held: Held = read(&reply.body)?;
-                let timeout = held.expires_at.as_deref().and_then(until);
+                let timeout = held.expires_at.map(|at| timeout(&at, reply.headers.get(DATE)));
                 Ok(Ok(RemotePermit { name: held.permit, timeout }))
             }
             StatusCode::TOO_MANY_REQUESTS => Answer::of_one(&reply).map(Err),
@@ -127,9 +134,16 @@ fn named(permit: &RemotePermit) -> Vec<u8> {
     serde_json::to_vec(&Named { permit: &permit.name }).unwrap_or_default()
 }
 
-fn until(expires_at: &str) -> Option<Duration> {
-    let expires_at: Timestamp = expires_at.parse().ok()?;
-    Duration::try_from(expires_at.duration_since(Timestamp::now())).ok()
+/// How long slots are held, by the service's clock alone: this machine's may say anything. Its date has whole
+/// seconds, so up to one of them may be over.
+fn timeout(expires_at: &str, date: Option<&HeaderValue>) -> Duration {
+    let told = || {
+        let date = rfc2822::parse(date?.to_str().ok()?).ok()?.timestamp();
+        let expires_at: Timestamp = expires_at.parse().ok()?;
+        Duration::try_from(expires_at.duration_since(date)).ok()
+    };
+    let told = told().unwrap_or_default();
+    told.saturating_sub(DATE_STEP).max(told / 3).max(LEAST_TIMEOUT)
 }
 
 pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, RemoteError> {

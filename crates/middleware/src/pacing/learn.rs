@@ -77,6 +77,12 @@ impl Learned {
         wait.unwrap_or_default().saturating_sub(elapsed)
     }
 
+    /// Whether there is anything to go by.
+    pub(super) fn tells_something(&self) -> bool {
+        let Self { limit, remaining, reset_after, retry_after, policies: _ } = self;
+        limit.or(*remaining).is_some() || reset_after.or(*retry_after).is_some()
+    }
+
     /// The time until there is more, if nothing is left.
     fn refill_wait(&self) -> Option<Duration> {
         self.reset_after.filter(|_| self.remaining == Some(0))

@@ -16,6 +16,9 @@ const MOST_HOSTS: usize = 10_000;
 /// How far apart those go who waited together, where nothing says how fast they may.
 const LEAST_STEP: Duration = Duration::from_millis(50);
 
+/// Longer than anybody waits.
+const A_YEAR: Duration = Duration::from_hours(24 * 365);
+
 /// All hosts.
 #[derive(Default)]
 pub(super) struct Pacer(Mutex<HashMap<String, Arc<Host>>>);
@@ -29,10 +32,17 @@ pub(super) struct Host {
 
 #[derive(Default)]
 struct Known {
-    learned: Learned,
-    at: Option<Instant>,
+    /// What the last answer that told something told.
+    learned: Option<Learned>,
+    asked: Option<Asked>,
     /// When the next of those who wait may go.
     free_at: Option<Instant>,
+}
+
+/// The wait that an answer asked for.
+struct Asked {
+    by: Learned,
+    until: Instant,
 }
 
 impl Pacer {
@@ -55,19 +65,25 @@ impl Pacer {
     pub(super) fn learned(&self, name: &str) -> Option<Learned> {
         let host = self.0.lock().get(name).cloned()?;
         let known = host.known.lock();
-        known.at.map(|_| known.learned.clone())
+        known.learned.clone()
     }
 }
 
 impl Host {
-    /// Takes in what an answer says. One that says nothing changes nothing.
+    /// Takes in what an answer says. One that says nothing changes nothing, and none makes a wait shorter that
+    /// another one asked for: it may be late, and of a request that was sent before.
     pub(super) fn learn(&self, status: StatusCode, headers: &HeaderMap, now: SystemTime) {
         let learned = learn(status, headers, now);
-        if learned != Learned::default() {
-            let mut known = self.known.lock();
-            known.learned = learned;
-            known.at = Some(Instant::now());
+        if !learned.tells_something() {
+            return;
         }
+        let mut known = self.known.lock();
+        let now = Instant::now();
+        let until = now.checked_add(learned.delay(Duration::ZERO)).unwrap_or(now + A_YEAR);
+        if known.asked.as_ref().is_none_or(|asked| asked.until <= now || asked.until <= until) {
+            known.asked = Some(Asked { by: learned.clone(), until });
+        }
+        known.learned = Some(learned);
     }
 
     /// Waits until this request may go, in the order they came. False if that is after the deadline; then
@@ -91,9 +107,8 @@ impl Host {
 
     fn ready_at(&self, now: Instant) -> Instant {
         let known = self.known.lock();
-        let Some(at) = known.at else { return now };
-        let delay = known.learned.delay(now.saturating_duration_since(at));
-        let ready = now.checked_add(delay).unwrap_or(now + Duration::from_hours(24 * 365));
+        let Some(asked) = &known.asked else { return now };
+        let ready = asked.until.max(now);
         known.free_at.map_or(ready, |free_at| free_at.max(ready))
     }
 }
@@ -101,8 +116,8 @@ impl Host {
 impl Known {
     /// A request goes now. If those before it had to wait, the next waits for a step.
     fn go(&mut self, now: Instant) {
-        let waited = self.at.is_some_and(|_| self.learned.delay(Duration::ZERO) > Duration::ZERO);
-        let step = self.learned.spread().or_else(|| self.learned.pace()).unwrap_or(LEAST_STEP);
-        self.free_at = waited.then(|| now + step);
+        let waited = self.asked.as_ref().filter(|asked| asked.by.delay(Duration::ZERO) > Duration::ZERO);
+        let step = |asked: &Asked| asked.by.spread().or_else(|| asked.by.pace()).unwrap_or(LEAST_STEP);
+        self.free_at = waited.map(|asked| now + step(asked));
     }
 }

@@ -55,8 +55,8 @@ async fn no_header_lets_a_client_past_its_limits() {
     // What is empty is missing, and those without a key share one.
     let statuses = [send(b"").await.status, caller.get("/").await.status, send(b"").await.status];
     assert_eq!(statuses, [200, 200, 429]);
-    let sent = stub.asked()[0].1["descriptors"][0]["entries"][1]["value"].clone();
-    assert_eq!(sent, "café", "bytes are Latin-1");
+    let value = stub.asked()[0].1["descriptors"][0]["entries"][1]["value"].clone();
+    assert_eq!(value, "café", "bytes are Latin-1");
 }
 
 #[tokio::test]

@@ -259,3 +259,23 @@ async fn one_host_does_not_hold_up_another() {
     paced.oneshot(ask("GET")).await.unwrap();
     assert_eq!(server.times(), [0, 0, 20].map(Duration::from_secs));
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_answer_shortens_the_wait_that_another_asked_for() {
+    let plenty =
+        vec![("x-ratelimit-limit", "100"), ("x-ratelimit-remaining", "99"), ("x-ratelimit-reset", "60")];
+    let nothing = vec![("ratelimit", r#""other""#)];
+    let told = [(429, vec![("retry-after", "20")]), (200, plenty), (200, nothing), (200, vec![])];
+    let server = Server::new(told.map(Ok));
+    let pacing = PacingLayer::new().max_retries(0);
+    // They do not wait: their answers come as those of requests that were sent before.
+    let at_once = pacing.clone().deadline(Duration::from_secs(1)).layer(server.clone());
+    for _ in 0..3 {
+        at_once.clone().oneshot(ask("GET")).await.unwrap();
+    }
+    assert_eq!(pacing.learned("api.example").unwrap().remaining, Some(99), "it is known all the same");
+    pacing.layer(server.clone()).oneshot(ask("GET")).await.unwrap();
+    let times = server.times();
+    assert_eq!(times[..3], [Duration::ZERO; 3]);
+    assert!(times[3] >= Duration::from_secs(20), "{times:?}");
+}

@@ -206,3 +206,18 @@ fn limits_that_are_none_are_refused_when_the_layer_is_made() {
     let error = RateLimitLayer::new(nowhere).limits("1/minute").err().unwrap().to_string();
     assert!(error.contains("inline_limits"), "{error}");
 }
+
+#[tokio::test]
+async fn where_no_route_is_known_all_paths_share_one() {
+    use tower::{Layer, ServiceExt};
+    let hello = tower::service_fn(|_: http::Request<String>| async {
+        Ok::<_, &str>(http::Response::new(String::new()))
+    });
+    let service = limited("1/minute").layer(hello);
+    let mut statuses = Vec::new();
+    for (method, path) in [("GET", "/a"), ("GET", "/b"), ("POST", "/a"), ("POST", "/made-up")] {
+        let request = http::Request::builder().method(method).uri(path).body(String::new()).unwrap();
+        statuses.push(service.clone().oneshot(request).await.unwrap().status().as_u16());
+    }
+    assert_eq!(statuses, [200, 429, 200, 429]);
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidegate::{Limiter, Remote, Request, Source, per_hour, per_minute};
 
-use super::stub::Stub;
+use super::stub::{Mode, Stub};
 use super::{asking, built};
 
 #[tokio::test]
@@ -122,5 +122,32 @@ async fn limits_that_the_wire_has_no_words_for_are_refused_when_prepared() {
     let limiter = asking(&stub);
     for unspeakable in [per_minute(5).queue(3), per_minute(5).sub_windows(6)] {
         assert!(limiter.inline_limits("apps", &[unspeakable]).is_err());
+    }
+}
+
+#[tokio::test]
+async fn peeking_weighs_each_descriptor_by_its_own_cost() {
+    let stub = Stub::start().await;
+    let limiter = asking(&stub);
+    let both = |ann: u64, bob: u64| {
+        let ann = Request::new("shop", [("user", "ann")]).descriptor_cost(ann);
+        ann.and([("user", "bob")]).descriptor_cost(bob)
+    };
+    for (ann, bob, passes) in [(3, 1, true), (4, 1, false), (1, 4, false), (1, 1, true), (0, 3, true)] {
+        let decision = limiter.peek(&both(ann, bob)).await;
+        assert_eq!((decision.allowed(), decision.limits().count()), (passes, 2), "{ann} and {bob}");
+        assert_eq!((decision.remaining(), decision.decided_by().unwrap().name), (Some(3), "minute"));
+    }
+}
+
+#[tokio::test]
+async fn a_window_that_is_none_is_no_reason_to_panic() {
+    let stub = Stub::start().await;
+    let limiter = asking(&stub);
+    for policies in [r#""user:minute";q=3;w=0"#, r#""user:minute";q=3;w=999999999999"#, "", "?;w=x"] {
+        stub.mode(Mode::Policies(policies));
+        let decision = limiter.check(&Request::new("shop", [("user", "ann")])).await;
+        let limit = decision.decided_by().unwrap();
+        assert_eq!((limit.name, limit.limit.period_us()), ("minute", 60_000_000));
     }
 }

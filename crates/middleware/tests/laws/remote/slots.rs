@@ -30,7 +30,7 @@ async fn a_permit_is_held_until_dropped() {
     let stub = Stub::start().await;
     let limiter = asking(&stub);
     let permit = limiter.acquire(&export()).await.permit().unwrap();
-    assert!(permit.timeout().is_some());
+    assert_eq!(permit.timeout(), Some(Duration::from_secs(599)), "by the service's clock, a second in doubt");
     assert!(permit.renew().await);
     let Acquired::Denied(decision) = limiter.acquire(&export()).await else { panic!("there is one slot") };
     assert_eq!(decision.rendered().unwrap().status, 429);
@@ -167,4 +167,13 @@ async fn an_estimate_that_nobody_looked_at_is_settled_without_the_service() {
     let settled = limiter.settle(&held.id.to_string(), 100).await.unwrap().unwrap();
     assert_eq!((settled.estimate, settled.cost, settled.decision.limits().count()), (600, 100, 0));
     assert!(stub.asked().iter().all(|(path, _)| path != "/v1/settle"));
+}
+
+#[tokio::test]
+async fn limits_do_not_go_along_with_whoever_acquires() {
+    let stub = Stub::start().await;
+    let limiter = asking(&stub);
+    let limits = limiter.inline_limits("shop", &[per_minute(5)]).unwrap();
+    assert!(limiter.acquire(&export().limits(&limits)).await.permit().is_some());
+    assert!(stub.asked()[0].1["descriptors"][0].get("limits").is_none());
 }

@@ -36,6 +36,8 @@ pub(crate) enum Mode {
     /// Answers this status to everything.
     Saying(u16),
     Garbled,
+    /// Is well, but tells these policies.
+    Policies(&'static str),
 }
 
 pub(crate) struct Stub {
@@ -150,8 +152,8 @@ impl State {
         let asked: Value = serde_json::from_slice(&body).unwrap();
         self.asked.lock().push((path.clone(), asked.clone()));
         let mode = self.mode.lock().clone();
-        match mode {
-            Mode::Well => {}
+        match mode.clone() {
+            Mode::Well | Mode::Policies(_) => {}
             Mode::Gated(gate) => gate.acquire().await.unwrap().forget(),
             Mode::Hanging => std::future::pending().await,
             Mode::Saying(status) => return problem(status, "so it was told"),
@@ -172,7 +174,10 @@ impl State {
             "/v1/settle" => self.settle(&asked),
             _ => problem_text(404, "there is none"),
         };
-        let (head, body) = response.into_parts();
+        let (mut head, body) = response.into_parts();
+        if let Mode::Policies(policies) = mode {
+            head.headers.insert("ratelimit-policy", policies.parse().unwrap());
+        }
         self.answered.lock().push(body.clone());
         Response::from_parts(head, Full::from(body))
     }
@@ -219,7 +224,11 @@ impl State {
         let Some(permit) = permit else { return decided.unwrap().1 };
         let name = format!("permit-{}", self.permits.lock().len());
         self.permits.lock().insert(name.clone(), permit);
-        reply(200, json!({"permit": name, "expires_at": "2999-01-01T00:00:00Z"}).to_string())
+        // Its clock is not the clients'.
+        let mut response =
+            reply(200, json!({"permit": name, "expires_at": "1994-11-06T08:59:37Z"}).to_string());
+        response.headers_mut().insert("date", "Sun, 06 Nov 1994 08:49:37 GMT".parse().unwrap());
+        response
     }
 
     fn reserve(&self, asked: &Value) -> Response<String> {
@@ -265,6 +274,15 @@ impl State {
             let entries = descriptor["entries"].as_array().unwrap();
             let entries: Vec<_> =
                 entries.iter().map(|entry| (text(entry, "key"), text(entry, "value"))).collect();
+            let odd = |value: &str| {
+                value.len() > 256 || value.contains(|c: char| c.is_ascii_control() && c != '\t')
+            };
+            if entries.iter().any(|(_, value)| odd(value)) {
+                return Err("an odd value".to_owned());
+            }
+            if [&asked["cost"], &descriptor["cost"]].iter().any(|cost| cost.as_u64() > Some(1 << 53)) {
+                return Err("too high a cost".to_owned());
+            }
             let mut next = match request {
                 None => Request::new(text(asked, "domain"), entries),
                 Some(request) => request.and(entries),

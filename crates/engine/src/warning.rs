@@ -1,0 +1,39 @@
+//! A mistake in programs that nothing refuses, told to the log once per process.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// A program builds so many limiters within [`A_WHILE`] at most: more of them are built per request.
+const MOST_BUILT: u32 = 100;
+
+const A_WHILE: Duration = Duration::from_mins(1);
+
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+/// When the first of those that are counted was built, and how many were since.
+static BUILT: Mutex<Option<(Instant, u32)>> = Mutex::new(None);
+
+/// Tells that limiters are made where requests are handled.
+pub fn limiter_per_request() {
+    if !TOLD.swap(true, Relaxed) {
+        tracing::warn!(
+            "TIDEGATE_LIMITER_PER_REQUEST: limiters or layers are created while requests are handled, or more \
+             than 100 exist or were built within a minute, so each begins with full limits and connections of \
+             its own; create one at start and clone it"
+        );
+    }
+}
+
+/// Notices when limiters are built one after the other.
+pub(crate) fn one_is_built() {
+    let now = Instant::now();
+    let mut built = BUILT.lock();
+    let (since, before) = built.filter(|(since, _)| now - *since < A_WHILE).unwrap_or((now, 0));
+    *built = Some((since, before.saturating_add(1)));
+    if before >= MOST_BUILT {
+        limiter_per_request();
+    }
+}
