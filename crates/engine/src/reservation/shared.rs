@@ -148,8 +148,7 @@ impl Inner {
             let mine: Vec<(Charge<'_>, Correction)> = of_share.collect();
             self.store.correct_now(&mine).into_iter().map(Ok).collect()
         };
-        let untouched =
-            corrected.iter().all(|corrected| matches!(corrected, Err(error) if *error != StoreError::Late));
+        let untouched = corrected.iter().all(|one| one.as_ref().is_err_and(StoreError::nothing_sent));
         let verdicts: Result<Vec<_>, _> = corrected.into_iter().collect();
         let verdicts = verdicts.map_err(|error| Unsettled { error, untouched })?;
         conclude(&charges, &verdicts, &mut items);
