@@ -195,6 +195,34 @@ async fn a_correction_whose_answer_was_lost_is_not_made_again() {
     }
 }
 
+/// Whoever settles goes away when the record is taken and the answer with it is still on its way.
+#[tokio::test]
+async fn what_was_begun_to_be_settled_is_settled_although_nobody_waits() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::before(server.address());
+    let limiter = node_at(&proxy.url(), Domain::new("d").rule(Rule::by("k").limit(per_year(100)))).await;
+    let id = reserve(&limiter, &by("v").cost(80)).await.id.to_string();
+    proxy.set(Fault::Delay(Duration::from_secs(1)));
+    let taken = async {
+        while !server.command(&["KEYS", "*:r:*"]).items().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        settled = limiter.settle(&id, 10) => panic!("it is not answered yet: {settled:?}"),
+        () = taken => {}
+    }
+    proxy.heal();
+    for _ in 0..200 {
+        if left(&limiter).await == Some(90) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{:?} left of 100 after 10 were used", left(&limiter).await);
+}
+
 #[tokio::test]
 async fn limits_that_a_request_brought_are_settled_on_another_node() {
     let server = RedisServer::start();
