@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// Why a store has not settled charges. Whether they were taken all the same is not known if the answer
-/// was late; otherwise they were not.
+/// Why a store has not settled charges. Whether they were taken all the same is not known once they were
+/// sent: see [`StoreError::nothing_sent`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// No answer within the deadline.
     #[error("the store did not answer in time")]
     Late,
-    /// There is no connection, or it broke.
+    /// There is no connection; nothing was sent.
     #[error("the store cannot be reached: {0}")]
     Unreachable(Arc<str>),
+    /// The connection broke before the answer was there.
+    #[error("the connection to the store broke before it answered: {0}")]
+    Broken(Arc<str>),
     /// The store has failed too often lately and is left alone for a while.
     #[error("the store has failed repeatedly and is left alone for a moment")]
     Open,
@@ -26,4 +29,25 @@ pub enum StoreError {
     /// It answered something that is not ours.
     #[error("the store answered something unexpected; is another program writing to the same keys?")]
     Garbled,
+}
+
+impl StoreError {
+    /// Whether it is sure that the store has heard nothing. Otherwise it may have done what it was asked to:
+    /// an answer that is late, lost, or not understood can be of work that was done.
+    pub fn nothing_sent(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Open | Self::Full => true,
+            Self::Late | Self::Broken(_) | Self::Refused(_) | Self::Garbled => false,
+        }
+    }
+
+    /// The same error of one who had sent something before.
+    #[cfg(feature = "redis")]
+    pub(crate) fn after_sending(self) -> Self {
+        match self {
+            Self::Unreachable(why) => Self::Broken(why),
+            Self::Open | Self::Full => Self::Broken(self.to_string().into()),
+            late => late,
+        }
+    }
 }

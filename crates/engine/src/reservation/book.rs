@@ -5,15 +5,20 @@ use std::collections::{BTreeSet, HashMap};
 use parking_lot::Mutex;
 use tidegate_core::Micros;
 
+use super::ReserveError;
 use super::id::ReservationId;
-use super::record::Record;
+use super::record::{MOST_BYTES, Record};
 
 /// How many are dropped in one step at most, while others wait.
 const STEP: usize = 1_000;
 
+/// Bytes of texts that reservations may have on average.
+const USUAL_BYTES: usize = 512;
+
 /// Reservations by their names.
 pub(crate) struct Book {
     most: usize,
+    most_bytes: usize,
     kept: Mutex<Shelf>,
 }
 
@@ -21,21 +26,20 @@ pub(crate) struct Book {
 struct Shelf {
     records: HashMap<ReservationId, (Micros, Box<Record>)>,
     by_end: BTreeSet<(Micros, ReservationId)>,
+    /// Of all records.
+    bytes: usize,
     /// Places that were promised and are not taken yet.
     promised: usize,
+    promised_bytes: usize,
 }
 
-/// A place that is kept free; it is free for others when dropped.
-pub(super) struct Place<'b>(&'b Book);
+/// A place that is kept free, for so many bytes; it is free for others when dropped.
+pub(super) struct Place<'b>(&'b Book, usize);
 
 impl Book {
     pub(crate) fn new(most: usize) -> Self {
-        Self { most, kept: Mutex::default() }
-    }
-
-    /// How many there may be.
-    pub(super) fn most(&self) -> usize {
-        self.most
+        let most_bytes = most.saturating_mul(USUAL_BYTES).max(MOST_BYTES);
+        Self { most, most_bytes, kept: Mutex::default() }
     }
 
     /// How many there are, ended ones included until they are swept.
@@ -43,23 +47,32 @@ impl Book {
         self.kept.lock().records.len()
     }
 
-    /// Keeps a place free, if there is one.
-    pub(super) fn promise(&self, now: Micros) -> Option<Place<'_>> {
+    /// Keeps a place free for a record of so many bytes, if there is one.
+    pub(super) fn promise(&self, bytes: usize, now: Micros) -> Result<Place<'_>, ReserveError> {
         let mut kept = self.kept.lock();
-        if kept.taken() >= self.most {
+        if self.room(&kept, bytes).is_err() {
             kept.sweep(now);
         }
-        if kept.taken() >= self.most {
-            return None;
-        }
+        self.room(&kept, bytes)?;
         kept.promised += 1;
-        Some(Place(self))
+        kept.promised_bytes += bytes;
+        Ok(Place(self, bytes))
+    }
+
+    fn room(&self, kept: &Shelf, bytes: usize) -> Result<(), ReserveError> {
+        if kept.records.len() + kept.promised >= self.most {
+            return Err(ReserveError::Full { most: self.most });
+        }
+        if kept.bytes + kept.promised_bytes + bytes > self.most_bytes {
+            return Err(ReserveError::FullOfBytes { most: self.most_bytes });
+        }
+        Ok(())
     }
 
     /// Hands a reservation out that has not ended; nobody else gets it.
     pub(super) fn take(&self, id: ReservationId, now: Micros) -> Option<(Micros, Box<Record>)> {
         let mut kept = self.kept.lock();
-        let (until, record) = kept.records.remove(&id)?;
+        let (until, record) = kept.remove(id)?;
         kept.by_end.remove(&(until, id));
         (now < until).then_some((until, record))
     }
@@ -71,8 +84,10 @@ impl Book {
 }
 
 impl Shelf {
-    fn taken(&self) -> usize {
-        self.records.len() + self.promised
+    fn remove(&mut self, id: ReservationId) -> Option<(Micros, Box<Record>)> {
+        let (until, record) = self.records.remove(&id)?;
+        self.bytes -= record.bytes();
+        Some((until, record))
     }
 
     fn sweep(&mut self, now: Micros) {
@@ -81,7 +96,7 @@ impl Shelf {
                 break;
             };
             self.by_end.pop_first();
-            self.records.remove(&id);
+            self.remove(id);
         }
     }
 }
@@ -90,6 +105,7 @@ impl Place<'_> {
     /// Puts a reservation there.
     pub(super) fn fill(self, id: ReservationId, until: Micros, record: Box<Record>) {
         let mut kept = self.0.kept.lock();
+        kept.bytes += record.bytes();
         kept.by_end.insert((until, id));
         kept.records.insert(id, (until, record));
     }
@@ -97,6 +113,8 @@ impl Place<'_> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.kept.lock().promised -= 1;
+        let mut kept = self.0.kept.lock();
+        kept.promised -= 1;
+        kept.promised_bytes -= self.1;
     }
 }

@@ -23,7 +23,7 @@ use tidegate_stores::{Charge, Correction, StoreError, Timed};
 
 pub(crate) use self::book::Book;
 pub use self::id::ReservationId;
-use self::record::{Home, Record};
+use self::record::{Home, MOST_BYTES, Record, bytes_of};
 use crate::decide::{Charges, Intent, Scope, conclude, plan};
 use crate::decision::{Decision, Item, Items};
 use crate::inline::InlineLimits;
@@ -73,6 +73,24 @@ pub enum ReserveError {
     #[error("{most} reservations wait to be settled already; settle them sooner, or let them expire sooner")]
     Full {
         /// How many there may be.
+        most: usize,
+    },
+    /// Those that wait to be settled have too much text together.
+    #[error(
+        "reservations that wait to be settled take {most} bytes already; settle them sooner, or let them expire sooner"
+    )]
+    FullOfBytes {
+        /// Bytes that they may take.
+        most: usize,
+    },
+    /// The request itself has too much text to be kept.
+    #[error(
+        "the descriptors of a reservation are kept until it is settled and may take {most} bytes, got {bytes}; send fewer or shorter ones, such as hashes of long values"
+    )]
+    TooLarge {
+        /// Bytes that they would take.
+        bytes: usize,
+        /// Bytes that they may take.
         most: usize,
     },
     /// The system has no random bytes to name one.
@@ -159,8 +177,8 @@ impl Limiter {
             };
         }
         #[cfg(feature = "redis")]
-        if let Some(shared) = &self.inner.shared {
-            return self.inner.settle_shared(shared, id, cost).await;
+        if self.inner.shared.is_some() {
+            return shared::settle_to_the_end(&self.inner, id, cost).await;
         }
         Ok(self.settle_now(id, cost))
     }
@@ -183,23 +201,23 @@ impl Inner {
         request: &Request<'_>,
         lifetime: Duration,
     ) -> Result<Reserved, ReserveError> {
-        let most = self.reservations.most();
-        let place = self.reservations.promise(self.store.now()).ok_or(ReserveError::Full { most })?;
         let id = ReservationId::new().map_err(ReserveError::NoName)?;
         let rules = self.rules.load();
         let (mut charges, mut items) = (Charges::new(), Items::new());
         let domain = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
+        let place = self.reservations.promise(bytes_to_keep(request, &items)?, self.store.now())?;
         let timed = self.store.settle_timed_now(&charges, Intent::Take);
         let allowed = conclude(&charges, &timed.verdicts, &mut items);
         let taken = estimated(request, &charges, &items, &timed);
         // They borrow the rules, which the decision takes along.
         drop(charges);
+        let limited = !items.is_empty();
         let decision = decided(rules, domain, allowed, items, request);
         if !allowed {
             return Ok(Reserved::Denied(decision));
         }
         let expires_at = self.store.now().plus(micros(lifetime));
-        let record = Record::new(request, &taken, expires_at, Home::Memory);
+        let record = to_keep(request, limited, &taken, expires_at, Home::Memory);
         place.fill(id, expires_at, Box::new(record));
         Ok(Reserved::Reservation(Reservation { id, expires_at, decision }))
     }
@@ -220,6 +238,30 @@ impl Inner {
     /// Limits that a request brought along when it was charged. They need not be in use any more.
     fn bring_again(&self, domain: &str, specs: &[LimitSpec]) -> Option<InlineLimits> {
         InlineLimits::apart(domain, specs, &self.defaults, self.store.seed()).ok()
+    }
+}
+
+/// Bytes that the record of a request under these limits takes, unless they are too many.
+fn bytes_to_keep(request: &Request<'_>, items: &Items) -> Result<usize, ReserveError> {
+    match bytes_of(request) {
+        _ if items.is_empty() => Ok(0),
+        bytes if bytes > MOST_BYTES => Err(ReserveError::TooLarge { bytes, most: MOST_BYTES }),
+        bytes => Ok(bytes),
+    }
+}
+
+/// What is kept of a request until it is settled.
+fn to_keep(
+    request: &Request<'_>,
+    limited: bool,
+    taken: &[(Key, Taken)],
+    until: Micros,
+    home: Home,
+) -> Record {
+    if limited {
+        Record::new(request, taken, until, home)
+    } else {
+        Record::unlimited(request.common_cost(), until, home)
     }
 }
 

@@ -7,6 +7,13 @@ use crate::inline::InlineLimits;
 use crate::request::{Entry, Request};
 use crate::rules::limit_spec::{AlgorithmName, LimitSpec};
 
+/// Bytes that the texts of a record take at most.
+pub(super) const MOST_BYTES: usize = 16 * 1024;
+
+/// What a text takes beside its characters, and a limit beside its name: about.
+const OF_TEXT: usize = size_of::<String>();
+const OF_LIMIT: usize = size_of::<Limit>();
+
 /// A request as it was charged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -65,7 +72,38 @@ enum Length {
     Calendar(String, String),
 }
 
+/// Bytes that the texts of a request take in a record.
+pub(super) fn bytes_of(request: &Request<'_>) -> usize {
+    let mut bytes = request.domain().len();
+    for (number, (entries, _)) in request.descriptors().enumerate() {
+        bytes += size_of::<Descriptor>();
+        bytes += entries.iter().map(|(key, value)| key.len() + value.len() + 2 * OF_TEXT).sum::<usize>();
+        let specs = request.limits_of(number).map_or(&[][..], InlineLimits::specs);
+        bytes += specs.iter().map(|spec| OF_LIMIT + spec.name.as_ref().map_or(0, String::len)).sum::<usize>();
+    }
+    bytes
+}
+
 impl Record {
+    /// Of a request that falls under no limit: there is nothing to correct.
+    pub(super) fn unlimited(estimate: u64, until: Micros, home: Home) -> Self {
+        let (domain, descriptors, taken) = (String::new(), Vec::new(), Vec::new());
+        Self { domain, estimate, descriptors, taken, until_us: until.0, home }
+    }
+
+    /// Bytes that its texts take, as [`bytes_of`] its request says.
+    pub(super) fn bytes(&self) -> usize {
+        let mut bytes = self.domain.len();
+        for descriptor in &self.descriptors {
+            let entries = descriptor.entries.iter();
+            let limits = descriptor.limits.iter().flatten();
+            bytes += size_of::<Descriptor>();
+            bytes += entries.map(|(key, value)| key.len() + value.len() + 2 * OF_TEXT).sum::<usize>();
+            bytes += limits.map(|it| OF_LIMIT + it.name.as_ref().map_or(0, String::len)).sum::<usize>();
+        }
+        bytes
+    }
+
     pub(super) fn new(request: &Request<'_>, taken: &[(Key, Taken)], until: Micros, home: Home) -> Self {
         let descriptor = |number: usize, entries: &[Entry<'_>]| Descriptor {
             entries: entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),

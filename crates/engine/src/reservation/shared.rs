@@ -1,17 +1,41 @@
 //! Reservations in the store that nodes share. While it fails they are this node's own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Limit;
 use tidegate_stores::{Corrected, Store as _, StoreError};
+use tokio::runtime::Handle;
 
 use super::{
     Charge, Correction, Home, Inner, Micros, Record, Request, Reservation, ReservationId, ReserveError,
-    Reserved, SettleError, Settled, corrections, decided, estimated, micros,
+    Reserved, SettleError, Settled, bytes_to_keep, corrections, decided, estimated, micros, to_keep,
 };
 use crate::decide::{Charges, Intent, Scope, conclude, plan};
 use crate::decision::{Items, Source};
 use crate::shared::{Shared, keep_together};
+
+/// Settles to the end, even if whoever asked for it stops waiting: once the record is taken, nobody else
+/// could correct what was charged.
+pub(super) async fn settle_to_the_end(
+    inner: &Arc<Inner>,
+    id: &str,
+    cost: u64,
+) -> Result<Option<Settled>, SettleError> {
+    let Some(id) = ReservationId::parse(id) else { return Ok(None) };
+    let Ok(runtime) = Handle::try_current() else {
+        return Err(StoreError::Unreachable("there is no tokio runtime here".into()).into());
+    };
+    let inner = Arc::clone(inner);
+    let settling = async move {
+        match &inner.shared {
+            Some(shared) => inner.settle_shared(shared, id, cost).await,
+            None => Ok(None),
+        }
+    };
+    let settled = runtime.spawn(settling).await;
+    settled.unwrap_or_else(|_| Err(StoreError::Broken("its runtime has ended".into()).into()))
+}
 
 impl Inner {
     pub(super) async fn reserve_shared(
@@ -25,6 +49,8 @@ impl Inner {
         let (mut charges, mut items) = (Charges::new(), Items::new());
         let domain = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
         keep_together(&rules, domain, &mut charges, &items, request);
+        bytes_to_keep(request, &items)?;
+        let limited = !items.is_empty();
         let (home, taken, allowed, until) = match shared.store.settle_timed(&charges).await {
             Ok(timed) => {
                 let allowed = conclude(&charges, &timed.verdicts, &mut items);
@@ -48,7 +74,7 @@ impl Inner {
             return Ok(Reserved::Denied(decision));
         }
         let expires_at = until.plus(micros(lifetime));
-        let record = Record::new(request, &taken, expires_at, home);
+        let record = to_keep(request, limited, &taken, expires_at, home);
         let id = match home {
             Home::Shared if self.keep(shared, id, &record, lifetime).await => id,
             _ => self.keep_here(shared, record, lifetime).await?,
@@ -56,17 +82,16 @@ impl Inner {
         Ok(Reserved::Reservation(Reservation { id, expires_at, decision }))
     }
 
-    pub(super) async fn settle_shared(
+    async fn settle_shared(
         &self,
         shared: &Shared,
-        id: &str,
+        id: ReservationId,
         cost: u64,
     ) -> Result<Option<Settled>, SettleError> {
-        let Some(id) = ReservationId::parse(id) else { return Ok(None) };
         if let Some((until, record)) = self.reservations.take(id, self.store.now()) {
             let settled = self.settle_anywhere(shared, &record, cost).await;
             if let Err(Unsettled { untouched: true, .. }) = &settled
-                && let Some(place) = self.reservations.promise(self.store.now())
+                && let Ok(place) = self.reservations.promise(record.bytes(), self.store.now())
             {
                 place.fill(id, until, record);
             }
@@ -108,17 +133,17 @@ impl Inner {
         lifetime: Duration,
     ) -> Result<ReservationId, ReserveError> {
         let until = self.store.now().plus(micros(lifetime));
-        match (ReservationId::new(), self.reservations.promise(self.store.now())) {
-            (Ok(id), Some(place)) => {
+        let id = ReservationId::new().map_err(ReserveError::NoName);
+        let place = self.reservations.promise(record.bytes(), self.store.now());
+        match id.and_then(|id| Ok((id, place?))) {
+            Ok((id, place)) => {
                 place.fill(id, until, Box::new(record));
                 Ok(id)
             }
-            (id, _) => {
+            Err(error) => {
                 // What is lost here stays charged.
                 let _ = self.settle_anywhere(shared, &record, 0).await;
-                Err(id
-                    .err()
-                    .map_or(ReserveError::Full { most: self.reservations.most() }, ReserveError::NoName))
+                Err(error)
             }
         }
     }
@@ -148,8 +173,7 @@ impl Inner {
             let mine: Vec<(Charge<'_>, Correction)> = of_share.collect();
             self.store.correct_now(&mine).into_iter().map(Ok).collect()
         };
-        let untouched =
-            corrected.iter().all(|corrected| matches!(corrected, Err(error) if *error != StoreError::Late));
+        let untouched = corrected.iter().all(|one| one.as_ref().is_err_and(StoreError::nothing_sent));
         let verdicts: Result<Vec<_>, _> = corrected.into_iter().collect();
         let verdicts = verdicts.map_err(|error| Unsettled { error, untouched })?;
         conclude(&charges, &verdicts, &mut items);

@@ -45,7 +45,7 @@ impl Events {
     pub(super) fn failed(&self, node: &Node, error: &StoreError) {
         let counter = match error {
             StoreError::Late => &self.late,
-            StoreError::Unreachable(_) | StoreError::Open => &self.unreachable,
+            StoreError::Unreachable(_) | StoreError::Broken(_) | StoreError::Open => &self.unreachable,
             StoreError::Full => &self.full,
             StoreError::Refused(_) | StoreError::Garbled => &self.refused,
         };

@@ -14,7 +14,7 @@ use super::Shared;
 use super::batch::{Batch, Waiter, Wish};
 use super::breaker::Circuit;
 use super::checkup::rehearsal;
-use super::node::{Node, unreachable};
+use super::node::{Node, broken};
 use super::reply::Reply;
 use super::wire::Call;
 use crate::charge::Charge;
@@ -195,7 +195,7 @@ impl Driver {
             self.shared.events.failed(&self.node, error);
             batch.fail(error);
         }
-        if matches!(error, StoreError::Unreachable(_)) {
+        if matches!(error, StoreError::Unreachable(_) | StoreError::Broken(_)) {
             self.disconnect();
         }
         self.count_failure(error);
@@ -221,7 +221,9 @@ impl Driver {
         for (batch, settled) in batches.iter().zip(&mut settled) {
             // The deadline ends this, if nothing else does.
             while !matches!(settled.reply, Reply::Found(_) | Reply::Failed(_)) {
-                *settled = self.try_again(batch, &settled.reply, &mut connection).await?;
+                let again = self.try_again(batch, &settled.reply, &mut connection).await;
+                // Whatever it is: other batches may be settled already.
+                *settled = again.map_err(StoreError::after_sending)?;
             }
         }
         Ok(settled)
@@ -322,7 +324,7 @@ async fn send_elsewhere(
 ) -> Result<Vec<Settled>, StoreError> {
     if asking {
         // The next command on this connection, which is ours alone, is let through.
-        connection.send_packed_command(&redis::cmd("ASKING")).await.map_err(unreachable)?;
+        connection.send_packed_command(&redis::cmd("ASKING")).await.map_err(broken)?;
     }
     send(connection, vec![call]).await
 }
@@ -334,7 +336,7 @@ async fn send(connection: &mut MultiplexedConnection, calls: Vec<Call>) -> Resul
         pipeline.add_command(command);
         wires.push(wire);
     }
-    let values = connection.send_packed_commands(&pipeline, 0, wires.len()).await.map_err(unreachable)?;
+    let values = connection.send_packed_commands(&pipeline, 0, wires.len()).await.map_err(broken)?;
     let settled = |(wire, value)| Settled { wire, reply: Reply::of(value) };
     Ok(wires.into_iter().zip(values).map(settled).collect())
 }

@@ -97,6 +97,12 @@ pub(super) fn unreachable(error: RedisError) -> StoreError {
     StoreError::Unreachable(error.to_string().into())
 }
 
+/// The same for a connection over which something was sent.
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
+pub(super) fn broken(error: RedisError) -> StoreError {
+    StoreError::Broken(error.to_string().into())
+}
+
 /// Threads are numbered as they come.
 fn thread_number() -> usize {
     use std::sync::atomic::AtomicUsize;

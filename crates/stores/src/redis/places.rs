@@ -176,8 +176,9 @@ pub(super) fn nowhere() -> StoreError {
     StoreError::Unreachable("its keys are on no server just now".into())
 }
 
+/// Whoever waits is told nothing any more, but may have been sent.
 fn runtime_ended() -> StoreError {
-    StoreError::Unreachable("its runtime has ended".into())
+    StoreError::Broken("its runtime has ended".into())
 }
 
 /// A charge as part of a request that is settled in several places: whether all quotas are denied is not

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::RedisStore;
-use super::node::{Node, unreachable};
+use super::node::{Node, broken};
 use super::places::nowhere;
 use super::reply::Reply;
 use crate::error::StoreError;
@@ -37,7 +37,8 @@ impl RedisStore {
     /// Keeps a record under a name that nobody else uses, for as long.
     ///
     /// # Errors
-    /// If the server did not say that it has it; it may have it all the same if that was late.
+    /// If the server did not say that it has it; it may have it all the same, unless
+    /// [nothing was sent](StoreError::nothing_sent).
     pub async fn keep(&self, name: &str, record: &[u8], lifetime: Duration) -> Result<(), StoreError> {
         // Whoever brings a time of their own moves it as they like: then nothing may expire by the server's.
         let spare =
@@ -51,7 +52,8 @@ impl RedisStore {
     /// Takes a record away, and says what time it is for its server; whoever comes second finds none.
     ///
     /// # Errors
-    /// If the server did not answer; if that was late, the record may be gone all the same.
+    /// If the server did not answer; the record may be gone all the same, unless
+    /// [nothing was sent](StoreError::nothing_sent).
     pub async fn take_kept(&self, name: &str) -> Result<(Option<Vec<u8>>, Micros), StoreError> {
         // Asked for in one go with the time, which tells a record that has outlived itself.
         let mut command = redis::cmd("EVAL");
@@ -140,11 +142,11 @@ async fn send(
     asking: bool,
 ) -> Result<Value, StoreError> {
     if !asking {
-        return connection.send_packed_command(command).await.map_err(unreachable);
+        return connection.send_packed_command(command).await.map_err(broken);
     }
     let mut pipeline = redis::Pipeline::with_capacity(2);
     pipeline.add_command(redis::cmd("ASKING")).add_command(command.clone());
-    let values = connection.send_packed_commands(&pipeline, 0, 2).await.map_err(unreachable)?;
+    let values = connection.send_packed_commands(&pipeline, 0, 2).await.map_err(broken)?;
     values.into_iter().next_back().ok_or(StoreError::Garbled)
 }
 

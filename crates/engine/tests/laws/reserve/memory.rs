@@ -203,6 +203,45 @@ fn at_the_bound_nothing_more_is_reserved_until_one_is_settled_or_expires() {
     reserve(&limiter, &by("v"));
 }
 
+#[test]
+fn texts_that_are_too_long_to_be_kept_are_refused_and_not_charged() {
+    let (limiter, _) = limited_by(per_hour(100).fixed_window());
+    let long = "v".repeat(17 * 1024);
+    let refused = limiter.reserve_now(&by(&long), MINUTE).err();
+    assert!(matches!(refused, Some(ReserveError::TooLarge { bytes: 17_408.., most: 16_384 })), "{refused:?}");
+    let many: Vec<_> = (0..400).map(|_| ("k", "v")).collect();
+    let crowd = by("v").and(many).cost(3);
+    assert!(matches!(limiter.reserve_now(&crowd, MINUTE), Err(ReserveError::TooLarge { .. })));
+    assert_eq!([left(&limiter, &by(&long)), left(&limiter, &by("v"))], [[100], [100]]);
+    assert_eq!(limiter.reservations(), 0);
+    // Where no limit applies there is nothing to correct, and nothing of it is kept.
+    let unlimited = Request::new("d", [("other", long.as_str())]).cost(3);
+    for _ in 0..1_000 {
+        let settled = settle(&limiter, &reserve(&limiter, &unlimited), 1);
+        assert_eq!((settled.estimate, settled.cost, remaining(&settled)), (3, 1, vec![]));
+        reserve(&limiter, &unlimited);
+    }
+}
+
+#[test]
+fn all_texts_together_are_bounded_too() {
+    let clock = VirtualClock::new();
+    let domain = Domain::new("d").rule(Rule::by("k").limit(per_hour(100).fixed_window()));
+    let builder = Limiter::builder().domain(domain).clock(clock.clone()).max_reservations(40);
+    let limiter = builder.build().expect("good rules");
+    // 512 bytes for each of 40: two of these, and not three.
+    let long = "v".repeat(9 * 1024);
+    let (first, _second) = (reserve(&limiter, &by(&long)), reserve(&limiter, &by(&long)));
+    let full = limiter.reserve_now(&by(&long), MINUTE).err();
+    assert_eq!(full, Some(ReserveError::FullOfBytes { most: 40 * 512 }));
+    assert_eq!(left(&limiter, &by(&long)), [98], "what was refused was not charged");
+    settle(&limiter, &first, 1);
+    reserve(&limiter, &by(&long));
+    clock.advance_us(60_000_000);
+    reserve(&limiter, &by(&long));
+    reserve(&limiter, &by(&long));
+}
+
 fn reserve_after(limiter: &Limiter, clock: &VirtualClock) -> tidegate::Reservation {
     clock.advance_us(60_000_000);
     reserve(limiter, &by("v"))

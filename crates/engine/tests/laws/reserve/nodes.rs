@@ -6,7 +6,7 @@ use tidegate::{
     Domain, Fallback, LimitSpec, Limiter, Request, Reservation, Reserved, Rule, SettleError, Source, per,
 };
 use tidegate_stores::redis::{RedisStore, RedisStoreConfig};
-use tidegate_testkit::redis::{RedisServer, Setup};
+use tidegate_testkit::redis::{Fault, FaultProxy, RedisServer, Setup};
 
 use super::{MINUTE, remaining};
 use crate::support::by;
@@ -155,6 +155,14 @@ async fn what_the_store_kept_is_settled_when_it_is_back() {
     let failed = limiter.settle(&id, 10).await;
     assert!(matches!(failed, Err(SettleError::Store(_))), "{failed:?}");
     server.restart();
+    // Whoever corrects over a connection that has broken unnoticed cannot know whether that was heard: another
+    // decision finds out first.
+    for _ in 0..200 {
+        if limiter.peek(&by("v").cost(0)).await.source() == Source::Shared {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     let mut settled = limiter.settle(&id, 10).await;
     for _ in 0..200 {
         if settled.is_ok() {
@@ -165,6 +173,54 @@ async fn what_the_store_kept_is_settled_when_it_is_back() {
     }
     let settled = settled.expect("the store is back").expect("it was not settled yet");
     assert_eq!(remaining(&settled), [90]);
+}
+
+/// The server does what it is asked to, and the connection breaks before it can say so.
+#[tokio::test]
+async fn a_correction_whose_answer_was_lost_is_not_made_again() {
+    for (estimate, cost, expected) in [(40, 0, 60), (10, 40, 20)] {
+        let server = RedisServer::start();
+        let proxy = FaultProxy::before(server.address());
+        let limiter = node_at(&proxy.url(), Domain::new("d").rule(Rule::by("k").limit(per_year(100)))).await;
+        assert!(limiter.check(&by("v").cost(40)).await.allowed());
+        let id = reserve(&limiter, &by("v").cost(estimate)).await.id.to_string();
+        // Counters are settled by the script's hash; records are taken by a script of their own.
+        proxy.set(Fault::CutAnswer { to: "EVALSHA" });
+        let lost = limiter.settle(&id, cost).await;
+        assert!(matches!(lost, Err(SettleError::Store(_))), "{lost:?}");
+        proxy.heal();
+        let again = limiter.settle(&id, cost).await.expect("the store answers");
+        assert!(again.is_none(), "{again:?}");
+        assert_eq!(left(&limiter).await, Some(expected), "corrected once");
+    }
+}
+
+/// Whoever settles goes away when the record is taken and the answer with it is still on its way.
+#[tokio::test]
+async fn what_was_begun_to_be_settled_is_settled_although_nobody_waits() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::before(server.address());
+    let limiter = node_at(&proxy.url(), Domain::new("d").rule(Rule::by("k").limit(per_year(100)))).await;
+    let id = reserve(&limiter, &by("v").cost(80)).await.id.to_string();
+    proxy.set(Fault::Delay(Duration::from_secs(1)));
+    let taken = async {
+        while !server.command(&["KEYS", "*:r:*"]).items().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        settled = limiter.settle(&id, 10) => panic!("it is not answered yet: {settled:?}"),
+        () = taken => {}
+    }
+    proxy.heal();
+    for _ in 0..200 {
+        if left(&limiter).await == Some(90) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{:?} left of 100 after 10 were used", left(&limiter).await);
 }
 
 #[tokio::test]

@@ -82,12 +82,25 @@ async fn relay(
     let (server_reads, server_writes) = server.split();
     let (requests, for_server) = mpsc::channel(CHUNKS_UNDER_WAY);
     let (replies, for_client) = mpsc::channel(CHUNKS_UNDER_WAY);
-    let late = || if let Fault::Delay(delay) = *fault.borrow() { delay } else { Duration::ZERO };
+    let cut = AtomicBool::new(false);
+    let request = |bytes: &[u8]| {
+        if let Fault::CutAnswer { to } = *fault.borrow()
+            && bytes.windows(to.len()).any(|part| part == to.as_bytes())
+        {
+            cut.store(true, Relaxed);
+        }
+        Ok(Duration::ZERO)
+    };
+    let reply = |_: &[u8]| match *fault.borrow() {
+        Fault::Delay(delay) => Ok(delay),
+        Fault::CutAnswer { .. } if cut.load(Relaxed) => Err(io::ErrorKind::ConnectionAborted.into()),
+        _ => Ok(Duration::ZERO),
+    };
     // An error of one direction ends both.
     let _ = tokio::try_join!(
-        read(client_reads, requests, || Duration::ZERO),
+        read(client_reads, requests, request),
         write(server_writes, for_server, fault.clone(), lost),
-        read(server_reads, replies, late),
+        read(server_reads, replies, reply),
         write(client_writes, for_client, fault.clone(), lost),
     );
 }
@@ -95,14 +108,14 @@ async fn relay(
 async fn read(
     mut from: ReadHalf<'_>,
     to: mpsc::Sender<Chunk>,
-    late: impl Fn() -> Duration,
+    late: impl Fn(&[u8]) -> io::Result<Duration>,
 ) -> io::Result<()> {
     loop {
         let mut bytes = vec![0; CHUNK_BYTES];
         // Whether a peer closes or resets: its stream is at its end.
         let count = from.read(&mut bytes).await.unwrap_or(0);
         bytes.truncate(count);
-        let chunk = Chunk { due: Instant::now() + late(), bytes };
+        let chunk = Chunk { due: Instant::now() + late(&bytes)?, bytes };
         if to.send(chunk).await.is_err() || count == 0 {
             return Ok(());
         }

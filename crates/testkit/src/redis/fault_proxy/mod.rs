@@ -30,6 +30,12 @@ pub enum Fault {
     Refuse,
     /// Connections are reset, new ones as soon as they are accepted.
     Reset,
+    /// Requests go through; a connection over which one with this text has gone is closed instead of the next
+    /// answer, as by a server that ends when the work is done.
+    CutAnswer {
+        /// Part of the request, such as a command.
+        to: &'static str,
+    },
 }
 
 /// A proxy before a server, whose faults are switched while it runs.
