@@ -26,6 +26,7 @@ pub mod denials;
 pub mod grpc;
 pub mod health;
 pub mod http;
+mod inline;
 pub mod listen;
 pub mod logs;
 pub mod metrics;

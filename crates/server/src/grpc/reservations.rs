@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use prost_types::Timestamp;
-use tidegate::{Decision, LimitStatus, Micros, Request, Reservation, Reserved, Settled};
+use tidegate::{
+    Decision, InlineError, InlineLimits, LimitStatus, Micros, Request, Reservation, ReserveError, Reserved,
+    Settled,
+};
 use tonic::{Response, Status};
 
 use super::rate_limit::RateLimit;
 use crate::bounds::{Refusal, lifetime};
 use crate::http::GONE;
+use crate::inline::{self, Written};
 pub use crate::protocols::tidegate_v1 as pb;
 
 /// Answers reserve and settle.
@@ -26,11 +30,14 @@ impl pb::reservations_server::Reservations for ReservationService {
         let RateLimit { limiter, metrics, denials, .. } = &self.rate_limit;
         let asked = request.into_inner();
         let lasts = self.check(&asked).inspect_err(|_| metrics.refused.add(1))?;
-        let request = requested(&asked);
+        let request = self.requested(&asked).inspect_err(|_| metrics.refused.add(1))?;
         let reserved = limiter.reserve(&request, lasts).await.map_err(|error| {
             metrics.refused.add(1);
             metrics.reservations.failed.add(1);
-            Status::unavailable(error.to_string())
+            match error {
+                ReserveError::TooLarge { .. } => Status::invalid_argument(error.to_string()),
+                _ => Status::unavailable(error.to_string()),
+            }
         })?;
         let answer = match reserved {
             Reserved::Reservation(Reservation { id, expires_at, decision }) => {
@@ -97,24 +104,57 @@ impl ReservationService {
         }
         lifetime(asked.ttl_ms)
     }
+
+    /// The same for the engine.
+    fn requested<'a>(&self, asked: &'a pb::ReserveRequest) -> Result<Request<'a>, Status> {
+        let mut request: Option<Request<'a>> = None;
+        for (index, descriptor) in asked.descriptors.iter().enumerate() {
+            let entries: Vec<_> =
+                descriptor.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str())).collect();
+            let mut next = match request {
+                None => Request::new(&asked.domain, entries),
+                Some(request) => request.and(entries),
+            };
+            if let Some(cost) = descriptor.cost {
+                next = next.descriptor_cost(cost);
+            }
+            if !descriptor.limits.is_empty() {
+                next = next.limits(&self.brought(&asked.domain, index, &descriptor.limits)?);
+            }
+            request = Some(next);
+        }
+        Ok(request.unwrap_or_else(|| Request::new(&asked.domain, [])).cost(asked.cost.unwrap_or(1)))
+    }
+
+    /// The limits that a descriptor brings along.
+    fn brought(
+        &self,
+        domain: &str,
+        index: usize,
+        limits: &[pb::InlineLimit],
+    ) -> Result<InlineLimits, Status> {
+        let RateLimit { limiter, bounds, .. } = &self.rate_limit;
+        let specs = inline::read(limits.iter().map(written), bounds)
+            .map_err(|reason| Status::invalid_argument(format!("descriptors[{index}]: {reason}")))?;
+        limiter.inline_limits(domain, &specs).map_err(|error| match error {
+            InlineError::NotAllowed { .. } | InlineError::TooMany { .. } => {
+                Status::permission_denied(error.to_string())
+            }
+            InlineError::Invalid { .. } => {
+                Status::invalid_argument(format!("descriptors[{index}].limits: {error}"))
+            }
+        })
+    }
 }
 
-/// The same for the engine.
-fn requested(asked: &pb::ReserveRequest) -> Request<'_> {
-    let mut request: Option<Request<'_>> = None;
-    for descriptor in &asked.descriptors {
-        let entries: Vec<_> =
-            descriptor.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str())).collect();
-        let next = match request {
-            None => Request::new(&asked.domain, entries),
-            Some(request) => request.and(entries),
-        };
-        request = Some(match descriptor.cost {
-            None => next,
-            Some(cost) => next.descriptor_cost(cost),
-        });
+fn written(limit: &pb::InlineLimit) -> Written<'_> {
+    Written {
+        name: limit.name.as_deref(),
+        requests: limit.requests,
+        per: &limit.per,
+        algorithm: limit.algorithm.as_deref(),
+        burst: limit.burst,
     }
-    request.unwrap_or_else(|| Request::new(&asked.domain, [])).cost(asked.cost.unwrap_or(1))
 }
 
 /// What limits said, without the reservation.

@@ -1,7 +1,7 @@
 //! What a request may cost, and what it did: `POST /v1/reserve`, `/v1/settle`.
 
 use http::{Response, StatusCode};
-use tidegate::{Reservation, Reserved, Settled};
+use tidegate::{Reservation, ReserveError, Reserved, Settled};
 
 use super::asked::{Asked, Cost, Object, Text, object};
 use super::permits::moment;
@@ -50,7 +50,10 @@ impl HttpApi {
             }
             Err(error) => {
                 counts.failed.add(1);
-                Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()))
+                Err(match error {
+                    ReserveError::TooLarge { .. } => Problem::bad(error.to_string()),
+                    _ => Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+                })
             }
         }
     }

@@ -6,7 +6,8 @@ use tonic::{Code, Status};
 
 use crate::support::clients::tidegate::v1::reservations_client::ReservationsClient;
 use crate::support::clients::tidegate::v1::{
-    Entry, EstimatedDescriptor, LimitStatus, ReserveRequest, ReserveResponse, SettleRequest, SettleResponse,
+    Entry, EstimatedDescriptor, InlineLimit, LimitStatus, ReserveRequest, ReserveResponse, SettleRequest,
+    SettleResponse,
 };
 use crate::support::grpc::Client;
 use crate::support::service::{Service, Setup, get, post, service};
@@ -20,7 +21,7 @@ descriptors:
 
 fn estimate(team: &str, cost: u64) -> ReserveRequest {
     let entries = vec![Entry { key: "team".to_owned(), value: team.to_owned() }];
-    let descriptors = vec![EstimatedDescriptor { entries, cost: None }];
+    let descriptors = vec![EstimatedDescriptor { entries, cost: None, limits: Vec::new() }];
     ReserveRequest { domain: "llm".to_owned(), descriptors, cost: Some(cost), ttl_ms: None }
 }
 
@@ -143,11 +144,83 @@ fn a_cost_of_ones_own_is_left_alone_over_grpc_too() {
     let client = Client::new(&service);
     let mut request = estimate("ann", 600);
     let entries = vec![Entry { key: "calls".to_owned(), value: "ann".to_owned() }];
-    request.descriptors.push(EstimatedDescriptor { entries, cost: Some(1) });
+    request.descriptors.push(EstimatedDescriptor { entries, cost: Some(1), limits: Vec::new() });
     let reserved = reserve(&client, request).expect("an answer");
     let remaining = |limits: &[LimitStatus]| limits.iter().map(|limit| limit.remaining).collect::<Vec<_>>();
     assert_eq!(remaining(&reserved.limits), [400, 4]);
     assert_eq!(remaining(&settle(&client, &reserved.id, 100).expect("an answer").limits), [900, 4]);
+}
+
+fn limit(requests: u64, per: &str) -> InlineLimit {
+    InlineLimit { requests, per: per.to_owned(), ..InlineLimit::default() }
+}
+
+fn with_limits(domain: &str, limits: Vec<InlineLimit>) -> ReserveRequest {
+    let mut request = ReserveRequest { domain: domain.to_owned(), ..estimate("ann", 4) };
+    request.descriptors[0].limits = limits;
+    request
+}
+
+#[test]
+fn limits_that_a_reservation_brings_over_grpc_are_those_of_http() {
+    let service = service("{domain: apps, inline_limits: {max: 2}}");
+    let client = Client::new(&service);
+    let slow = InlineLimit {
+        name: Some("slow".to_owned()),
+        algorithm: Some("token_bucket".to_owned()),
+        burst: Some(50),
+        ..limit(200, "hour")
+    };
+    let reserved = reserve(&client, with_limits("apps", vec![limit(10, "minute"), slow])).expect("an answer");
+    let body = json!({
+        "domain": "apps", "descriptor": { "team": "http" }, "cost": 4,
+        "limits": [
+            { "requests": 10, "per": "minute" },
+            { "requests": 200, "per": "hour", "algorithm": "token_bucket", "burst": 50, "name": "slow" },
+        ],
+    });
+    let (status, by_http) = over_http(&service, "/v1/reserve", &body);
+    assert_eq!((reserved.allowed, status), (true, 200), "{by_http}");
+    assert_eq!(told(&reserved.limits), told_over_http(&by_http));
+    let settled = settle(&client, &reserved.id, 1).expect("an answer");
+    let remaining: Vec<_> = settled.limits.iter().map(|limit| (&*limit.name, limit.remaining)).collect();
+    assert_eq!(remaining, [("minute", 9), ("slow", 49)]);
+}
+
+#[test]
+fn limits_that_a_reservation_may_not_bring_are_refused_over_grpc() {
+    let service = service("{domain: apps, inline_limits: {max: 1}}");
+    let client = Client::new(&service);
+    let unknown = InlineLimit { algorithm: Some("sliding".to_owned()), ..limit(1, "minute") };
+    let crowd = vec![limit(1, "minute"); 17];
+    let invalid = [
+        (vec![limit(1, "fortnight")], "descriptors[0]: limits[0]: per: "),
+        (vec![limit(1, "minute"), unknown], "descriptors[0]: limits[1]: algorithm: must be one of"),
+        (vec![InlineLimit { burst: Some(0), ..limit(5, "minute") }], "descriptors[0].limits: "),
+        (crowd, "descriptors[0]: limits of a descriptor must be at most 16, got 17"),
+    ];
+    for (limits, reason) in invalid {
+        let refused = reserve(&client, with_limits("apps", limits)).expect_err(reason);
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+        assert!(refused.message().contains(reason), "{refused}");
+    }
+    let elsewhere = reserve(&client, with_limits("llm", vec![limit(10, "minute")]));
+    assert_eq!(elsewhere.expect_err("not allowed there").code(), Code::PermissionDenied);
+    reserve(&client, with_limits("apps", vec![limit(10, "minute")])).expect("an answer");
+    let second = reserve(&client, with_limits("apps", vec![limit(11, "minute")]));
+    assert_eq!(second.expect_err("one at most").code(), Code::PermissionDenied);
+}
+
+#[test]
+fn what_is_too_long_to_be_kept_is_refused_over_both() {
+    let service = service(RULES);
+    let client = Client::new(&service);
+    let long = "v".repeat(17 * 1024);
+    let refused = reserve(&client, estimate(&long, 1)).expect_err("it is too long");
+    let body = json!({ "domain": "llm", "descriptor": { "team": long } });
+    let (status, problem) = over_http(&service, "/v1/reserve", &body);
+    assert_eq!((refused.code(), status), (Code::InvalidArgument, 400), "{problem}");
+    assert_eq!(problem["detail"], refused.message());
 }
 
 #[test]

@@ -1,0 +1,59 @@
+//! Limits that a request brings along, over whichever protocol: a name, requests, a window, an algorithm, a
+//! burst.
+
+use tidegate::rules::file::{window_of, words};
+use tidegate::{AlgorithmName, LimitSpec};
+
+use crate::bounds::Bounds;
+
+/// Limits of one descriptor at most; each is a counter to settle.
+const MOST: usize = 16;
+
+/// A limit as it was written.
+pub(crate) struct Written<'w> {
+    pub(crate) name: Option<&'w str>,
+    pub(crate) requests: u64,
+    pub(crate) per: &'w str,
+    pub(crate) algorithm: Option<&'w str>,
+    pub(crate) burst: Option<u64>,
+}
+
+/// The limits of a descriptor, or what is wrong with them and where. Whether their numbers make limits, the
+/// engine knows.
+pub(crate) fn read<'w>(
+    limits: impl ExactSizeIterator<Item = Written<'w>>,
+    bounds: &Bounds,
+) -> Result<Vec<LimitSpec>, String> {
+    let found = limits.len();
+    if found > MOST {
+        return Err(format!("limits of a descriptor must be at most {MOST}, got {found}"));
+    }
+    let one = |(index, limit): (usize, Written<'_>)| {
+        limit.spec(bounds).map_err(|(field, reason)| format!("limits[{index}]: {field}: {reason}"))
+    };
+    limits.enumerate().map(one).collect()
+}
+
+impl Written<'_> {
+    fn spec(&self, bounds: &Bounds) -> Result<LimitSpec, (&'static str, String)> {
+        let window = window_of(self.per).map_err(|reason| ("per", reason))?;
+        let mut spec = LimitSpec::new(self.requests, window);
+        if let Some(name) = self.algorithm {
+            let known = AlgorithmName::ALL.map(|(name, _)| name);
+            let algorithm = AlgorithmName::parse(name).ok_or_else(|| {
+                let meant = words::did_you_mean(name, known);
+                let allowed = words::list(known);
+                ("algorithm", format!("must be one of {allowed}, got {}{meant}", words::quoted(name)))
+            })?;
+            spec = spec.with(algorithm);
+        }
+        if let Some(burst) = self.burst {
+            spec = spec.burst(burst);
+        }
+        if let Some(name) = self.name {
+            bounds.entry(name, "").map_err(|refusal| ("name", refusal.to_string()))?;
+            spec = spec.named(name);
+        }
+        Ok(spec)
+    }
+}
