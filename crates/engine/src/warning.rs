@@ -20,9 +20,7 @@ static BUILT: Mutex<Option<(Instant, u32)>> = Mutex::new(None);
 pub fn limiter_per_request() {
     if !TOLD.swap(true, Relaxed) {
         tracing::warn!(
-            "TIDEGATE_LIMITER_PER_REQUEST: limiters or layers are created while requests are handled, or more \
-             than 100 exist or were built within a minute, so each begins with full limits and connections of \
-             its own; create one at start and clone it"
+            "TIDEGATE_LIMITER_PER_REQUEST: limiters are made per request, each with full limits; make one, clone it"
         );
     }
 }

@@ -88,7 +88,7 @@ async fn order() -> impl IntoResponse {
 fn pages(asking: &Asking<'_>) -> u64 {
     let query = asking.parts().uri.query().unwrap_or_default();
     let pages = query.split('&').find_map(|pair| pair.strip_prefix("pages="));
-    pages.and_then(|pages| pages.parse().ok()).unwrap_or(1)
+    pages.and_then(|pages| pages.parse().ok()).unwrap_or(1).max(1)
 }
 
 #[derive(Deserialize)]
