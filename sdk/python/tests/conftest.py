@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,8 +53,6 @@ def own_service(tmp_path: Path) -> Iterator[Service]:
 
 @pytest.fixture
 def reserving_service(service: Service) -> Service:
-    if os.environ.get("TIDEGATE_TEST_RESERVE") == "0":
-        pytest.skip("reservations of the real service are left out by TIDEGATE_TEST_RESERVE=0")
     return needs_reservations(service)
 
 
