@@ -166,6 +166,7 @@ async fn connect(url: &StoreUrl, settings: &Redis) -> RedisStore {
         nodes: settings.nodes,
         remember_denials: settings.remember_denials,
         most_waiting: settings.max_waiting,
+        busy_poll: settings.busy_poll,
         ..RedisStoreConfig::new(url.clone())
     })
     .await;

@@ -182,6 +182,7 @@ impl ByName<'_> {
             nodes: Some(self.number("redis.nodes") as u32).filter(|nodes| *nodes > 0),
             remember_denials: self.duration("redis.remember_denials"),
             max_waiting: self.number("redis.max_waiting"),
+            busy_poll: self.duration("redis.busy_poll"),
         }
     }
 

@@ -140,6 +140,8 @@ pub struct Redis {
     pub remember_denials: Duration,
     /// Requests that may wait for one server on one thread.
     pub max_waiting: usize,
+    /// For how long a thread looks for answers before it sleeps.
+    pub busy_poll: Duration,
 }
 
 /// Without the secret.

@@ -1,5 +1,6 @@
 //! The way from one thread to one server: what arrives while a batch is under way goes with the next.
 
+use std::future::pending;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use parking_lot::Mutex;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::Shared;
@@ -125,6 +127,7 @@ pub(super) async fn drive(lane: Arc<Lane>, node: Arc<Node>, shared: Arc<Shared>)
             // What arrives meanwhile does not wait for it: another lane may have found the server back.
             found = driver.probe(), if driver.node.breaker.circuit() == Circuit::Open => driver.probed(found),
             () = driver.node.gone() => {}
+            () = stay_awake(driver.shared.settings.busy_poll) => {}
         }
     }
 }
@@ -143,6 +146,7 @@ struct Driver {
 impl Driver {
     /// Sends what has gathered, and what gathers meanwhile, until there is nothing.
     async fn settle_gathered(&mut self, mut timer: Pin<&mut Sleep>) {
+        let busy_poll = self.shared.settings.busy_poll;
         loop {
             let batches = self.lane.0.take();
             let Some(oldest) = batches.first().and_then(Batch::oldest) else { return };
@@ -152,6 +156,7 @@ impl Driver {
                 biased;
                 settled = self.exchange(&batches) => Some(settled),
                 () = timer.as_mut() => None,
+                () = stay_awake(busy_poll) => None,
             };
             match settled {
                 Some(Ok(replies)) => self.conclude(batches, replies),
@@ -308,6 +313,16 @@ impl Driver {
             self.shared.events.closed(&self.node);
         }
     }
+}
+
+/// Lets this thread look for what has arrived instead of sleep, for a while; never ends. Who sleeps has to be
+/// woken by another core, and that takes about as long as Redis takes for its answer.
+async fn stay_awake(length: Duration) {
+    let until = Instant::now() + length;
+    while Instant::now() < until {
+        yield_now().await;
+    }
+    pending::<()>().await;
 }
 
 /// What became of a batch.

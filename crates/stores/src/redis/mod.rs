@@ -80,6 +80,8 @@ pub struct RedisStoreConfig {
     pub most_waiting: usize,
     /// For how long a denial is remembered at most; zero remembers none.
     pub remember_denials: Duration,
+    /// For how long a thread looks for an answer, and after it for the next request, before it sleeps.
+    pub busy_poll: Duration,
     /// How many nodes share the store, if it is not to be learned from them.
     pub nodes: Option<u32>,
     /// A clock to settle by instead of the servers' own: for tests.
@@ -96,6 +98,7 @@ impl RedisStoreConfig {
             parts: 256,
             most_waiting: 10_000,
             remember_denials: Duration::from_secs(1),
+            busy_poll: Duration::ZERO,
             nodes: None,
             clock: None,
         }

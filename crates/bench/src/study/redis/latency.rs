@@ -1,7 +1,7 @@
 //! How long a decision takes: one at a time, and at half the load the service bears.
 
 use serde::Serialize;
-use tidegate_load::{Latency, Pace, Plan};
+use tidegate_load::{Endpoint, Latency, Pace, Plan};
 
 use super::bare::Bare;
 use super::kind::{KINDS, Kind};
@@ -12,16 +12,19 @@ use crate::error::Error;
 use crate::finding::{Finding, Table, Target, grouped};
 use crate::progress::Progress;
 use crate::spread::Spread;
-use crate::study::bed::{P50, P99, PERCENTILES, Passes, percentiles};
+use crate::study::bed::{Launcher, P50, P99, PERCENTILES, Passes, Tidegate, percentiles};
 
 /// Of the median of one request at a time to that of a script call.
 const MOST_ALONE: f64 = 1.5;
 /// What articles on rate limiters ask of the 99th percentile with a shared store.
 const BAR_US: f64 = 5_000.0;
+const BUSY_POLL: &str = "100us";
 
 /// Who answers.
 #[derive(Clone, Copy, PartialEq)]
 enum Subject {
+    /// Its threads look for answers for [`BUSY_POLL`] before they sleep.
+    Awake,
     Tidegate,
     /// A Redis on the other core than its client's.
     Bare,
@@ -32,6 +35,7 @@ enum Subject {
 impl Subject {
     fn name(self) -> &'static str {
         match self {
+            Self::Awake => "Tidegate, redis.busy_poll 100us",
             Self::Tidegate => "Tidegate",
             Self::Bare => "bare EVALSHA",
             Self::BareSameCore => "bare EVALSHA, Redis on its client's core",
@@ -45,20 +49,30 @@ struct Row {
     who: &'static str,
     /// By [`PERCENTILES`].
     latency_us: Vec<Spread>,
+    /// The same to those of bare EVALSHA, each pair of passes for itself.
+    to_bare: Vec<Spread>,
 }
 
-/// Everybody's latencies in one situation, and ours to those of bare EVALSHA.
+/// Everybody's latencies in one situation.
 #[derive(Serialize)]
-struct Found {
-    rows: Vec<Row>,
-    /// Of medians and of 99th percentiles, by kind; each pair of passes for itself.
-    p50_ratios: Vec<Spread>,
-    p99_ratios: Vec<Spread>,
+struct Found(Vec<Row>);
+
+impl Found {
+    /// With the first kind of limit, which is the one that targets are about.
+    fn of(&self, subject: Subject) -> &Row {
+        self.0.iter().find(|row| row.who == subject.name()).expect("everybody has a row")
+    }
 }
 
 /// At half of `most_per_second`, which is measured if it is not known.
-pub(super) fn run(options: &Options, world: &World, most_per_second: Option<f64>) -> Result<Finding, Error> {
+pub(super) fn run(
+    options: &Options,
+    launcher: &Launcher,
+    world: &World,
+    most_per_second: Option<f64>,
+) -> Result<Finding, Error> {
     let passes = passes(options);
+    let awake = world.start_awake(launcher, BUSY_POLL)?;
     let progress = Progress::new("redis latency", 2 * passes.count as u64);
     let most_per_second = match most_per_second {
         Some(known) => known,
@@ -66,10 +80,10 @@ pub(super) fn run(options: &Options, world: &World, most_per_second: Option<f64>
     };
     let per_second = most_per_second / 2.0;
     let one_at_a_time = measure(
-        &[Subject::Tidegate, Subject::Bare, Subject::BareSameCore],
+        &[Subject::Tidegate, Subject::Awake, Subject::Bare, Subject::BareSameCore],
         passes,
         &progress,
-        |subject, kind| alone(world, passes, subject, kind),
+        |subject, kind| alone(world, &awake, passes, subject, kind),
     )?;
     let half_load = measure(&[Subject::Tidegate, Subject::Bare], passes, &progress, |subject, kind| {
         at_rate(world, passes, per_second, subject, kind)
@@ -86,10 +100,18 @@ fn most(world: &World, passes: Passes, progress: &Progress) -> Result<f64, Error
     Ok(Spread::of(rates?).median)
 }
 
-fn alone(world: &World, passes: Passes, subject: Subject, kind: &Kind) -> Result<Latency, Error> {
+fn alone(
+    world: &World,
+    awake: &Tidegate,
+    passes: Passes,
+    subject: Subject,
+    kind: &Kind,
+) -> Result<Latency, Error> {
+    let plan = Plan { connections: 1, streams: 1, ..world.plan(passes) };
     match subject {
-        Subject::Tidegate => {
-            let plan = Plan { connections: 1, streams: 1, ..world.plan(passes) };
+        Subject::Tidegate => Ok(pass(&plan, kind.generous)?.latency),
+        Subject::Awake => {
+            let plan = Plan { endpoint: Endpoint::Tcp(awake.grpc()), pids: vec![awake.child.pid()], ..plan };
             Ok(pass(&plan, kind.generous)?.latency)
         }
         Subject::Bare => Bare::new(&world.bare, kind).alone(passes),
@@ -129,27 +151,23 @@ fn measure(
         }
         progress.done(1);
     }
-    let rows = all.iter().zip(&latencies).map(|((subject, kind), latencies)| Row {
-        kind: kind.name,
-        who: subject.name(),
-        latency_us: percentiles(latencies),
+    let rows = all.iter().zip(&latencies).map(|((subject, kind), theirs)| {
+        let bare = all.iter().position(|(who, what)| *who == Subject::Bare && what.name == kind.name);
+        let bare = &latencies[bare.expect("bare EVALSHA takes part")];
+        let to_bare = PERCENTILES.map(|(_, of)| {
+            Spread::of(theirs.iter().zip(bare).map(|(theirs, bare)| of(theirs) / of(bare)).collect())
+        });
+        let (kind, who) = (kind.name, subject.name());
+        Row { kind, who, latency_us: percentiles(theirs), to_bare: to_bare.to_vec() }
     });
-    // The first of each kind is ours, the second bare EVALSHA.
-    let ratios = |percentile: usize| {
-        let of = PERCENTILES[percentile].1;
-        let ratio = |both: &[Vec<Latency>]| {
-            Spread::of(both[0].iter().zip(&both[1]).map(|(ours, bare)| of(ours) / of(bare)).collect())
-        };
-        latencies.chunks(subjects.len()).map(ratio).collect()
-    };
-    Ok(Found { rows: rows.collect(), p50_ratios: ratios(P50), p99_ratios: ratios(P99) })
+    Ok(Found(rows.collect()))
 }
 
 fn table(caption: &str, found: &Found, passes: Passes) -> Table {
     let caption = format!("{caption}, µs: median (least-most) of {} passes", passes.count);
     let [p50, p90, p99, p999, longest] = PERCENTILES.map(|(name, _)| name);
     let mut table = Table::new(caption, ["", "", p50, p90, p99, p999, longest]);
-    for row in &found.rows {
+    for row in &found.0 {
         let names = [row.kind, row.who].map(str::to_owned);
         table.row(names.into_iter().chain(row.latency_us.iter().map(ToString::to_string)));
     }
@@ -157,12 +175,14 @@ fn table(caption: &str, found: &Found, passes: Passes) -> Table {
 }
 
 fn finding(alone: &Found, half_load: &Found, per_second: f64, passes: Passes) -> Finding {
-    let p99_us = half_load.rows[0].latency_us[P99].median;
+    let ours = half_load.of(Subject::Tidegate);
+    let p99_us = ours.latency_us[P99].median;
     let note = format!(
         "The service has core 0; its Redis and the load generator share core 1. Bare EVALSHA is a client on \
          core 1 that calls a script of the same algorithm for each decision, over a connection of its own; its \
          Redis has core 0. One at a time: the next call leaves when the answer to the last has come; here also \
-         with client and Redis on one core, where neither has to be woken on another. Half load: {} calls per \
+         with client and Redis on one core, where neither has to be woken on another, and with a service whose \
+         threads look for answers and requests for {BUSY_POLL} before they sleep. Half load: {} calls per \
          second, half of what the service reaches in a closed loop, at random times (Poisson) on 4 connections \
          with at most 32 at once on each; time counts from when a call was due. A bare Redis that cannot do \
          that many has a queue that grows for as long as the pass lasts. The bar that articles on rate limiters \
@@ -170,12 +190,18 @@ fn finding(alone: &Found, half_load: &Found, per_second: f64, passes: Passes) ->
         grouped(per_second as u64),
         BAR_US / 1e3,
         p99_us / 1e3,
-        half_load.p99_ratios[0].median,
+        ours.to_bare[P99].median,
     );
     let targets = vec![
         Target::at_most(
-            "median of one request at a time on Redis beside a bare EVALSHA",
-            alone.p50_ratios[0].median,
+            "median of one request at a time on Redis beside a bare EVALSHA, redis.busy_poll 100us",
+            alone.of(Subject::Awake).to_bare[P50].median,
+            MOST_ALONE,
+            "x",
+        ),
+        Target::at_most(
+            "the same with redis.busy_poll 0, as by default",
+            alone.of(Subject::Tidegate).to_bare[P50].median,
             MOST_ALONE,
             "x",
         ),

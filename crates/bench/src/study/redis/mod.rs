@@ -91,7 +91,9 @@ pub(crate) fn run(
                 most_per_second = Some(most);
                 finding
             }
-            (Part::Latency, Some(world)) => latency::run(options, world, most_per_second)?,
+            (Part::Latency, Some(world)) => {
+                latency::run(options, &programs.launcher, world, most_per_second)?
+            }
             (Part::Denials, Some(world)) => denials::run(options, world)?,
             (Part::Memory, _) | (_, None) => memory::run(options)?,
         };

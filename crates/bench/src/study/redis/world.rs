@@ -24,15 +24,12 @@ pub(super) struct World {
 impl World {
     pub(super) fn start(launcher: &Launcher) -> Result<Self, Error> {
         let store = redis_on(GENERATOR_CORE)?;
-        // Long enough that a core which others use as well for a moment spoils no pass, and short enough that
-        // timers are what they are by default: ahead of all others.
-        let settings = [("TIDEGATE_STORE", store.url()), ("TIDEGATE_REDIS__DEADLINE", "100ms".to_owned())];
-        let settings = settings.each_ref().map(|(name, value)| (*name, value.as_str()));
-        Ok(Self {
-            tidegate: Tidegate::start(launcher, &rules(), &settings)?,
-            bare: redis_on(SERVER_CORE)?,
-            store,
-        })
+        Ok(Self { tidegate: start_on(&store, launcher, "0")?, bare: redis_on(SERVER_CORE)?, store })
+    }
+
+    /// The same store, and a service whose threads look for answers so long before they sleep.
+    pub(super) fn start_awake(&self, launcher: &Launcher, busy_poll: &str) -> Result<Tidegate, Error> {
+        start_on(&self.store, launcher, busy_poll)
     }
 
     /// Many calls at once over keys of a zipf law, in a closed loop.
@@ -51,6 +48,18 @@ impl World {
     fn addr(&self) -> SocketAddr {
         self.tidegate.grpc()
     }
+}
+
+fn start_on(store: &RedisServer, launcher: &Launcher, busy_poll: &str) -> Result<Tidegate, Error> {
+    let url = store.url();
+    let settings = [
+        ("TIDEGATE_STORE", url.as_str()),
+        // Long enough that a core which others use as well for a moment spoils no pass, and short enough that
+        // timers are what they are by default: ahead of all others.
+        ("TIDEGATE_REDIS__DEADLINE", "100ms"),
+        ("TIDEGATE_REDIS__BUSY_POLL", busy_poll),
+    ];
+    Tidegate::start(launcher, &rules(), &settings)
 }
 
 /// A pass over a limit that denies nobody.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::{Key, Limit};
 use tidegate_stores::redis::{RedisStore, RedisStoreConfig};
-use tidegate_stores::{Charge, Correction, Intent, Store};
+use tidegate_stores::{Charge, Correction, Intent, Store, StoreError};
 use tidegate_testkit::redis::{RedisServer, Setup, sharded_url, until};
 
 use super::world::{RUNTIME, config};
@@ -156,6 +156,38 @@ fn a_refund_is_seen_at_once_in_spite_of_a_remembered_denial() {
         store.forget_denials();
         assert!(!take(&store, "k", &limit, 1).await, "the server says the same");
     });
+}
+
+#[test]
+fn a_thread_that_looks_for_answers_keeps_deadlines_and_sleeps_when_there_is_nothing() {
+    let server = RedisServer::start();
+    let busy = RedisStoreConfig {
+        busy_poll: Duration::from_millis(2),
+        deadline: Duration::from_millis(500),
+        ..config(&server.url())
+    };
+    let limit = limits::fixed_window(3);
+    let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    alone.block_on(async {
+        let store = RedisStore::connect(busy).await;
+        for _ in 0..3 {
+            assert!(take(&store, "k", &limit, 1).await);
+        }
+        let worked = cpu_time();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let looked = cpu_time().saturating_sub(worked);
+        assert!(looked < Duration::from_millis(300), "it sleeps: {looked:?}");
+        server.pause();
+        let late = store.settle(&[Charge::new(key("k"), &limit, 1)], Intent::Take).await;
+        assert!(matches!(late, Err(StoreError::Late)), "{late:?}");
+        server.resume();
+    });
+}
+
+/// What this thread has worked so far.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).expect("a thread does not work backwards")
 }
 
 #[test]
