@@ -120,6 +120,8 @@ test-tools: components
 	@$(call schemathesis)
 	@compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null || \
 	  { echo "installing postgresql (tests start servers of their own)"; $(call apt,postgresql); }
+	@command -v pgbouncer >/dev/null || test -x /usr/sbin/pgbouncer || \
+	  { echo "installing pgbouncer (nodes share a database through one)"; $(call apt,pgbouncer); }
 	@compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || \
 	  { echo "installing faketime (tests move a server's clock)"; $(call apt,faketime); }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use tidegate_catalog::{AuditFilter, Catalog, DEADLINE, Error, Precondition};
-use tidegate_testkit::postgres::{PostgresServer, Setup, multi_host_url};
+use tidegate_testkit::postgres::{Pooler, PostgresServer, Setup, multi_host_url};
 
 use crate::picture::Picture;
 use crate::world::{World, ann, tier};
@@ -72,6 +72,30 @@ async fn a_restart_under_connections_that_were_kept_costs_no_call() {
     server.restart();
     write(&catalog, "b").await.unwrap();
     assert_eq!(tier_of(&catalog).await.as_deref(), Some("b"));
+}
+
+/// Each transaction may be on another of the pooler's connections, between those of others.
+#[tokio::test]
+async fn a_pooler_that_hands_connections_around_is_no_hindrance() {
+    let server = PostgresServer::start();
+    let (database, pooler) = (server.create_database(), Pooler::start(&server, 3));
+    let catalog = || Catalog::postgres(&pooler.url(&database)).unwrap();
+    let nodes: Vec<Catalog> = (0..4).map(|_| catalog()).collect();
+    let writes = nodes.iter().enumerate().map(|(node, catalog)| async move {
+        for number in 0..25 {
+            let name = format!("tenant-{node}-{number}");
+            catalog.put_tenant(&name, &tier("pro"), Precondition::Any, &ann()).await.unwrap();
+            assert_eq!(catalog.tenant(&name).await.unwrap().tier.as_deref(), Some("pro"));
+            catalog.changes_since(0).await.unwrap();
+        }
+    });
+    futures_util::future::join_all(writes).await;
+    let (seen_by_one, direct) =
+        (nodes[0].everything().await.unwrap(), Catalog::postgres(&server.url(&database)));
+    let picture = Picture::of(&seen_by_one);
+    assert_eq!(picture.tenants.len(), 100);
+    assert_eq!(picture, Picture::of(&direct.unwrap().everything().await.unwrap()));
+    assert_eq!(nodes[1].version().await.unwrap(), 100);
 }
 
 #[tokio::test]

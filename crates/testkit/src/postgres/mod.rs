@@ -18,15 +18,18 @@
 //! - [`Setup`]: with which settings; starts a server
 //! - [`PostgresServer`]: its URLs, questions, [`kill`](PostgresServer::kill),
 //!   [`pause`](PostgresServer::pause), [`promote`](PostgresServer::promote)
+//! - [`Pooler`]: `PgBouncer` before it
 //!
 //! `PostgreSQL` refuses to run as root: tests that do start it as the user `postgres` or `nobody`.
 
 mod account;
 mod family;
+mod pooler;
 mod program;
 mod server;
 mod setup;
 
+pub use pooler::Pooler;
 pub use program::program;
 pub use server::{PostgresServer, multi_host_url};
 pub use setup::Setup;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 const VARIABLE: &str = "TIDEGATE_POSTGRES_BIN";
 
 /// A program of `PostgreSQL`'s: from the folder that `TIDEGATE_POSTGRES_BIN` names, else from the newest one
-/// of Debian's package, which keeps servers off the `PATH`, else from the `PATH`.
+/// of Debian's package, which keeps servers off the `PATH`, else from the `PATH` or where root has its programs.
 ///
 /// # Panics
 ///
@@ -18,10 +18,11 @@ pub fn program(name: &str) -> PathBuf {
         None => versions(),
     };
     places.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
+    places.push("/usr/sbin".into());
     let mut files = places.into_iter().map(|folder| folder.join(name));
     files.find(|file| file.is_file()).unwrap_or_else(|| {
         panic!(
-            "{name} is missing: `make test-tools` installs it (Debian's package postgresql), \
+            "{name} is missing: `make test-tools` installs it (Debian's packages postgresql and pgbouncer), \
              or name its folder in {VARIABLE}"
         )
     })
