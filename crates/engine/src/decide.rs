@@ -1,5 +1,7 @@
 //! From a request to a decision.
 
+use std::hint::cold_path;
+
 use smallvec::SmallVec;
 use tidegate_core::{Key, Limit, Verdict};
 use tidegate_stores::{Charge, Force, MemoryStore, Usual, Verdicts, blocked};
@@ -39,18 +41,36 @@ pub(crate) fn check(current: &CurrentRules, store: &MemoryStore, request: &Reque
     let Some((entry, cost)) = only_entry else {
         return decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take);
     };
-    let Some((domain, rule, key)) = rules.find_plain(domain, entry) else {
-        return check_personal(rules, store, request);
+    let Some((domain, rule, value)) = rules.find_only(domain, entry) else {
+        return decide(rules, store, request, Scope::Rates { hold: false }, Intent::Take);
     };
+    let key = rule.key_of(value);
     let (allowed, items) = if let [entry] = &*rule.limits {
-        let key_of_limit = key.of_limit(entry.salt);
-        let Some(verdict) = store.settle_usual(key_of_limit, &entry.limit, cost, rules.count_denied) else {
+        let (mut limit, mut salt, mut standing) = (&entry.limit, entry.salt, rule.standing);
+        if rule.way > rules.short {
+            cold_path();
+            let instead = rules.tenants.instead(value, rule.place_if_short);
+            if let Some(own) = instead.limit
+                && let Some(numbers) = &own.limit
+            {
+                (limit, salt) = (numbers, own.salt);
+                standing = rule.standing.of_tenant(rules.tenants.place(value, instead));
+            } else if !instead.is_nothing() || rule.way > Way::Tenant {
+                return check_personal(rules, store, request);
+            }
+        }
+        let Some(verdict) = store.settle_usual(key.of_limit(salt), limit, cost, rules.count_denied) else {
+            if rule.way > rules.short {
+                return check_personal(rules, store, request);
+            }
             let spot = Spot { domain, rule: rule.number, key, cost };
             return settle_one(rules, store, spot);
         };
         let mut items = Items::new();
-        items.push(Item::plain(rule, 0, verdict));
-        (verdict.allowed() || rule.force == Force::Shadow, items)
+        items.push(Item::only(rule, standing, verdict));
+        (verdict.allowed() || rule.standing.is_shadow(), items)
+    } else if rule.way > rules.short {
+        return check_personal(rules, store, request);
     } else {
         let Some(said) = take_several(rule, store, key, cost) else {
             let spot = Spot { domain, rule: rule.number, key, cost };
@@ -103,7 +123,7 @@ fn take_personal(decision: &mut Decision, store: &MemoryStore, request: &Request
         return take_personal_limits(rules, store, &hit, items);
     };
     let verdict = store.settle_usual(key.of_limit(limit.salt), limit.limit, cost, rules.count_denied)?;
-    *allowed = verdict.allowed() || rule.force == Force::Shadow;
+    *allowed = verdict.allowed() || rule.standing.is_shadow();
     items.push(Item::personal(rule, tier, &limit, verdict));
     Some(())
 }
@@ -150,7 +170,7 @@ fn settle_one(rules: Rules, store: &MemoryStore, spot: Spot) -> Decision {
         let charge = Charge::new(spot.key.of_limit(entry.salt), &entry.limit, spot.cost);
         let charge = Charge { count_denied: rules.count_denied, ..charge };
         let verdict = store.settle_one_any(&charge, Intent::Take);
-        *allowed = verdict.allowed() || rule.force == Force::Shadow;
+        *allowed = verdict.allowed() || rule.standing.is_shadow();
         items.push(Item::plain(rule, 0, verdict));
     }
     decision
@@ -315,7 +335,7 @@ impl LimitEntry {
 
 #[inline]
 fn force(hit: &Hit<'_>) -> Force {
-    if hit.enforced { hit.rule.force } else { Force::Shadow }
+    if hit.enforced { hit.rule.standing.force() } else { Force::Shadow }
 }
 
 #[inline]

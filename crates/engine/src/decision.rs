@@ -15,6 +15,7 @@ use crate::request::Request;
 use crate::rules::current::Rules;
 use crate::rules::find::{Applied, Hit};
 use crate::rules::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
+use crate::standing::Standing;
 use crate::tenants::own::OwnPlace;
 
 /// Whether a request may pass, and what each of its limits said.
@@ -115,46 +116,8 @@ pub(crate) struct Item {
     pub(crate) descriptor: u16,
     /// Index of the limit in the rule's set for the tier; in its own where the numbers are the tenant's.
     limit: u16,
-    force: Force,
-    whose: Whose,
+    standing: Standing,
     pub(crate) verdict: Verdict,
-}
-
-/// Whose numbers a limit has: the rule's, a tier's or a tenant's own. In bytes, so that it fits into the gap
-/// that an item has anyway: items are copied by every decision.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Whose {
-    /// The shard of the tenant's own limit; or a number above all of those, which ends with the tier.
-    shard_or_tier: [u8; 4],
-    /// The index in the shard.
-    index: [u8; 3],
-}
-
-impl Whose {
-    const RULE: Self = Self { shard_or_tier: [u8::MAX; 4], index: [u8::MAX; 3] };
-    /// With the tier added, less than that of no tier: there are at most 65,535.
-    const TIERS: u32 = u32::MAX - u16::MAX as u32;
-
-    #[inline]
-    fn new(tier: Option<u16>, own: OwnPlace) -> Self {
-        if !own.is_none() {
-            let [a, b, c, _] = own.index.to_le_bytes();
-            return Self { shard_or_tier: own.shard.to_le_bytes(), index: [a, b, c] };
-        }
-        let of = |tier| Self { shard_or_tier: (Self::TIERS + u32::from(tier)).to_le_bytes(), ..Self::RULE };
-        tier.map_or(Self::RULE, of)
-    }
-
-    fn tier(self) -> Option<u16> {
-        let tier = u32::from_le_bytes(self.shard_or_tier).checked_sub(Self::TIERS)?;
-        (self != Self::RULE).then_some(tier as u16)
-    }
-
-    fn own(self) -> Option<OwnPlace> {
-        let [a, b, c] = self.index;
-        let (shard, index) = (u32::from_le_bytes(self.shard_or_tier), u32::from_le_bytes([a, b, c, 0]));
-        (shard < Self::TIERS).then_some(OwnPlace { shard, index })
-    }
 }
 
 const _: () = assert!(size_of::<Item>() == 48, "an item has no room to spare");
@@ -171,8 +134,8 @@ impl Item {
 
     #[inline]
     pub(crate) fn new(hit: &Hit<'_>, limit: &Applied<'_>, force: Force) -> Self {
-        let whose = Whose::new(hit.tier, limit.own);
-        Self { limit: limit.index, whose, ..Self::holders(hit, force) }
+        let standing = Standing::new(hit.tier, limit.own, force);
+        Self { limit: limit.index, standing, ..Self::holders(hit, force) }
     }
 
     /// Of the rule's limit on holders.
@@ -182,8 +145,7 @@ impl Item {
             rule: hit.rule.number,
             descriptor: hit.descriptor,
             limit: Self::CONCURRENCY,
-            force,
-            whose: Whose::new(hit.tier, OwnPlace::NONE),
+            standing: Standing::new(hit.tier, OwnPlace::NONE, force),
             verdict: Verdict { outcome: Outcome::Allowed, remaining: 0, reset_after_us: 0 },
         }
     }
@@ -191,7 +153,13 @@ impl Item {
     /// Of a plain rule, by a request's only entry.
     #[inline]
     pub(crate) fn plain(rule: &RuleEntry, limit: u16, verdict: Verdict) -> Self {
-        Self { rule: rule.number, descriptor: 0, limit, force: rule.force, whose: Whose::RULE, verdict }
+        Self { rule: rule.number, descriptor: 0, limit, standing: rule.standing, verdict }
+    }
+
+    /// Of a rule's only limit, or of what the tenant has in its place.
+    #[inline]
+    pub(crate) fn only(rule: &RuleEntry, standing: Standing, verdict: Verdict) -> Self {
+        Self { rule: rule.number, descriptor: 0, limit: 0, standing, verdict }
     }
 
     /// The same of a rule whose limits depend on the tenant.
@@ -202,28 +170,29 @@ impl Item {
         limit: &Applied<'_>,
         verdict: Verdict,
     ) -> Self {
-        Self { whose: Whose::new(tier, limit.own), ..Self::plain(rule, limit.index, verdict) }
+        let standing = Standing::new(tier, limit.own, rule.standing.force());
+        Self { standing, ..Self::plain(rule, limit.index, verdict) }
     }
 
     /// Of the limit in that place of a service's answer.
     #[cfg(feature = "remote")]
     pub(crate) fn answered(place: u16, shadow: bool, verdict: Verdict) -> Self {
         let force = if shadow { Force::Shadow } else { Force::Enforced };
-        let (rule, descriptor, limit, whose) = (Self::ANSWERED, place, 0, Whose::RULE);
-        Self { rule, descriptor, limit, force, whose, verdict }
+        let standing = Standing::of_rule(force);
+        Self { rule: Self::ANSWERED, descriptor: place, limit: 0, standing, verdict }
     }
 
     /// Whether it is evaluated and counted only.
     pub(crate) fn is_shadow(&self) -> bool {
-        self.force == Force::Shadow
+        self.standing.is_shadow()
     }
 
     /// The limit this is about, of the rule it belongs to; for its names, as its numbers may be others.
     pub(crate) fn entry<'r>(&self, rule: &'r RuleEntry) -> Option<&'r LimitEntry> {
         match self.limit {
             Self::CONCURRENCY => rule.concurrency.as_ref(),
-            index if self.whose.own().is_some() => rule.limits.get(usize::from(index)),
-            index => rule.limits_for(self.whose.tier()).get(usize::from(index)),
+            index if self.standing.own().is_some() => rule.limits.get(usize::from(index)),
+            index => rule.limits_for(self.standing.tier()).get(usize::from(index)),
         }
     }
 }
@@ -306,7 +275,7 @@ impl Decision {
         }
         // Every enforced limit must free, but only one of the quotas: the first that does.
         let retry = |item: &&Item| item.verdict.retry_after_us();
-        let of = |force: Force| self.items.iter().filter(move |item| item.force == force);
+        let of = |force: Force| self.items.iter().filter(move |item| item.standing.force() == force);
         of(Force::Enforced).chain(of(Force::Quota).min_by_key(retry)).max_by_key(retry)
     }
 
@@ -317,7 +286,7 @@ impl Decision {
 
     /// How long to hold the request before it passes, where a queue says so.
     pub(crate) fn wait_us(&self) -> u64 {
-        let waits = self.items.iter().filter(|item| item.force != Force::Shadow);
+        let waits = self.items.iter().filter(|item| !item.standing.is_shadow());
         waits
             .map(|item| if let Outcome::Held { wait_us } = item.verdict.outcome { wait_us } else { 0 })
             .max()
@@ -335,7 +304,7 @@ impl Decision {
     /// Why a limit is evaluated and counted only, if it is.
     pub(crate) fn not_enforced(&self, item: &Item) -> Option<String> {
         let rule = self.rule(item);
-        match item.force {
+        match item.standing.force() {
             Force::Enforced => None,
             Force::Quota => Some("quota_mode: it denies only together with every other quota".to_owned()),
             Force::Shadow if rule.shadow_mode => Some("shadow_mode".to_owned()),
@@ -349,7 +318,7 @@ impl Decision {
     }
 
     fn enforced(&self) -> impl Iterator<Item = &Item> {
-        self.items.iter().filter(|item| item.force != Force::Shadow)
+        self.items.iter().filter(|item| !item.standing.is_shadow())
     }
 
     fn tree(&self) -> &DomainTree {
@@ -375,7 +344,7 @@ impl Decision {
 
     /// The numbers a limit was held against.
     pub(crate) fn numbers(&self, item: &Item) -> Option<&Limit> {
-        match item.whose.own() {
+        match item.standing.own() {
             Some(place) => self.under.rules.tenants.at(place)?.limit.as_ref(),
             None => item.entry(self.rule(item)).map(|entry| &entry.limit),
         }
@@ -383,11 +352,11 @@ impl Decision {
 
     /// Where the numbers come from: `rule`, `tier pro` or `override`.
     pub(crate) fn origin(&self, item: &Item) -> String {
-        if item.whose.own().is_some() {
+        if item.standing.own().is_some() {
             return "override".to_owned();
         }
         let rule = self.rule(item);
-        let tier = item.whose.tier().filter(|_| item.limit != Item::CONCURRENCY);
+        let tier = item.standing.tier().filter(|_| item.limit != Item::CONCURRENCY);
         let changed = item.entry(rule).is_some_and(|entry| {
             rule.limits.get(usize::from(entry.number)).is_none_or(|base| base.limit != entry.limit)
         });
@@ -408,7 +377,7 @@ impl Decision {
             given_name: entry.given_name.as_deref(),
             limit: self.numbers(item).unwrap_or(&entry.limit),
             allowed: item.verdict.allowed(),
-            shadow: item.force == Force::Shadow,
+            shadow: item.standing.is_shadow(),
             remaining: item.verdict.remaining,
             reset_after: Duration::from_micros(item.verdict.reset_after_us),
             retry_after: item.verdict.retry_after_us().map(duration),

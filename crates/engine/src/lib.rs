@@ -54,6 +54,7 @@ pub mod rules;
 #[cfg(feature = "redis")]
 pub mod shared;
 pub mod spelling;
+mod standing;
 pub mod switches;
 pub mod tenants;
 #[doc(hidden)]

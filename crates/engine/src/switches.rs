@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_stores::Force;
 
 use crate::rules::tree::RuleSet;
+use crate::standing::Standing;
 
 /// What becomes of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -94,7 +95,7 @@ impl RuleSet {
         for rule in self.domains_mut().iter_mut().flat_map(|domain| &mut domain.rules) {
             match switches.of(&rule.id) {
                 Switch::Enforce => {}
-                Switch::Shadow => rule.force = Force::Shadow,
+                Switch::Shadow => rule.standing = Standing::of_rule(Force::Shadow),
                 Switch::Off => {
                     rule.limits = Box::default();
                     rule.tiers.clear();

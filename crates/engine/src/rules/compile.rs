@@ -14,6 +14,7 @@ use super::path::Path;
 use super::pattern::Pattern;
 use super::problem::{Problem, Problems};
 use super::tree::{Branch, DomainTree, LimitEntry, LimitSet, Node, RuleEntry, RuleSet, Way, WrittenLimits};
+use crate::standing::Standing;
 use crate::tenants::table::Tenants;
 
 impl RuleSet {
@@ -150,6 +151,9 @@ impl<'a> Compiler<'a> {
         if self.tree.has_replaces {
             self.tree.rules.iter_mut().for_each(|rule| rule.way = Way::Long);
         }
+        for rule in self.tree.rules.iter_mut().filter(|rule| rule.way < Way::Long) {
+            rule.place_if_short = rule.place;
+        }
     }
 
     fn fault(&mut self, field: &str, message: String) {
@@ -232,9 +236,10 @@ impl<'a> Compiler<'a> {
         RuleEntry {
             number: self.tree.rules.len() as u32,
             place: self.places + self.tree.rules.len() as u32,
+            place_if_short: u32::MAX,
             way,
             personal: self.domain.tenant.is_some() && !limits.is_empty(),
-            force,
+            standing: Standing::of_rule(force),
             id: rule.name.as_deref().unwrap_or(&path.id).into(),
             path: path.dotted.as_str().into(),
             counts: Arc::default(),

@@ -198,15 +198,6 @@ impl RuleSet {
         (tier, found.and_then(|own| own.of_rule(rule.place)))
     }
 
-    /// The rule of a descriptor's only entry, if the way is the shortest; with the number of its domain and
-    /// what the counters of its limits have in common.
-    #[expect(clippy::inline_always, reason = "where it is called, domain and key are mostly constants")]
-    #[inline(always)]
-    pub(crate) fn find_plain(&self, domain: &str, entry: Entry<'_>) -> Option<(u32, &RuleEntry, Key)> {
-        let (number, rule, value) = self.find_only(domain, entry)?;
-        (rule.way <= self.short).then(|| (number, rule, rule.key_of(value)))
-    }
-
     /// The rule of a descriptor's only entry, with the number of its domain and the fingerprint of the
     /// entry's value.
     #[expect(clippy::inline_always, reason = "where it is called, domain and key are mostly constants")]

@@ -19,6 +19,7 @@ use super::pattern::Pattern;
 use super::text::same;
 use crate::counts::RuleCounts;
 use crate::decision::Item;
+use crate::standing::Standing;
 use crate::tenants::table::Tenants;
 
 /// Every domain's rules, ready to be matched, and what tenants have instead of their limits. Cheap to
@@ -88,12 +89,14 @@ pub(crate) struct RuleEntry {
     pub(crate) number: u32,
     /// The same among the rules of all domains.
     pub(crate) place: u32,
+    /// The same where what a tenant has instead is found a short way; of no rule if the way is long.
+    pub(crate) place_if_short: u32,
     /// What a request with one entry that leads here needs to be decided.
     pub(crate) way: Way,
     /// Whether its limits may be others for some tenants.
     pub(crate) personal: bool,
-    /// What a denial by one of its limits means, for keys that are enforced.
-    pub(crate) force: Force,
+    /// Of its own limits, for keys that are enforced.
+    pub(crate) standing: Standing,
     /// The path without values of the request: what all counters of the rule have in common.
     pub(crate) key: Key,
     /// The same from a fixed seed, so that every node picks the same keys for a staged roll-out.
@@ -274,9 +277,10 @@ impl RuleEntry {
             counts: Arc::default(),
             number: Item::BROUGHT,
             place: Item::BROUGHT,
+            place_if_short: Item::BROUGHT,
             way: Way::Long,
             personal: false,
-            force: Force::Enforced,
+            standing: Standing::of_rule(Force::Enforced),
             key,
             stable_key: key,
             varies: true,

@@ -51,6 +51,26 @@ pub(crate) struct Own<'t> {
     pub(super) first: OwnPlace,
 }
 
+/// What one tenant has in place of the only limit of a rule. Two words, so that it stays in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Instead<'t> {
+    /// Applies whatever the descriptor's values are.
+    pub(crate) limit: Option<&'t OwnLimit>,
+    /// Where in its shard; or without a limit, whether that is known.
+    pub(crate) index: u32,
+}
+
+impl Instead<'_> {
+    pub(super) const NOTHING: Self = Self { limit: None, index: 0 };
+    /// Has to be found out the longer way.
+    pub(super) const UNKNOWN: Self = Self { limit: None, index: u32::MAX };
+
+    #[inline]
+    pub(crate) fn is_nothing(self) -> bool {
+        self.limit.is_none() && self.index == 0
+    }
+}
+
 /// A tenant on its way into the table.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Draft {

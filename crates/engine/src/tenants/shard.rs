@@ -2,7 +2,7 @@
 
 use tidegate_core::Key;
 
-use super::own::{Draft, MOST_IN_SHARD, NO_TIER, Own, OwnLimit, OwnPlace};
+use super::own::{Draft, Instead, MOST_IN_SHARD, NO_TIER, Own, OwnLimit, OwnPlace};
 
 /// The end of a search.
 const FREE: u32 = u32::MAX;
@@ -64,6 +64,18 @@ impl Shard {
         let limits = self.own.get(record.first as usize..(record.first + record.count) as usize)?;
         let first = OwnPlace { shard: number, index: record.first };
         Some(Own { tier: record.tier, limits, first })
+    }
+
+    /// What a tenant has in place of the only limit of a rule, as far as it takes no search.
+    #[inline]
+    pub(super) fn instead(&self, tenant: Key, rule: u32) -> Instead<'_> {
+        let Some(record) = self.record(tenant) else { return Instead::NOTHING };
+        match (record.count, self.own.get(record.first as usize)) {
+            (1, Some(only)) if only.rule != rule => Instead::NOTHING,
+            (1, Some(only)) if only.given == 0 => Instead { limit: Some(only), index: record.first },
+            (0, _) => Instead::NOTHING,
+            _ => Instead::UNKNOWN,
+        }
     }
 
     #[inline]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tidegate_core::Key;
 
-use super::own::{Draft, Own, OwnLimit, OwnPlace};
+use super::own::{Draft, Instead, Own, OwnLimit, OwnPlace};
 use super::shard::Shard;
 use crate::rules::tree::DomainTree;
 
@@ -59,6 +59,20 @@ impl Tenants {
         }
         let number = self.shard_of(tenant);
         self.shard(number)?.find(number as u32, tenant)
+    }
+
+    /// What a tenant has in place of the only limit of a rule.
+    // Apart, so that decisions without tenants are as they would be if there were none.
+    #[inline(never)]
+    pub(crate) fn instead(&self, tenant: Key, rule: u32) -> Instead<'_> {
+        let shard = self.shard(self.shard_of(tenant));
+        shard.map_or(Instead::NOTHING, |shard| shard.instead(tenant, rule))
+    }
+
+    /// The place of what was found in place of a limit.
+    #[inline]
+    pub(crate) fn place(&self, tenant: Key, found: Instead<'_>) -> OwnPlace {
+        OwnPlace { shard: self.shard_of(tenant) as u32, index: found.index }
     }
 
     /// The limit at a place.
