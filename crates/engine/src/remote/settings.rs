@@ -127,7 +127,6 @@ impl Remote {
             detached: Mutex::default(),
             made_here: Mutex::default(),
             counts: super::Counts::default(),
-            told_of_refunds: false.into(),
         }))
     }
 }
