@@ -5,7 +5,7 @@
 //!
 //! - `settings`: what an application says about the service
 //! - `ask`, `answer`: the JSON of both ways
-//! - `post`: one exchange over HTTP
+//! - `connect`, `tls`: connections, and whom to trust; `post`: one exchange over HTTP
 //! - `gather`: checks made at the same time go together
 //! - `breaker`: when to try again
 //! - `decide`: a decision from an answer, or without one
@@ -15,13 +15,15 @@
 pub(crate) mod answer;
 pub(crate) mod ask;
 mod breaker;
+mod connect;
 mod decide;
 mod gather;
 pub(crate) mod permits;
 mod post;
-mod reservations;
 mod refunds;
+mod reservations;
 mod settings;
+mod tls;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

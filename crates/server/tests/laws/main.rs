@@ -15,6 +15,7 @@ mod http;
 mod lifecycle;
 mod metrics;
 mod rendering;
+mod remote;
 mod reservations;
 mod scenario;
 mod support;
