@@ -41,6 +41,7 @@ static API: LazyLock<(HttpApi, Runtime)> = LazyLock::new(|| {
         limiter: limiter.clone(),
         bounds,
         headers: None,
+        body: None,
         metrics: metrics.clone(),
         denials: Denials::default(),
     };

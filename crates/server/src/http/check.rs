@@ -74,7 +74,9 @@ impl HttpApi {
         body: Vec<u8>,
     ) -> Response<Body> {
         let mut headers = HeaderMap::with_capacity(HEADERS);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(renderer.content_type(decision)));
+        if let Ok(content_type) = HeaderValue::from_str(renderer.content_type(decision)) {
+            headers.insert(CONTENT_TYPE, content_type);
+        }
         renderer.headers(request, decision, self.limiter.now(), |name, value| {
             if let Ok(value) = HeaderValue::from_str(value) {
                 headers.insert(name, value);
@@ -115,7 +117,8 @@ impl HttpApi {
             write_text(value, out);
         });
         out.extend_from_slice(b"},\"body\":");
-        self.renderer.body(request, decision, out);
+        // A list is for programs, and JSON all through.
+        self.renderer.json(request, decision, out);
         out.push(b'}');
     }
 }

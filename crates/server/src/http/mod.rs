@@ -158,6 +158,11 @@ impl HttpApi {
         }
         let answered = match route {
             Route::ForwardAuth => self.forward_auth(&head).await,
+            // Programs find in a problem what a body of one's own may not tell.
+            _ if self.renderer.has_denial_body() && read::accepts_problems(&head.headers) => {
+                let renderer = self.renderer.clone().denial_body(None);
+                Self { renderer, ..self.clone() }.decide_on(route, &head.headers, body).await
+            }
             _ => self.decide_on(route, &head.headers, body).await,
         };
         // What has no say over a request is no refusal of one.
@@ -201,12 +206,12 @@ impl HttpApi {
         let message = read::body(body, &self.bounds).await?;
         match route {
             Route::Check => self.check(&message).await,
+            Route::Refund => self.refund(&message).await,
             Route::Reserve => self.reserve(&message).await,
             Route::Settle => self.settle(&message).await,
             Route::Acquire => self.acquire(&message).await,
             Route::Renew => self.renew(&message).await,
             Route::Release => self.release(&message).await,
-            Route::Refund => self.refund(&message).await,
             _ => self.json(&message).await,
         }
     }
