@@ -129,16 +129,11 @@ impl Limiter {
     }
 
     /// Gives the request's cost back to its limits, never above full: for work that was charged and
-    /// then not done. Nothing is given back in a remote service, and the log says so: its way is to reserve
-    /// and settle.
-    #[cfg_attr(
-        all(feature = "remote", not(feature = "redis")),
-        expect(clippy::unused_async, reason = "only a store across a network waits")
-    )]
+    /// then not done. Of a store across a network that fails, what this process counts meanwhile gets it.
     pub async fn refund(&self, request: &Request<'_>) {
         #[cfg(feature = "remote")]
         if let Some(service) = &self.inner.remote {
-            return service.cannot_refund();
+            return self.inner.refund_remote(service, request).await;
         }
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.inner.shared {

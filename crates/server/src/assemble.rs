@@ -63,11 +63,13 @@ impl Assembly {
             x_ratelimit: settings.headers.x_ratelimit,
             partition_key: settings.headers.partition_key,
         });
+        let renderer = renderer.denial_body(settings.denial_body.clone());
         let (bounds, audit) = (settings.bounds, &settings.audit);
         let rate_limit = RateLimit {
             limiter: limiter.clone(),
             bounds,
-            headers: settings.headers.rls.then_some(renderer),
+            headers: settings.headers.rls.then(|| renderer.clone()),
+            body: renderer.has_denial_body().then(|| renderer.clone()),
             metrics: metrics.clone(),
             denials: Denials::new(trail.clone(), audit.denials_per_second, audit.descriptors, node(settings)),
         };

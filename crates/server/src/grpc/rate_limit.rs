@@ -21,6 +21,8 @@ pub struct RateLimit {
     pub bounds: Bounds,
     /// Headers for Envoy to put on responses, if wanted.
     pub headers: Option<Renderer>,
+    /// The body of denials for Envoy to send, if it is one of one's own.
+    pub body: Option<Renderer>,
     /// Counts calls.
     pub metrics: Metrics,
     /// Writes down denials.
@@ -192,6 +194,12 @@ impl RateLimit {
             renderer.headers(request, decision, self.limiter.now(), |name, value| {
                 write::response_header(out, name.as_str(), value);
             });
+        }
+        if let Some(renderer) = self.body.as_ref().filter(|_| !decision.allowed()) {
+            let mut body = Vec::new();
+            renderer.body(request, decision, &mut body);
+            write::response_header(out, "content-type", renderer.content_type(decision));
+            write::raw_body(out, &body);
         }
         if let Some(by) = decision.decided_by() {
             write::metadata(

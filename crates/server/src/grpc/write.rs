@@ -99,6 +99,11 @@ pub fn response_header(out: &mut Vec<u8>, name: &str, value: &str) {
     });
 }
 
+/// Adds the body that Envoy sends with a denial.
+pub fn raw_body(out: &mut Vec<u8>, body: &[u8]) {
+    bytes(out, 5, body);
+}
+
 /// Adds the dynamic metadata: a struct of texts.
 pub fn metadata(out: &mut Vec<u8>, fields: &[(&str, &str)]) {
     message(out, 6, |out| {

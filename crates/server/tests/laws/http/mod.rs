@@ -9,6 +9,7 @@ mod envoy;
 mod forward_auth;
 mod inline;
 mod permits;
+mod refund;
 mod refused;
 mod reservations;
 mod state;

@@ -93,6 +93,7 @@ fn api(limiter: &Limiter, bounds: Bounds, client_ip: ClientIp) -> (HttpApi, Heal
         limiter: limiter.clone(),
         bounds,
         headers: None,
+        body: None,
         metrics: metrics.clone(),
         denials: Denials::default(),
     };
