@@ -1,4 +1,5 @@
-//! Envoy's protocol over the real binary, as envoyproxy/ratelimit answers it.
+//! Envoy's protocol over the real binary, as envoyproxy/ratelimit answers it. The same rules over HTTP are in
+//! [`crate::http::conformance`].
 
 use tonic::Code as GrpcCode;
 
@@ -9,7 +10,7 @@ use crate::support::clients::envoy::service::ratelimit::v3::{RateLimitRequest, R
 use crate::support::grpc::{Client, descriptor, only, with_hits, with_limit};
 use crate::support::service::{Service, Setup, get, service};
 
-const RULES: &str = "
+pub(crate) const RULES: &str = "
 domain: api
 descriptors:
   - {key: user, rate_limit: {name: per_user, unit: minute, requests_per_unit: 20}}
