@@ -194,10 +194,8 @@ impl RateLimit {
             });
         }
         if let Some(by) = decision.decided_by() {
-            write::metadata(
-                out,
-                &[("rule", by.rule), ("limit", by.name), ("source", decision.source().name())],
-            );
+            let named = [("rule", by.rule), ("limit", by.name), ("source", decision.source().name())];
+            write::metadata(out, &named, decision.metadata());
         }
     }
 }
