@@ -125,7 +125,7 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
                 Ok(())
             }
         };
-        telemetry.stop();
+        telemetry.stop().await;
         served
     })
 }

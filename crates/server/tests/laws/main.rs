@@ -19,4 +19,5 @@ mod reservations;
 mod scenario;
 mod support;
 mod tls;
+mod traces;
 mod wire;

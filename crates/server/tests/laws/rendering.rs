@@ -78,6 +78,7 @@ impl Case {
             headers: Some(self.renderer()),
             metrics: Metrics::default(),
             denials: Denials::default(),
+            traced: false,
         }
     }
 

@@ -21,13 +21,13 @@ descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 1000}}]
 ";
 
 /// An authority of our own.
-struct Authority {
+pub(crate) struct Authority {
     certificate: Certificate,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -35,12 +35,12 @@ impl Authority {
         Self { certificate, issuer: Issuer::new(params, key) }
     }
 
-    fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         self.certificate.pem()
     }
 
     /// A certificate and its key, both as PEM.
-    fn issue(&self, name: &str) -> (String, String) {
+    pub(crate) fn issue(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");

@@ -50,6 +50,7 @@ fn api(limiter: Limiter) -> HttpApi {
         headers: None,
         metrics: metrics.clone(),
         denials: Denials::default(),
+        traced: false,
     };
     HttpApi {
         renderer: Renderer::new(Headers::default()),
