@@ -7,6 +7,7 @@ mod config;
 mod conformance;
 mod connections;
 mod control;
+mod deploy;
 mod documents;
 mod envoy;
 mod faults;
