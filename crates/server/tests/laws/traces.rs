@@ -252,6 +252,8 @@ fn a_collector_that_never_answers_holds_up_neither_decisions_nor_the_end() {
     for call in 0..5_000 {
         client.check_one("api", "user", &call.to_string());
     }
+    // Nobody else is to be waited for.
+    drop(client);
     let stopped = thread::spawn(move || service.stop());
     until("it has stopped", || stopped.is_finished());
     let ended = stopped.join().expect("it ends");

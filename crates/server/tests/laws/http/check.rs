@@ -43,8 +43,8 @@ async fn a_request_over_its_limit_is_429_and_says_when_to_return() {
         (&problem["limit"], &problem["window"], &problem["scope"]),
         (&json!(1), &json!(86_400), &json!("order"))
     );
-    let retry_ms = problem["limits"][0]["retry_after_ms"].as_u64().unwrap();
-    assert!((86_370_000..=86_400_000).contains(&retry_ms), "{retry_ms}");
+    let frees_after_ms = problem["limits"][0]["retry_after_ms"].as_u64().unwrap();
+    assert!((86_370_000..=86_400_000).contains(&frees_after_ms), "{frees_after_ms}");
 }
 
 #[tokio::test]
