@@ -44,6 +44,7 @@ static API: LazyLock<(HttpApi, Runtime)> = LazyLock::new(|| {
         body: None,
         metrics: metrics.clone(),
         denials: Denials::default(),
+        traced: false,
     };
     let health = Health::new(limiter.clone());
     let (client_ip, peer) = (Arc::new(ClientIp::new()), Ipv4Addr::LOCALHOST.into());

@@ -53,6 +53,7 @@ pub mod reservation;
 pub mod rules;
 #[cfg(feature = "redis")]
 pub mod shared;
+pub mod snapshots;
 pub mod spelling;
 pub mod switches;
 pub mod tenants;
@@ -83,6 +84,7 @@ pub use rules::problem::{Place, Problem, Problems};
 pub use rules::source::Owner;
 #[cfg(feature = "redis")]
 pub use shared::{Fallback, StoreHealth};
+pub use snapshots::SnapshotHealth;
 pub use switches::{Switch, SwitchError, Switches};
 pub use tenants::limits::{Origin, TenantLimit};
 pub use tenants::problem::OverrideProblem;

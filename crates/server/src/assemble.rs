@@ -72,6 +72,7 @@ impl Assembly {
             body: renderer.has_denial_body().then(|| renderer.clone()),
             metrics: metrics.clone(),
             denials: Denials::new(trail.clone(), audit.denials_per_second, audit.descriptors, node(settings)),
+            traced: settings.traces.is_some(),
         };
         settings.http.client_ip.warn();
         let http = HttpApi {
@@ -86,7 +87,7 @@ impl Assembly {
             peer: Ipv4Addr::LOCALHOST.into(),
         };
         let admin = AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds, control.clone());
-        let grpc = GrpcApi::new(rate_limit, health_server, settings.traces.is_some())?;
+        let grpc = GrpcApi::new(rate_limit, health_server)?;
         let apis = Apis { grpc, http, admin };
         Ok(Self { data, limiter, control, trail, metrics, health, reporter, apis })
     }

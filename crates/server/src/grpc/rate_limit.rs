@@ -11,6 +11,7 @@ use super::write::{self, Code, CurrentLimit};
 use crate::bounds::{Bounds, OddValues};
 use crate::denials::Denials;
 use crate::metrics::{Durations, Metrics};
+use crate::trace;
 
 /// Answers `ShouldRateLimit`. Cheap to clone.
 #[derive(Clone)]
@@ -27,6 +28,8 @@ pub struct RateLimit {
     pub metrics: Metrics,
     /// Writes down denials.
     pub denials: Denials,
+    /// Whether requests have spans to note decisions in.
+    pub traced: bool,
 }
 
 impl RateLimit {
@@ -145,6 +148,9 @@ impl RateLimit {
     ) -> Code {
         decision.count(request);
         self.denials.note(&self.limiter, request, decision);
+        if self.traced {
+            trace::decided(request, decision);
+        }
         let overall = if decision.allowed() { Code::Ok } else { Code::OverLimit };
         write::overall(out, overall);
         let mut limits = decision.limits().peekable();
@@ -202,10 +208,8 @@ impl RateLimit {
             write::raw_body(out, &body);
         }
         if let Some(by) = decision.decided_by() {
-            write::metadata(
-                out,
-                &[("rule", by.rule), ("limit", by.name), ("source", decision.source().name())],
-            );
+            let named = [("rule", by.rule), ("limit", by.name), ("source", decision.source().name())];
+            write::metadata(out, &named, decision.metadata());
         }
     }
 }

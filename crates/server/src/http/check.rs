@@ -11,6 +11,7 @@ use super::asked::Asked;
 use super::batch::{elements, is_list, write_list, write_status};
 use super::problem::Problem;
 use super::{Body, HttpApi, response};
+use crate::trace;
 
 /// Members that a response has besides those of the renderer, about.
 const HEADERS: usize = 8;
@@ -32,8 +33,17 @@ impl HttpApi {
         Ok(response)
     }
 
-    /// Decides one request and counts the decision: the one place that does.
+    /// Decides the request that the call is about.
     pub(super) async fn decide(&self, request: &Request<'_>) -> Decision {
+        let decision = self.decide_one(request).await;
+        if self.rate_limit.traced {
+            trace::decided(request, &decision);
+        }
+        decision
+    }
+
+    /// Decides one request and counts the decision: the one place that does.
+    async fn decide_one(&self, request: &Request<'_>) -> Decision {
         let decision = self.limiter.check(request).await;
         decision.count(request);
         self.rate_limit.denials.note(&self.limiter, request, &decision);
@@ -45,7 +55,7 @@ impl HttpApi {
         request: Result<Request<'r>, Problem>,
     ) -> Result<(Decision, Request<'r>), Problem> {
         let request = request?;
-        Ok((self.decide(&request).await, request))
+        Ok((self.decide_one(&request).await, request))
     }
 
     /// The answer to one request.

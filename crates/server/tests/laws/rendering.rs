@@ -79,6 +79,7 @@ impl Case {
             body: None,
             metrics: Metrics::default(),
             denials: Denials::default(),
+            traced: false,
         }
     }
 

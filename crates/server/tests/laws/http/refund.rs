@@ -1,7 +1,6 @@
 //! `POST /v1/refund`: what was charged and then not done comes back, never above full.
 
 use serde_json::{Value, json};
-use tidegate_server::bounds::Bounds;
 
 use super::support::{Answer, RULES, Service};
 
@@ -15,13 +14,13 @@ async fn give_back(service: &mut Service, body: &Value) -> Answer {
 async fn what_was_taken_comes_back_and_never_more() {
     let mut service = Service::start().await;
     service.check(format!(r#"{ANN},"cost":4}}"#)).await;
-    assert_eq!(service.left("user", "ann"), Some(1));
+    assert_eq!(service.left("user", "ann").await, Some(1));
     let answer = service.post("/v1/refund", format!(r#"{ANN},"cost":3}}"#)).await;
     assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, Some("application/json")));
     let limits = &answer.json()["limits"];
     assert_eq!((&limits[0]["name"], &limits[0]["remaining"]), (&json!("steady"), &json!(4)));
     assert_eq!(limits[0]["retry_after_ms"], Value::Null);
-    assert_eq!(service.left("user", "ann"), Some(4));
+    assert_eq!(service.left("user", "ann").await, Some(4));
     let full = service.post("/v1/refund", format!(r#"{ANN},"cost":1000}}"#)).await;
     assert_eq!(full.json()["limits"][0]["remaining"], 5);
     assert_eq!(service.check(format!(r#"{ANN},"cost":6}}"#)).await.status, 429, "full is full");
@@ -32,9 +31,9 @@ async fn a_cost_is_1_unless_said_and_0_gives_nothing() {
     let mut service = Service::start().await;
     service.check(format!(r#"{ANN},"cost":4}}"#)).await;
     service.post("/v1/refund", format!("{ANN}}}")).await;
-    assert_eq!(service.left("user", "ann"), Some(2));
+    assert_eq!(service.left("user", "ann").await, Some(2));
     service.post("/v1/refund", format!(r#"{ANN},"cost":0}}"#)).await;
-    assert_eq!(service.left("user", "ann"), Some(2));
+    assert_eq!(service.left("user", "ann").await, Some(2));
 }
 
 #[tokio::test]
@@ -64,7 +63,7 @@ async fn what_no_limit_applies_to_has_nothing_to_get_back() {
 
 #[tokio::test]
 async fn limits_of_a_request_get_theirs_back_where_the_domain_takes_them() {
-    let mut service = Service::with("domain: apps\ninline_limits: { max: 2 }\n", Bounds::default()).await;
+    let mut service = Service::with("domain: apps\ninline_limits: { max: 2 }\n", &[]).await;
     let asked = |domain: &str| {
         let limits = json!([{ "requests": 2, "per": "minute" }]);
         json!({ "domain": domain, "descriptor": { "route": "search" }, "limits": limits, "cost": 2 })
@@ -107,7 +106,7 @@ async fn each_of_a_list_is_given_back_alone_and_in_order() {
 
 #[tokio::test]
 async fn what_is_refused_gives_nothing_back_and_says_why() {
-    let mut service = Service::with(RULES, Bounds { batch: 1, ..Bounds::default() }).await;
+    let mut service = Service::with(RULES, &[("bounds.batch", "1")]).await;
     service.check(format!(r#"{ANN},"cost":5}}"#)).await;
     for (body, status, said) in [
         (String::new(), 400, "the body is empty"),
@@ -124,7 +123,7 @@ async fn what_is_refused_gives_nothing_back_and_says_why() {
     assert_eq!(service.post_as(Some("text/plain"), "/v1/refund", format!("{ANN}}}")).await.status, 415);
     let wrong = service.get("/v1/refund").await;
     assert_eq!((wrong.status.as_u16(), wrong.header("allow")), (405, Some("POST")));
-    assert_eq!(service.left("user", "ann"), Some(0));
-    let mut bare = Service::with("", Bounds::default()).await;
+    assert_eq!(service.left("user", "ann").await, Some(0));
+    let mut bare = Service::with("", &[]).await;
     assert_eq!(bare.post("/v1/refund", format!("{ANN}}}")).await.status, 503);
 }
