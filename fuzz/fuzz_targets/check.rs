@@ -19,8 +19,16 @@ use tidegate_server::http::HttpApi;
 use tidegate_server::metrics::Metrics;
 use tokio::runtime::{Builder, Runtime};
 
-const PATHS: [&str; 7] =
-    ["/v1/check", "/v1/acquire", "/v1/renew", "/v1/release", "/json", "/v1/reserve", "/v1/settle"];
+const PATHS: [&str; 8] = [
+    "/v1/check",
+    "/v1/acquire",
+    "/v1/renew",
+    "/v1/release",
+    "/json",
+    "/v1/reserve",
+    "/v1/settle",
+    "/v1/refund",
+];
 
 static API: LazyLock<(HttpApi, Runtime)> = LazyLock::new(|| {
     let domain = Domain::new("d")
@@ -33,8 +41,10 @@ static API: LazyLock<(HttpApi, Runtime)> = LazyLock::new(|| {
         limiter: limiter.clone(),
         bounds,
         headers: None,
+        body: None,
         metrics: metrics.clone(),
         denials: Denials::default(),
+        traced: false,
     };
     let health = Health::new(limiter.clone());
     let (client_ip, peer) = (Arc::new(ClientIp::new()), Ipv4Addr::LOCALHOST.into());

@@ -23,7 +23,8 @@ static SERVICE: LazyLock<(RateLimit, MessageDescriptor, MessageDescriptor)> = La
     let message = |name: &str| {
         pool.get_message_by_name(&format!("envoy.service.ratelimit.v3.{name}")).expect("it is in the pool")
     };
-    let service = RateLimit { limiter, bounds, headers: None, metrics, denials: Denials::default() };
+    let denials = Denials::default();
+    let service = RateLimit { limiter, bounds, headers: None, body: None, metrics, denials, traced: false };
     (service, message("RateLimitRequest"), message("RateLimitResponse"))
 });
 

@@ -31,6 +31,7 @@ use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
 #[cfg(feature = "redis")]
 use crate::shared::{Fallback, FallbackCounts, Shared};
+use crate::snapshots::Snapshots;
 use crate::switches::Switches;
 use crate::tenants::TenantSource;
 use crate::warning;
@@ -331,7 +332,7 @@ impl Builder {
             inline: InlineRegistry::default(),
             reservations: Book::new(self.max_reservations),
             defaults: self.defaults,
-            snapshot: self.snapshot.map(|(path, _)| path),
+            snapshots: self.snapshot.map(|(path, _)| Snapshots::to(path)),
             closed: AtomicBool::new(false),
             system_clock,
             #[cfg(any(feature = "redis", feature = "remote"))]

@@ -266,6 +266,12 @@ impl Decision {
         self.deciding().map(|item| self.status(item))
     }
 
+    /// What the rules say about the rule that decided, for others to read; `None` if they say nothing.
+    pub fn metadata(&self) -> Option<&serde_json::Map<String, serde_json::Value>> {
+        let rule = self.rule(self.deciding()?);
+        (!rule.metadata.is_empty()).then_some(&rule.metadata)
+    }
+
     pub(crate) fn deciding(&self) -> Option<&Item> {
         if let Some(rendered) = self.rendered() {
             return self.items.get(rendered.deciding?);

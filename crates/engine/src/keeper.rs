@@ -35,8 +35,8 @@ pub(crate) fn start(limiter: &Weak<Inner>, watch: bool, snapshot_every: Option<D
     each_tick("tidegate-snapshots", limiter, move |limiter, tick| {
         if tick.is_multiple_of(ticks)
             && !limiter.closed.load(Ordering::Acquire)
-            && let Some(path) = &limiter.snapshot
-            && let Err(error) = limiter.store.snapshot(path)
+            && let Some(snapshots) = &limiter.snapshots
+            && let Err(error) = snapshots.write(&limiter.store)
         {
             tracing::error!(%error, "the snapshot was not written");
         }

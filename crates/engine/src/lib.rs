@@ -53,6 +53,7 @@ pub mod reservation;
 pub mod rules;
 #[cfg(feature = "redis")]
 pub mod shared;
+pub mod snapshots;
 pub mod spelling;
 mod standing;
 pub mod switches;
@@ -84,6 +85,7 @@ pub use rules::problem::{Place, Problem, Problems};
 pub use rules::source::Owner;
 #[cfg(feature = "redis")]
 pub use shared::{Fallback, StoreHealth};
+pub use snapshots::SnapshotHealth;
 pub use switches::{Switch, SwitchError, Switches};
 pub use tenants::limits::{Origin, TenantLimit};
 pub use tenants::problem::OverrideProblem;

@@ -1,7 +1,6 @@
 //! The limiter: what an application holds and asks.
 
 use std::hash::{BuildHasher, RandomState};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -29,6 +28,7 @@ use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
 #[cfg(feature = "redis")]
 use crate::shared::{Shared, StoreHealth};
+use crate::snapshots::{SnapshotHealth, Snapshots};
 use crate::switches::{Switch, SwitchError, Switches};
 
 /// Decides requests by rules. Cheap to clone: all clones are the same limiter.
@@ -74,8 +74,8 @@ pub(crate) struct Inner {
     /// Reservations that are kept in this process.
     pub(crate) reservations: Book,
     pub(crate) defaults: Defaults,
-    /// Where snapshots go.
-    pub(crate) snapshot: Option<PathBuf>,
+    /// Writes snapshots, if there are to be any.
+    pub(crate) snapshots: Option<Snapshots>,
     /// Whether the last clone of the limiter is gone, and its snapshot the last word.
     pub(crate) closed: AtomicBool,
     /// The clock to keep in step with the wall, unless another was injected.
@@ -129,16 +129,11 @@ impl Limiter {
     }
 
     /// Gives the request's cost back to its limits, never above full: for work that was charged and
-    /// then not done. Nothing is given back in a remote service, and the log says so: its way is to reserve
-    /// and settle.
-    #[cfg_attr(
-        all(feature = "remote", not(feature = "redis")),
-        expect(clippy::unused_async, reason = "only a store across a network waits")
-    )]
+    /// then not done. Of a store across a network that fails, what this process counts meanwhile gets it.
     pub async fn refund(&self, request: &Request<'_>) {
         #[cfg(feature = "remote")]
         if let Some(service) = &self.inner.remote {
-            return service.cannot_refund();
+            return self.inner.refund_remote(service, request).await;
         }
         #[cfg(feature = "redis")]
         if let Some(shared) = &self.inner.shared {
@@ -330,7 +325,12 @@ impl Limiter {
     /// # Errors
     /// If the disk says no; the file from before is then still there.
     pub fn snapshot(&self) -> Result<Option<SnapshotSummary>, SnapshotError> {
-        self.inner.snapshot.as_deref().map(|path| self.inner.store.snapshot(path)).transpose()
+        self.inner.snapshots.as_ref().map(|snapshots| snapshots.write(&self.inner.store)).transpose()
+    }
+
+    /// What became of the snapshots so far; `None` if the limiter was built without one.
+    pub fn snapshot_health(&self) -> Option<SnapshotHealth> {
+        self.inner.snapshots.as_ref().map(Snapshots::health)
     }
 
     /// Whether nodes share a store, which takes a while to answer.
@@ -494,8 +494,8 @@ impl Drop for LastWord {
         if limiter.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        if let Some(path) = &limiter.snapshot
-            && let Err(error) = limiter.store.snapshot(path)
+        if let Some(snapshots) = &limiter.snapshots
+            && let Err(error) = snapshots.write(&limiter.store)
         {
             tracing::error!(%error, "the last snapshot was not written");
         }

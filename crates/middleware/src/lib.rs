@@ -47,13 +47,14 @@
 //! - [`names`]: the headers' names
 //! - `policy`: a limit as items of `RateLimit-Policy` and `RateLimit`, and the names of policies
 //! - `retry`: when to come back, with a jitter that every node agrees on
-//! - `body`: the JSON of an answer
+//! - `body`: the JSON of an answer; `denial_body`: a body of one's own in its place
 //!
 //! What is rendered is fixed by `vectors/rendering.json`; the README of this crate says how to read it.
 
 mod asking;
 mod body;
 pub mod client_ip;
+mod denial_body;
 mod future;
 mod held;
 pub mod key;
@@ -74,6 +75,7 @@ mod warnings;
 
 pub use asking::{Asking, PeerAddr};
 pub use client_ip::{ClientAddress, ClientIp, ForwardingHeader};
+pub use denial_body::{DenialBody, DenialBodyError};
 pub use future::ResponseFuture;
 pub use layer::{LayerError, RateLimitLayer};
 pub use limited::{Denied, Estimate, Limited, RateLimited};

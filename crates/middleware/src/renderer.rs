@@ -1,9 +1,12 @@
 //! What a front end holds to tell decisions over HTTP.
 
+use std::sync::Arc;
+
 use http::{HeaderName, StatusCode};
 use tidegate::{Decision, LimitStatus, Micros, Request};
 
 use crate::body;
+use crate::denial_body::DenialBody;
 use crate::names;
 use crate::policy::{told, write_left, write_name, write_partition, write_quota};
 use crate::retry::{ceil_s, more_after_us, retry_after_s};
@@ -41,10 +44,12 @@ impl Headers {
 }
 
 /// Renders decisions. Equal decisions render equal bytes, on every node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Renderer {
     headers: Headers,
     deny_status: StatusCode,
+    /// In place of the problem.
+    denial_body: Option<Arc<DenialBody>>,
 }
 
 /// The default headers, and 429.
@@ -60,7 +65,7 @@ const ITEM_BYTES: usize = 64;
 impl Renderer {
     /// A renderer of these families of headers.
     pub fn new(headers: Headers) -> Self {
-        Self { headers, deny_status: StatusCode::TOO_MANY_REQUESTS }
+        Self { headers, deny_status: StatusCode::TOO_MANY_REQUESTS, denial_body: None }
     }
 
     /// Gives denials another status than 429, for those who pass on only some: NGINX knows 401 and 403.
@@ -70,14 +75,30 @@ impl Renderer {
         self
     }
 
+    /// Gives denials a body of one's own, or with `None` the problem.
+    #[must_use]
+    pub fn denial_body(mut self, body: Option<Arc<DenialBody>>) -> Self {
+        self.denial_body = body;
+        self
+    }
+
+    /// Whether denials have a body of one's own.
+    pub fn has_denial_body(&self) -> bool {
+        self.denial_body.is_some()
+    }
+
     /// 200, or 429 for a denial unless it was told another.
     pub fn status(&self, decision: &Decision) -> StatusCode {
         if decision.allowed() { StatusCode::OK } else { self.deny_status }
     }
 
-    /// The type of the body: JSON, or a problem for a denial.
-    pub fn content_type(&self, decision: &Decision) -> &'static str {
-        if decision.allowed() { "application/json" } else { "application/problem+json" }
+    /// The type of the body: JSON, or for a denial a problem unless it has a body of one's own.
+    pub fn content_type(&self, decision: &Decision) -> &str {
+        match &self.denial_body {
+            _ if decision.allowed() => "application/json",
+            None => "application/problem+json",
+            Some(body) => body.content_type(),
+        }
     }
 
     /// Calls `emit` with each header and its value, which is printable ASCII, in a fixed order. There
@@ -129,9 +150,17 @@ impl Renderer {
         }
     }
 
+    /// Appends the body of the answer: a denial's own where it has one, else [`Renderer::json`].
+    pub fn body(&self, request: &Request<'_>, decision: &Decision, out: &mut Vec<u8>) {
+        match &self.denial_body {
+            Some(body) if !decision.allowed() => body.write(request, decision, out),
+            _ => self.json(request, decision, out),
+        }
+    }
+
     /// Appends the JSON of the answer: what each limit said, and for a denial the members of a problem
     /// (RFC 9457) before it.
-    pub fn body(&self, request: &Request<'_>, decision: &Decision, out: &mut Vec<u8>) {
+    pub fn json(&self, request: &Request<'_>, decision: &Decision, out: &mut Vec<u8>) {
         body::write(self, request, decision, out);
     }
 

@@ -63,13 +63,16 @@ impl Assembly {
             x_ratelimit: settings.headers.x_ratelimit,
             partition_key: settings.headers.partition_key,
         });
+        let renderer = renderer.denial_body(settings.denial_body.clone());
         let (bounds, audit) = (settings.bounds, &settings.audit);
         let rate_limit = RateLimit {
             limiter: limiter.clone(),
             bounds,
-            headers: settings.headers.rls.then_some(renderer),
+            headers: settings.headers.rls.then(|| renderer.clone()),
+            body: renderer.has_denial_body().then(|| renderer.clone()),
             metrics: metrics.clone(),
             denials: Denials::new(trail.clone(), audit.denials_per_second, audit.descriptors, node(settings)),
+            traced: settings.traces.is_some(),
         };
         settings.http.client_ip.warn();
         let http = HttpApi {
@@ -84,7 +87,7 @@ impl Assembly {
             peer: Ipv4Addr::LOCALHOST.into(),
         };
         let admin = AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds, control.clone());
-        let grpc = GrpcApi::new(rate_limit, health_server, settings.traces.is_some())?;
+        let grpc = GrpcApi::new(rate_limit, health_server)?;
         let apis = Apis { grpc, http, admin };
         Ok(Self { data, limiter, control, trail, metrics, health, reporter, apis })
     }

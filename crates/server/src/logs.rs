@@ -5,17 +5,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{self, Sampler, SdkTracerProvider};
 use thiserror::Error;
-use tracing_subscriber::filter::LevelFilter;
+use tonic::transport::ClientTlsConfig;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use crate::config::settings::{Log, LogFormat, Traces};
+use crate::trace::TARGET;
+
+/// How long the end waits for the collector.
+const LAST_TRACES: Duration = Duration::from_secs(2);
 
 /// Keeps traces flowing; what is left goes out when it is stopped.
 pub struct Telemetry(Option<SdkTracerProvider>);
@@ -49,11 +54,11 @@ pub fn start(log: Log, traces: Option<&Traces>) -> Result<Telemetry, TelemetryEr
         fmt::layer().json().flatten_event(true).with_writer(io::stderr).boxed()
     };
     let provider = traces.map(provider).transpose()?;
-    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method alone does not fit the bound")]
     let spans = provider.as_ref().map(|provider| {
         tracing_opentelemetry::layer()
             .with_tracer(provider.tracer("tidegate"))
-            .with_filter(tracing_subscriber::filter::filter_fn(|metadata| metadata.is_span()))
+            // Sending has spans too, each of which would have to be sent.
+            .with_filter(filter_fn(|metadata| metadata.is_span() && metadata.target() == TARGET))
     });
     let subscriber = tracing_subscriber::registry().with(spans).with(lines.with_filter(filter));
     // A second start, in tests, goes on with the first.
@@ -63,7 +68,9 @@ pub fn start(log: Log, traces: Option<&Traces>) -> Result<Telemetry, TelemetryEr
 
 #[expect(clippy::float_arithmetic, reason = "the sampler takes a share of 1")]
 fn provider(traces: &Traces) -> Result<SdkTracerProvider, TelemetryError> {
-    let exporter = SpanExporter::builder().with_tonic().with_endpoint(&traces.endpoint).build();
+    let exporter = SpanExporter::builder().with_tonic().with_endpoint(&traces.endpoint);
+    // Used for https:// only.
+    let exporter = exporter.with_tls_config(ClientTlsConfig::new().with_enabled_roots()).build();
     let exporter = exporter.map_err(|source| TelemetryError { endpoint: traces.endpoint.clone(), source })?;
     let exporter = Telling { exporter, failing: AtomicBool::new(false) };
     let share = f64::from(traces.sample_ppm) / 1e6;
@@ -111,10 +118,11 @@ impl trace::SpanExporter for Telling {
 
 impl Telemetry {
     /// Sends what is left.
-    pub fn stop(self) {
-        if let Some(provider) = self.0
-            && let Err(error) = provider.shutdown()
-        {
+    pub async fn stop(self) {
+        let Some(provider) = self.0 else { return };
+        // Sending needs this runtime, which must not be the one that waits.
+        let stop = move || provider.shutdown_with_timeout(LAST_TRACES);
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(stop).await {
             tracing::warn!(%error, "the last traces were not sent");
         }
     }

@@ -125,7 +125,7 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
                 Ok(())
             }
         };
-        telemetry.stop();
+        telemetry.stop().await;
         served
     })
 }
@@ -183,7 +183,7 @@ impl Service {
                 Front::Http(_) | Front::Admin(_) => &[b"h2", b"http/1.1"],
             };
             let certificates =
-                tls.as_ref().map(|tls| Certificates::load(name, tls, protocols)).transpose()?;
+                tls.as_ref().map(|tls| Certificates::load(name, tls, protocols, &metrics)).transpose()?;
             if let Some(certificates) = &certificates {
                 tokio::spawn(Arc::clone(certificates).keep_current());
             }

@@ -1,10 +1,16 @@
 //! One span per request, for requests that are traced at all.
 
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, StatusCode};
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
+use tidegate::Decision;
+use tonic::Code;
 use tracing::Span;
+use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+/// Where the spans of requests come from. Libraries have spans of their own, those that send traces too.
+pub const TARGET: &str = module_path!();
 
 /// The span of a request, under the caller's if it names one in `traceparent`.
 pub fn span<B>(request: &Request<B>) -> Span {
@@ -13,11 +19,39 @@ pub fn span<B>(request: &Request<B>) -> Span {
         otel.kind = "server",
         otel.name = request.uri().path(),
         http.request.method = request.method().as_str(),
+        http.response.status_code = Empty,
+        rpc.grpc.status_code = Empty,
+        ratelimit.domain = Empty,
+        ratelimit.allowed = Empty,
+        ratelimit.rule = Empty,
+        ratelimit.source = Empty,
     );
     let parent = TraceContextPropagator::new().extract(&Headers(request.headers()));
     // It fails only where nobody collects spans.
     let _ = span.set_parent(parent);
     span
+}
+
+/// Adds to the span of the request at hand what was decided about it. Values of descriptors stay here.
+#[cold]
+pub fn decided(request: &tidegate::Request<'_>, decision: &Decision) {
+    let span = Span::current();
+    span.record("ratelimit.domain", request.domain());
+    span.record("ratelimit.allowed", decision.allowed());
+    span.record("ratelimit.source", decision.source().name());
+    if let Some(by) = decision.decided_by() {
+        span.record("ratelimit.rule", by.rule);
+    }
+}
+
+/// Adds how an HTTP request was answered.
+pub fn answered(span: &Span, status: StatusCode) {
+    span.record("http.response.status_code", status.as_u16());
+}
+
+/// Adds how a gRPC call was answered.
+pub fn called(span: &Span, code: Code) {
+    span.record("rpc.grpc.status_code", code as i32);
 }
 
 struct Headers<'a>(&'a HeaderMap);

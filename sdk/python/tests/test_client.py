@@ -52,6 +52,7 @@ async def test_what_is_asked_is_what_the_service_takes() -> None:
     assert stub.received[0].path == "/v1/check"
     assert stub.received[0].headers["authorization"] == "Bearer secret"
     assert stub.received[0].headers["content-type"] == "application/json"
+    assert "application/problem+json" in stub.received[0].headers["accept"]
     assert stub.received[0].body == {
         "domain": "apps",
         "descriptors": [

@@ -1,11 +1,12 @@
 import { Batcher } from './batch.js';
 import { Breaker, type Attempt } from './breaker.js';
-import { decisionOf, failureOf, type Answer, type Decision } from './decision.js';
+import { decisionOf, failureOf, type Answer, type Decision, type LimitState } from './decision.js';
 import { askedOf, type Asked, type CheckRequest } from './descriptor.js';
 import { TidegateError, UnavailableError } from './errors.js';
 import { LocalLimiter, localCharges, type Fallback, type LocalVerdict } from './fallback.js';
 import { limitsOf, type Limit } from './limits.js';
 import { acquirePermit, type Permit } from './permit.js';
+import { refund } from './refund.js';
 import * as render from './render.js';
 import { reserve, reserveAlone, type ReserveRequest, type Reservation } from './reservation.js';
 import { Transport } from './transport.js';
@@ -107,6 +108,18 @@ export class Tidegate {
   }
 
   /**
+   * Gives back what a check took, never above full: for work that was charged and then not done. Say the
+   * same as in the check, the cost too. Answers how each limit stands then.
+   *
+   * While the service is away, the counters of this process get it, and the answer is empty.
+   *
+   * @throws {RefusedError} if the service refuses the request as a mistake.
+   */
+  refund(request: CheckRequest, options: CheckOptions = {}): Promise<readonly LimitState[]> {
+    return refund(this.#caller(options), request);
+  }
+
+  /**
    * Takes an estimate of what work will cost; `settle` of the reservation then charges what it did cost.
    *
    * ```ts
@@ -175,7 +188,7 @@ export class Tidegate {
     return { decision: render.local(taken, now), taken };
   }
 
-  /** What reservations and permits need of the client. */
+  /** What refunds, reservations and permits need of the client. */
   #caller(options: CheckOptions): Caller {
     const deadlineMs = options.deadlineMs ?? this.#deadlineMs;
     return {
@@ -186,17 +199,21 @@ export class Tidegate {
         return answer;
       },
       chargeAlone: (asked) => this.#chargeAlone(asked, options.fallback),
+      giveBackAlone: (asked) => {
+        if ((options.fallback ?? this.#fallback) === 'local') this.#limiter.giveBack(localCharges(asked, this.#localLimits), Date.now());
+      },
       adjustAlone: (taken, by) => this.#limiter.adjust(taken, by, Date.now()),
     };
   }
 }
 
-/** A client as reservations and permits see it. */
+/** A client as refunds, reservations and permits see it. */
 export interface Caller {
   readonly logger: Logger;
   /** POSTs JSON; a status that is neither 2xx nor 429 is thrown. */
   call(path: string, body: unknown): Promise<Answer>;
   chargeAlone(asked: Asked): { decision: Decision; taken: LocalVerdict[] };
+  giveBackAlone(asked: Asked): void;
   adjustAlone(taken: readonly LocalVerdict[], by: number): void;
 }
 

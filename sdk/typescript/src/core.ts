@@ -2,7 +2,7 @@ import { fallbackOf, Tidegate } from './client.js';
 import { ClientIpFinder, type ClientIpOptions, type HeaderSource } from './client-ip.js';
 import type { Decision } from './decision.js';
 import { DEFAULT_DOMAIN, withValues, type CheckRequest, type Descriptor } from './descriptor.js';
-import { RefusedError, TidegateError } from './errors.js';
+import { RefusedError, TidegateError, UnavailableError } from './errors.js';
 import type { Fallback } from './fallback.js';
 import { headersOf, type StandardHeaders } from './headers.js';
 import { limitsOf, type Limit } from './limits.js';
@@ -155,6 +155,28 @@ export class Limiter<C = PlainRequest> {
     return { kind: 'deny', decision, key, ...answerOf(decision, headers, reply) };
   }
 
+  /**
+   * How a client stands, by its key; nothing is charged. `route` is what is limited, where the option
+   * does not say.
+   */
+  async getKey(key: string, route?: string): Promise<Decision> {
+    const { fallback } = this.#options;
+    return this.client.check({ ...this.#counter(key, route), cost: 0 }, fallback === undefined ? {} : { fallback });
+  }
+
+  /**
+   * Gives a client all of its limits back.
+   *
+   * @throws {UnavailableError} if the service cannot be reached: then only what this process counts is reset.
+   */
+  async resetKey(key: string, route?: string): Promise<void> {
+    // More than any limit has: nothing is given back above full.
+    const left = await this.client.refund({ ...this.#counter(key, route), cost: Number.MAX_SAFE_INTEGER });
+    if (left.length === 0) {
+      throw new UnavailableError('connection', 'the service cannot be reached: what it counts for the key is not reset');
+    }
+  }
+
   /** Says it once per process, unless it was switched off. */
   warn(code: WarningCode): void {
     const { validate = true } = this.#options;
@@ -174,6 +196,19 @@ export class Limiter<C = PlainRequest> {
     const key = sendable((await this.#keyOf(context)) ?? this.#clientIp.find(request.peer, request.headers).key);
     const limits = (await given(options.limits, context)) ?? [];
     return { asked: { domain, descriptors: [[['route', sendable(route)], ['client', key]]], limits, cost }, key };
+  }
+
+  /** The counter of a key, as requests are charged to it. */
+  #counter(key: string, given?: string): CheckRequest {
+    const { domain = DEFAULT_DOMAIN, limits, route } = this.#options;
+    if (typeof key !== 'string' || key === '') throw new TidegateError('a key must be a text, and not an empty one');
+    if (limits === undefined) throw new TidegateError('descriptors of requests have no key: use client.check with cost 0, and client.refund');
+    if (typeof limits === 'function') throw new TidegateError('limits that are a function of the request are not known without one: use client.check with cost 0, and client.refund');
+    const limited = given ?? route;
+    if (typeof limited !== 'string') {
+      throw new TidegateError('a key has a counter for each route: set the option route to a text, or say which route it is');
+    }
+    return { domain, descriptors: [[['route', sendable(limited)], ['client', sendable(key)]]], limits };
   }
 
   /** Who is limited as the app says; undefined if it does not know. */

@@ -129,6 +129,29 @@ declare global {
   }
 }
 
+/** What is known of a client, as express-rate-limit has it. */
+export interface ClientRateLimitInfo {
+  /** Units that are taken of the limit with least left. */
+  readonly totalHits: number;
+  /** When there is more. */
+  readonly resetTime: Date | undefined;
+}
+
+/** The middleware, with what can be done to a client by its key. */
+export interface RateLimitRequestHandler extends RequestHandler {
+  /**
+   * How a client stands, by what `keyGenerator` answers for it, or its address; undefined if nothing is
+   * taken. `route` is what is limited, where the option of that name does not say.
+   */
+  getKey(key: string, route?: string): Promise<ClientRateLimitInfo | undefined>;
+  /**
+   * Gives a client all of its limits back.
+   *
+   * @throws {UnavailableError} if the service cannot be reached: then only what this process counts is reset.
+   */
+  resetKey(key: string, route?: string): Promise<void>;
+}
+
 /** Request and response: what the functions of the core are called with. */
 export interface Context {
   readonly req: Request;
@@ -143,18 +166,22 @@ export interface Context {
  * app.use(rateLimit({ windowMs: 60_000, limit: 100 }));
  * ```
  */
-export function rateLimit(options: RateLimitOptions = {}): RequestHandler {
+export function rateLimit(options: RateLimitOptions = {}): RateLimitRequestHandler {
   const limiter = new Limiter<Context>(optionsOf(options));
   // The core sees only what wraps it.
   if (options.keyGenerator && readsSpoofableHeader(options.keyGenerator)) limiter.warn('TIDEGATE_SPOOFABLE_KEY');
   const warnOfTrustProxy = !options.trustedProxies?.length && !options.keyGenerator && !options.descriptors;
-  return (req, res, next) => {
+  const handler: RequestHandler = (req, res, next) => {
     if (warnOfTrustProxy && req.app?.get('trust proxy')) limiter.warn('TIDEGATE_TRUST_PROXY_IGNORED');
     limiter
       .decide(plainRequest(req), { req, res })
       .then((outcome) => act(outcome, { req, res }, next, options, limiter))
       .catch(next);
   };
+  return Object.assign(handler, {
+    getKey: async (key: string, route?: string) => clientInfoOf(await limiter.getKey(key, route)),
+    resetKey: (key: string, route?: string) => limiter.resetKey(key, route),
+  });
 }
 
 export { addHeaders, sendDenial } from './express-answer.js';
@@ -230,6 +257,16 @@ function infoOf(outcome: Exclude<Outcome, { kind: 'skip' }>, settle: (cost: numb
     key: outcome.key ?? '',
     decision: outcome.decision,
     settle,
+  };
+}
+
+function clientInfoOf(decision: Decision): ClientRateLimitInfo | undefined {
+  const numbers = decidingNumbers(decision);
+  // As with express-rate-limit, nothing is known of who has not asked.
+  if (!numbers || decision.limits.every(({ reset_after_ms: resetMs }) => resetMs === 0)) return undefined;
+  return {
+    totalHits: Math.max(0, numbers.limit - numbers.remaining),
+    resetTime: new Date(Date.now() + numbers.resetS * 1_000),
   };
 }
 

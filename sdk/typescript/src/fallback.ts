@@ -97,6 +97,14 @@ export class LocalLimiter {
     return charges.map((charge, index) => verdict(charge, counters[index] as Counter, fits[index] === true, nowMs));
   }
 
+  /** Gives back what was taken in the window that there is now. */
+  giveBack(charges: readonly LocalCharge[], nowMs: number): void {
+    for (const charge of charges) {
+      const counter = this.#counter(charge, nowMs);
+      counter.current = Math.max(0, counter.current - charge.cost);
+    }
+  }
+
   /**
    * Changes what was taken: more is taken now; less is given back to the window it came from, as far as
    * that is still counted.

@@ -41,6 +41,8 @@ export class Transport {
     this.#options = { agent: this.#agent, method: 'POST', host, ...(at.port ? { port: at.port } : {}) };
     this.#headers = {
       'content-type': 'application/json',
+      // Where denials have a body of the operator's, the problem has the numbers.
+      accept: 'application/json, application/problem+json',
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     };
   }

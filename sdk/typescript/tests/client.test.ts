@@ -36,6 +36,7 @@ describe('a service that answers', () => {
     const decision = await client.check({ ...ann, cost: 2 });
     expect(stub.asked[0]?.path).toBe('/v1/check');
     expect(stub.asked[0]?.headers).toMatchObject({ 'content-type': 'application/json', authorization: 'Bearer secret' });
+    expect(stub.asked[0]?.headers.accept).toContain('application/problem+json');
     expect(JSON.parse(stub.asked[0]?.body ?? '')).toEqual({
       domain: 'apps',
       descriptors: [{ entries: [{ key: 'user', value: 'ann' }], limits: [{ requests: 2, per: 'minute' }] }],

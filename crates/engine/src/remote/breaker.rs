@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::RemoteError;
+
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 
@@ -57,14 +59,14 @@ impl Breaker {
         }
     }
 
-    pub(super) fn failed(&mut self, now: Instant) {
+    pub(super) fn failed(&mut self, now: Instant, why: &RemoteError) {
         let backoff = match self.0 {
             State::Closed => FIRST_BACKOFF,
             State::Probing { backoff } => (backoff * 2).min(LONGEST_BACKOFF),
             State::Open { .. } => return,
         };
         if matches!(self.0, State::Closed) {
-            tracing::warn!("the rate limit service does not answer; the fallback decides until it does");
+            tracing::warn!(%why, "the rate limit service does not answer; the fallback decides until it does");
         }
         let wait_us = fastrand::u64(0..=backoff.as_micros() as u64);
         self.0 = State::Open { until: now + Duration::from_micros(wait_us), backoff };
@@ -92,7 +94,7 @@ mod tests {
         let mut now = Instant::now();
         assert_eq!(breaker.pass(now), Pass::Together);
         for most_ms in [50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000] {
-            breaker.failed(now);
+            breaker.failed(now, &RemoteError::TooLate(LONGEST_BACKOFF));
             now += Duration::from_millis(most_ms);
             assert_eq!((breaker.pass(now), breaker.pass(now)), (Pass::Alone, Pass::Not));
         }

@@ -109,7 +109,9 @@ impl Service {
         let reply = self.http.post(path, body).await;
         let mut breaker = self.breaker.lock();
         match &reply {
-            Err(RemoteError::Unreachable(_) | RemoteError::TooLate(_)) => breaker.failed(Instant::now()),
+            Err(why @ (RemoteError::Unreachable(_) | RemoteError::TooLate(_))) => {
+                breaker.failed(Instant::now(), why);
+            }
             _ => breaker.answered(),
         }
         reply

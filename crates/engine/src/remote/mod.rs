@@ -5,24 +5,28 @@
 //!
 //! - `settings`: what an application says about the service
 //! - `ask`, `answer`: the JSON of both ways
-//! - `post`: one exchange over HTTP
+//! - `connect`, `tls`: connections, and whom to trust; `post`: one exchange over HTTP
 //! - `gather`: checks made at the same time go together
 //! - `breaker`: when to try again
 //! - `decide`: a decision from an answer, or without one
+//! - `refunds`: giving back
 //! - `permits`, `reservations`: slots, and costs that are known later
 
 pub(crate) mod answer;
 pub(crate) mod ask;
 mod breaker;
+mod connect;
 mod decide;
 mod gather;
 pub(crate) mod permits;
 mod post;
+mod refunds;
 mod reservations;
 mod settings;
+mod tls;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -52,7 +56,6 @@ pub(crate) struct Service {
     /// Estimates that were made while the service was away.
     made_here: Mutex<AllMadeHere>,
     counts: Counts,
-    told_of_refunds: AtomicBool,
 }
 
 #[derive(Default)]
@@ -115,15 +118,6 @@ pub struct RemoteHealth {
 }
 
 impl Service {
-    /// A refund is not part of the service's API.
-    pub(crate) fn cannot_refund(&self) {
-        if !self.told_of_refunds.swap(true, Relaxed) {
-            tracing::warn!(
-                "refunds are not given back in a remote service; reserve and settle where the cost is known later"
-            );
-        }
-    }
-
     /// Counts what became of a check, and tells the log what nobody else will.
     fn note(&self, error: &RemoteError) {
         let counter = match error {

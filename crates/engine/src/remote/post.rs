@@ -1,18 +1,20 @@
 //! One exchange over HTTP.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
 use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::RemoteError;
+use super::connect::Connector;
 
 /// An answer longer than this is none: a thousand decisions are about 500 KiB.
 const LONGEST_ANSWER: usize = 16 << 20;
@@ -24,7 +26,7 @@ const IDLE_TIME: Duration = Duration::from_mins(1);
 
 /// A client that keeps its connections.
 pub(super) struct Http {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<Connector, Full<Bytes>>,
     /// Without a slash at the end.
     url: String,
     authorization: Option<HeaderValue>,
@@ -45,15 +47,17 @@ struct Problem {
 }
 
 impl Http {
-    pub(super) fn new(url: String, authorization: Option<HeaderValue>, deadline: Duration) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(deadline));
+    pub(super) fn new(
+        url: String,
+        tls: Option<Arc<ClientConfig>>,
+        authorization: Option<HeaderValue>,
+        deadline: Duration,
+    ) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIME)
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .build(connector);
+            .build(Connector::new(tls, deadline));
         Self { client, url, authorization, deadline }
     }
 
@@ -76,6 +80,8 @@ impl Http {
             uri.parse().map_err(|error| RemoteError::Unreachable(format!("{uri}: {error}")))?;
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // Where denials have a body of the operator's, the problem has the numbers.
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, application/problem+json"));
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
         }

@@ -1,5 +1,6 @@
 //! What an application says about a service.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tidegate_core::KeySeed;
 
 use super::Service;
 use super::post::Http;
+use super::tls::trust;
 use crate::inline::{InlineError, InlineLimits};
 use crate::rules::limit_spec::{Defaults, LimitSpec};
 use crate::rules::tree::RuleEntry;
@@ -22,6 +24,7 @@ const USUAL_DEADLINE: Duration = Duration::from_millis(250);
 #[must_use = "hand it to `Builder::remote`"]
 pub struct Remote {
     url: String,
+    ca: Option<PathBuf>,
     token: Option<String>,
     deadline: Duration,
     fallback: RemoteFallback,
@@ -52,6 +55,20 @@ pub enum SettingsError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The authorities to trust cannot be read.
+    #[error(
+        "authority of the remote service in {}: {reason}; give a file of certificates in PEM",
+        file.display()
+    )]
+    Ca {
+        /// As given.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// TLS is not to be had here.
+    #[error("https to the remote service: {0}; name its authority with Remote::ca")]
+    Tls(String),
     /// The token cannot be sent.
     #[error(
         "the token for the remote service has characters that a header cannot hold; look for a line break"
@@ -68,15 +85,22 @@ pub enum SettingsError {
 }
 
 impl Remote {
-    /// The service at an address such as `http://localhost:8080`.
+    /// The service at an address such as `http://localhost:8080` or `https://limits.example.org`.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            ca: None,
             token: None,
             deadline: USUAL_DEADLINE,
             fallback: RemoteFallback::default(),
             local_limits: Vec::new(),
         }
+    }
+
+    /// A file with the certificates (PEM) of the authorities to trust over https, in place of the system's.
+    pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ca = Some(file.into());
+        self
     }
 
     /// The bearer token that it asks for.
@@ -107,18 +131,23 @@ impl Remote {
     pub(crate) fn open(self) -> Result<Arc<Service>, SettingsError> {
         let wrong = |reason: String| SettingsError::Url { url: self.url.clone(), reason };
         let uri: Uri = self.url.trim_end_matches('/').parse().map_err(|error| wrong(format!("{error}")))?;
-        match (uri.scheme_str(), uri.authority()) {
-            (Some("http"), Some(_)) => {}
-            (Some("https"), _) => {
-                let reason = "https is not spoken here; put a local proxy that does in between";
-                return Err(wrong(reason.to_owned()));
+        let tls = match (uri.scheme_str(), uri.authority()) {
+            (Some("https"), Some(_)) => Some(trust(self.ca.as_deref())?),
+            (Some("http"), Some(_)) if self.ca.is_some() => {
+                return Err(wrong("an authority to trust is for https".to_owned()));
             }
-            _ => return Err(wrong("it has no http:// and host".to_owned())),
-        }
+            (Some("http"), Some(_)) => None,
+            _ => return Err(wrong("it has no http:// or https:// and host".to_owned())),
+        };
         let authorization = self.token.map(|token| bearer(&token)).transpose()?;
         let local_limits = local_limits(&self.local_limits)?;
         Ok(Arc::new(Service {
-            http: Http::new(uri.to_string().trim_end_matches('/').to_owned(), authorization, self.deadline),
+            http: Http::new(
+                uri.to_string().trim_end_matches('/').to_owned(),
+                tls,
+                authorization,
+                self.deadline,
+            ),
             deadline: self.deadline,
             fallback: self.fallback,
             local_limits,
@@ -127,7 +156,6 @@ impl Remote {
             detached: Mutex::default(),
             made_here: Mutex::default(),
             counts: super::Counts::default(),
-            told_of_refunds: false.into(),
         }))
     }
 }

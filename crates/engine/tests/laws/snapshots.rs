@@ -191,6 +191,22 @@ fn a_snapshot_is_written_when_asked_for() {
 
     let without = Limiter::builder().domain(domain(per_hour(10))).build().expect("good rules");
     assert!(without.snapshot().expect("nothing to do").is_none());
+    assert!(without.snapshot_health().is_none());
+}
+
+#[test]
+fn it_is_told_when_the_last_was_written_and_how_many_were_not() {
+    let ((_folder, path), clock) = (folder(), VirtualClock::new());
+    let limiter = build(&path, &clock, domain(per_hour(10))).expect("good rules");
+    let health = || limiter.snapshot_health().expect("it has a file");
+    assert_eq!((health().written_at, health().failures), (None, 0));
+    limiter.snapshot().expect("the disk is well");
+    let written_at = clock.now();
+    clock.advance_us(1);
+    let partial = path.with_extension("partial");
+    fs::create_dir(&partial).unwrap();
+    limiter.snapshot().expect_err("something is in the way");
+    assert_eq!((health().written_at, health().failures), (Some(written_at), 1));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that finds nothing fails its test")]
 
 mod client_ip;
+mod denial_body;
 mod headers;
 mod hostile;
 mod keys;

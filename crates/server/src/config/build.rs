@@ -1,11 +1,12 @@
 //! From values by name to the typed settings.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{AlgorithmName, Defaults, Fallback, Switches};
-use tidegate_middleware::ClientIp;
 use tidegate_middleware::client_ip::ForwardingHeader;
+use tidegate_middleware::{ClientIp, DenialBody, DenialBodyError};
 
 use super::address::Listen;
 use super::kind::Value;
@@ -37,7 +38,28 @@ pub(super) fn contradictions(held: &InForce) -> Vec<(&Held, String)> {
             _ => {}
         }
     }
+    found.extend(denial_contradiction(held));
     found
+}
+
+fn denial_contradiction(held: &InForce) -> Option<(&Held, String)> {
+    let (body, content_type) = (held.find("denial.body")?, held.find("denial.content_type")?);
+    match denial_body(held) {
+        Err(error @ DenialBodyError::ContentType(_)) => Some((content_type, error.to_string())),
+        Err(error) => Some((body, error.to_string())),
+        Ok(None) if content_type.value.to_string() != content_type.row.default => {
+            Some((content_type, "needs denial.body too: without it denials are problems in JSON".to_owned()))
+        }
+        Ok(_) => None,
+    }
+}
+
+/// `None` if denials have no body of one's own.
+fn denial_body(held: &InForce) -> Result<Option<Arc<DenialBody>>, DenialBodyError> {
+    let text = ByName(held).text("denial.body");
+    let content_type = ByName(held).text("denial.content_type");
+    let body = (!text.is_empty()).then(|| DenialBody::new(&text, &content_type)).transpose()?;
+    Ok(body.map(Arc::new))
 }
 
 /// All values have the kinds of the table, so this cannot fail but for a slip in this file, which a
@@ -85,6 +107,8 @@ pub(super) fn settings(in_force: InForce) -> Settings {
         bounds: by.bounds(),
         header_bytes: by.number("bounds.header_bytes"),
         headers: by.headers(),
+        // It was read before, with the contradictions.
+        denial_body: denial_body(&in_force).unwrap_or_default(),
         memory: Memory {
             max_keys: by.number("memory.max_keys"),
             snapshot_every: by.duration_or_none("memory.snapshot_every"),

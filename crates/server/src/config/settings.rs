@@ -1,9 +1,10 @@
 //! The settings in force, as the service uses them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_middleware::ClientIp;
+use tidegate_middleware::{ClientIp, DenialBody};
 use tidegate_stores::redis::url::StoreUrl;
 
 use super::address::Listen;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub header_bytes: usize,
     /// `headers.*`
     pub headers: Headers,
+    /// `denial.*`: the body of denials; `None` for the problem.
+    pub denial_body: Option<Arc<DenialBody>>,
     /// `memory.*`
     pub memory: Memory,
     /// `audit.*`

@@ -75,7 +75,7 @@ const CLIENT_CA: &str =
     "File with the authorities of client certificates, PEM. With it a client without one is refused (mTLS).";
 
 /// What each section is about; the settings before the first section have none.
-pub const SECTIONS: [(&str, &str); 15] = [
+pub const SECTIONS: [(&str, &str); 16] = [
     ("", "What is limited, and where the numbers live."),
     ("defaults", "What holds where a rule does not say."),
     ("grpc", "The listener for Envoy's rate limit protocol and tidegate.v1."),
@@ -84,6 +84,7 @@ pub const SECTIONS: [(&str, &str); 15] = [
     ("connections", "Of each listener."),
     ("bounds", "What a client may send. A request over a bound is refused with INVALID_ARGUMENT or 4xx."),
     ("headers", "Which headers answers carry."),
+    ("denial", "What is sent to whoever is denied."),
     ("redis", "The store that nodes share, where `store` is an address."),
     ("fallback", "What rules with `on_store_error: local` admit while the shared store fails."),
     ("memory", "The embedded store."),
@@ -319,6 +320,18 @@ pub static SETTINGS: &[Setting] = &[
         "false",
         Kind::Flag,
         "Whether gRPC answers bring these headers too, for Envoy to add to the response.",
+    ),
+    row(
+        "denial.body",
+        "",
+        Kind::Text,
+        "The body of denials, over HTTP and through Envoy (`raw_body`); empty for a problem in JSON. `{retry_after}` (seconds), `{limit}`, `{window}` (seconds) and `{policy}` stand for what the decision says; a number that there is not is `null`.",
+    ),
+    row(
+        "denial.content_type",
+        "text/plain; charset=utf-8",
+        Kind::Text,
+        "What `denial.body` is. A body that says it is JSON has to be.",
     ),
     row(
         "redis.deadline",

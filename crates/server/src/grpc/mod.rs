@@ -22,7 +22,7 @@ use tonic::service::Routes;
 use tonic::{Code, Status};
 use tonic_health::pb::health_server::{Health as HealthService, HealthServer};
 use tower_service::Service as _;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use self::permits::{PermitService, pb::permits_server::PermitsServer};
 use self::rate_limit::RateLimit;
@@ -43,7 +43,6 @@ const ANSWER_BYTES: usize = 192;
 pub struct GrpcApi {
     rate_limit: RateLimit,
     others: Routes,
-    traced: bool,
 }
 
 /// A call of `ShouldRateLimit`.
@@ -55,14 +54,13 @@ pub struct Call {
 }
 
 impl GrpcApi {
-    /// The service with health and reflection beside it; requests are traced or not.
+    /// The service with health and reflection beside it.
     ///
     /// # Errors
     /// If the protocols compiled into the program cannot be read.
     pub fn new(
         rate_limit: RateLimit,
         health: HealthServer<impl HealthService>,
-        traced: bool,
     ) -> Result<Self, tonic_reflection::server::Error> {
         let reflection = || {
             tonic_reflection::server::Builder::configure()
@@ -80,7 +78,7 @@ impl GrpcApi {
         let reservations =
             ReservationsServer::new(reservations).max_decoding_message_size(bounds.message_bytes);
         let others = others.add_service(permits).add_service(reservations).prepare();
-        Ok(Self { rate_limit, others, traced })
+        Ok(Self { rate_limit, others })
     }
 
     /// Bytes of the longest body that is worth collecting.
@@ -118,18 +116,21 @@ impl GrpcApi {
     }
 
     /// The answer that the store takes a while for.
-    fn later(&self, call: &Call, message: &[u8]) -> Later {
+    fn later(&self, span: Span, message: &[u8]) -> Later {
         let (rate_limit, message) = (self.rate_limit.clone(), message.to_vec());
-        let span = call.traced.as_ref().map_or_else(tracing::Span::none, |head| trace::span(head));
+        let called = span.clone();
         let answered = async move {
             let mut out = Vec::with_capacity(ANSWER_BYTES);
-            match rate_limit.answer(&message, &mut out).await {
-                Ok(_) => Ok(out),
-                Err(status) => Err(refusal(status)),
-            }
+            let answered = rate_limit.answer(&message, &mut out).await;
+            trace::called(&called, code_of(&answered));
+            answered.map(|_| out).map_err(refusal)
         };
         Box::pin(answered.instrument(span))
     }
+}
+
+fn code_of<T>(answered: &Result<T, Status>) -> Code {
+    answered.as_ref().map_or_else(Status::code, |_| Code::Ok)
 }
 
 fn refusal(status: Status) -> Refusal {
@@ -146,24 +147,25 @@ impl Service for GrpcApi {
         }
         let content_type = head.headers().get(header::CONTENT_TYPE);
         let is_grpc = content_type.is_some_and(|found| found.as_bytes().starts_with(b"application/grpc"));
-        Some(Call { is_grpc, traced: self.traced.then(|| Arc::new(head.clone())) })
+        Some(Call { is_grpc, traced: self.rate_limit.traced.then(|| Arc::new(head.clone())) })
     }
 
     fn answer(&self, call: &Call, body: Whole<'_>, out: &mut Vec<u8>) -> Answer {
-        let answered = match &call.traced {
-            None => self.should_rate_limit(call, body, out),
-            Some(head) => trace::span(head).in_scope(|| self.should_rate_limit(call, body, out)),
-        };
+        let span = call.traced.as_ref().map_or_else(Span::none, |head| trace::span(head));
+        let answered = span.in_scope(|| self.should_rate_limit(call, body, out));
+        if let Ok(Some(message)) = answered {
+            return Answer::Later(self.later(span, message));
+        }
+        trace::called(&span, code_of(&answered));
         match answered {
-            Ok(None) => Answer::Message,
-            Ok(Some(message)) => Answer::Later(self.later(call, message)),
+            Ok(_) => Answer::Message,
             Err(status) => Answer::Refused(refusal(status)),
         }
     }
 
     fn call(&self, request: Request<Inbox>) -> impl Future<Output = Response<Body>> + Send + 'static {
         let mut others = self.others.clone();
-        let span = if self.traced { trace::span(&request) } else { tracing::Span::none() };
+        let span = if self.rate_limit.traced { trace::span(&request) } else { Span::none() };
         let answered = async move {
             match others.call(request.map(Body::new)).await {
                 Ok(response) => blamed(response),

@@ -11,6 +11,7 @@ use super::write::{self, Code, CurrentLimit};
 use crate::bounds::{Bounds, OddValues};
 use crate::denials::Denials;
 use crate::metrics::{Durations, Metrics};
+use crate::trace;
 
 /// Answers `ShouldRateLimit`. Cheap to clone.
 #[derive(Clone)]
@@ -21,10 +22,14 @@ pub struct RateLimit {
     pub bounds: Bounds,
     /// Headers for Envoy to put on responses, if wanted.
     pub headers: Option<Renderer>,
+    /// The body of denials for Envoy to send, if it is one of one's own.
+    pub body: Option<Renderer>,
     /// Counts calls.
     pub metrics: Metrics,
     /// Writes down denials.
     pub denials: Denials,
+    /// Whether requests have spans to note decisions in.
+    pub traced: bool,
 }
 
 impl RateLimit {
@@ -143,6 +148,9 @@ impl RateLimit {
     ) -> Code {
         decision.count(request);
         self.denials.note(&self.limiter, request, decision);
+        if self.traced {
+            trace::decided(request, decision);
+        }
         let overall = if decision.allowed() { Code::Ok } else { Code::OverLimit };
         write::overall(out, overall);
         let mut limits = decision.limits().peekable();
@@ -193,11 +201,15 @@ impl RateLimit {
                 write::response_header(out, name.as_str(), value);
             });
         }
+        if let Some(renderer) = self.body.as_ref().filter(|_| !decision.allowed()) {
+            let mut body = Vec::new();
+            renderer.body(request, decision, &mut body);
+            write::response_header(out, "content-type", renderer.content_type(decision));
+            write::raw_body(out, &body);
+        }
         if let Some(by) = decision.decided_by() {
-            write::metadata(
-                out,
-                &[("rule", by.rule), ("limit", by.name), ("source", decision.source().name())],
-            );
+            let named = [("rule", by.rule), ("limit", by.name), ("source", decision.source().name())];
+            write::metadata(out, &named, decision.metadata());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use tidegate::{Calendar, CalendarUnit, Window};
 
 /// `RateLimitResponse.Code`.
@@ -99,19 +100,57 @@ pub fn response_header(out: &mut Vec<u8>, name: &str, value: &str) {
     });
 }
 
-/// Adds the dynamic metadata: a struct of texts.
-pub fn metadata(out: &mut Vec<u8>, fields: &[(&str, &str)]) {
+/// Adds the body that Envoy sends with a denial.
+pub fn raw_body(out: &mut Vec<u8>, body: &[u8]) {
+    bytes(out, 5, body);
+}
+
+/// Adds the dynamic metadata: a struct of texts, and beside them what the rules say about the rule.
+pub fn metadata(out: &mut Vec<u8>, fields: &[(&str, &str)], of_rule: Option<&Map<String, Value>>) {
     message(out, 6, |out| {
         for (name, value) in fields {
-            message(out, 1, |out| {
-                text(out, 1, name);
-                message(out, 2, |out| {
-                    // An empty text is a value too: in a `oneof`, presence counts.
-                    bytes(out, 3, value.as_bytes());
-                });
-            });
+            // An empty text is a value too: in a `oneof`, presence counts.
+            field(out, name, |out| bytes(out, 3, value.as_bytes()));
+        }
+        if let Some(of_rule) = of_rule {
+            field(out, "metadata", |out| message(out, 5, |out| object(out, of_rule)));
         }
     });
+}
+
+/// Adds the fields of a `google.protobuf.Struct`.
+fn object(out: &mut Vec<u8>, object: &Map<String, Value>) {
+    for (name, of_field) in object {
+        field(out, name, |out| value(out, of_field));
+    }
+}
+
+/// Adds one of them.
+fn field(out: &mut Vec<u8>, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+    message(out, 1, |out| {
+        text(out, 1, name);
+        message(out, 2, write);
+    });
+}
+
+/// Adds the content of a `google.protobuf.Value`.
+fn value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Null => out.extend_from_slice(&[0x08, 0]),
+        Value::Number(number) => {
+            out.push(2 << 3 | 1);
+            // Numbers of a struct are doubles; those of JSON always are some.
+            out.extend_from_slice(&number.as_f64().unwrap_or(f64::NAN).to_le_bytes());
+        }
+        Value::String(text) => bytes(out, 3, text.as_bytes()),
+        Value::Bool(it) => out.extend_from_slice(&[4 << 3, u8::from(*it)]),
+        Value::Object(fields) => message(out, 5, |out| object(out, fields)),
+        Value::Array(values) => message(out, 6, |out| {
+            for element in values {
+                message(out, 1, |out| self::value(out, element));
+            }
+        }),
+    }
 }
 
 /// Adds a submessage. It is written first and its length put before it: nearly all are short.

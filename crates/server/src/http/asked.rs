@@ -87,6 +87,15 @@ impl<'b> Asked<'b> {
         Ok(request.cost(self.cost))
     }
 
+    /// The same request at no cost: one that only looks.
+    pub(super) fn looking(mut self) -> Self {
+        self.cost = 0;
+        for descriptor in &mut self.descriptors {
+            descriptor.cost = None;
+        }
+        self
+    }
+
     /// Gives the last descriptor so far the limits it brings along.
     fn bring<'s>(
         &'s self,

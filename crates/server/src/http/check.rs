@@ -4,13 +4,14 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
-use serde::de::IgnoredAny;
 use tidegate::{Decision, Request};
 use tidegate_middleware::Renderer;
 
 use super::asked::Asked;
+use super::batch::{elements, is_list, write_list, write_status};
 use super::problem::Problem;
 use super::{Body, HttpApi, response};
+use crate::trace;
 
 /// Members that a response has besides those of the renderer, about.
 const HEADERS: usize = 8;
@@ -21,7 +22,7 @@ impl HttpApi {
         if !self.limiter.has_rules() {
             return Err(Problem::no_rules());
         }
-        let response = if message.trim_ascii_start().first() == Some(&b'[') {
+        let response = if is_list(message) {
             self.check_batch(message).await?
         } else {
             let asked = Asked::read(message, &self.bounds)?;
@@ -32,8 +33,17 @@ impl HttpApi {
         Ok(response)
     }
 
-    /// Decides one request and counts the decision: the one place that does.
+    /// Decides the request that the call is about.
     pub(super) async fn decide(&self, request: &Request<'_>) -> Decision {
+        let decision = self.decide_one(request).await;
+        if self.rate_limit.traced {
+            trace::decided(request, &decision);
+        }
+        decision
+    }
+
+    /// Decides one request and counts the decision: the one place that does.
+    async fn decide_one(&self, request: &Request<'_>) -> Decision {
         let decision = self.limiter.check(request).await;
         decision.count(request);
         self.rate_limit.denials.note(&self.limiter, request, &decision);
@@ -45,7 +55,7 @@ impl HttpApi {
         request: Result<Request<'r>, Problem>,
     ) -> Result<(Decision, Request<'r>), Problem> {
         let request = request?;
-        Ok((self.decide(&request).await, request))
+        Ok((self.decide_one(&request).await, request))
     }
 
     /// The answer to one request.
@@ -74,7 +84,9 @@ impl HttpApi {
         body: Vec<u8>,
     ) -> Response<Body> {
         let mut headers = HeaderMap::with_capacity(HEADERS);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(renderer.content_type(decision)));
+        if let Ok(content_type) = HeaderValue::from_str(renderer.content_type(decision)) {
+            headers.insert(CONTENT_TYPE, content_type);
+        }
         renderer.headers(request, decision, self.limiter.now(), |name, value| {
             if let Ok(value) = HeaderValue::from_str(value) {
                 headers.insert(name, value);
@@ -95,21 +107,11 @@ impl HttpApi {
         let requests =
             asked.iter().map(|asked| asked.as_ref().map_err(Problem::clone)?.request(&self.limiter));
         let decisions = join_all(requests.map(|request| self.decide_some(request))).await;
-        let mut out = Vec::with_capacity(512 * elements.len());
-        out.push(b'[');
-        for (index, decided) in decisions.into_iter().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            match decided {
-                Ok((decision, request)) => self.write_element(&request, &decision, &mut out),
-                Err(problem) => {
-                    self.metrics.refused.add(1);
-                    write_refused(&problem.at(&format!("[{index}]")), &mut out);
-                }
-            }
-        }
-        out.push(b']');
+        let refused = decisions.iter().filter(|decided| decided.is_err()).count();
+        self.metrics.refused.add(refused as u64);
+        let out = write_list(decisions, |(decision, request), out| {
+            self.write_element(&request, &decision, out);
+        });
         Ok(response(StatusCode::OK, "application/json", out))
     }
 
@@ -125,68 +127,13 @@ impl HttpApi {
             write_text(value, out);
         });
         out.extend_from_slice(b"},\"body\":");
-        self.renderer.body(request, decision, out);
+        // A list is for programs, and JSON all through.
+        self.renderer.json(request, decision, out);
         out.push(b'}');
     }
-}
-
-fn write_refused(problem: &Problem, out: &mut Vec<u8>) {
-    write_status(problem.status, out);
-    out.extend_from_slice(b"},\"body\":");
-    problem.write(out);
-    out.push(b'}');
-}
-
-fn write_status(status: StatusCode, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"status\":");
-    out.extend_from_slice(status.as_str().as_bytes());
-    out.extend_from_slice(b",\"headers\":{");
 }
 
 fn write_text(text: &str, out: &mut Vec<u8>) {
     let written = serde_json::to_writer(out, text);
     debug_assert!(written.is_ok(), "a text is always JSON");
-}
-
-/// The elements of a list, each still to be read: what is wrong with one is its own affair, as long as
-/// all of it is JSON.
-fn elements(list: &[u8]) -> Result<Vec<&[u8]>, Problem> {
-    let broken = |at: usize| Problem::bad(format!("expected `,` or `]` at byte {at} of the list"));
-    let mut elements = Vec::new();
-    let mut at = skip_space(list, 0) + 1;
-    if list.get(skip_space(list, at)) == Some(&b']') {
-        return ended(list, skip_space(list, at) + 1).map(|()| elements);
-    }
-    loop {
-        let mut values = serde_json::Deserializer::from_slice(&list[at..]).into_iter::<IgnoredAny>();
-        match values.next() {
-            Some(Ok(IgnoredAny)) => {}
-            Some(Err(error)) => {
-                return Err(Problem::from(error).at(&format!("[{}], from byte {at}", elements.len())));
-            }
-            None => return Err(Problem::bad(format!("the list ends at byte {}, without `]`", list.len()))),
-        }
-        let end = at + values.byte_offset();
-        elements.push(&list[at..end]);
-        let next = skip_space(list, end);
-        at = next + 1;
-        match list.get(next) {
-            Some(b',') => {}
-            Some(b']') => return ended(list, at).map(|()| elements),
-            Some(_) => return Err(broken(next)),
-            None => return Err(Problem::bad(format!("the list ends at byte {next}, without `]`"))),
-        }
-    }
-}
-
-fn skip_space(text: &[u8], from: usize) -> usize {
-    let space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
-    from + text[from..].iter().take_while(|byte| space(byte)).count()
-}
-
-fn ended(list: &[u8], at: usize) -> Result<(), Problem> {
-    match skip_space(list, at) {
-        end if end == list.len() => Ok(()),
-        more => Err(Problem::bad(format!("something follows the list at byte {more}"))),
-    }
 }

@@ -53,7 +53,8 @@ impl HttpApi {
         let response = match self.request(&domain, &mapping, &values)? {
             Some(request) => {
                 let decision = self.decide(&request).await;
-                self.render_by(&self.renderer.deny_status(status(mapping.deny_status)), &request, &decision)
+                let renderer = self.renderer.clone().deny_status(status(mapping.deny_status));
+                self.render_by(&renderer, &request, &decision)
             }
             // None of the descriptors is whole: nothing limits the request.
             None => Response::new(Body::default()),

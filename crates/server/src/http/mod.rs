@@ -3,6 +3,7 @@
 //! | request | answers |
 //! | --- | --- |
 //! | `POST /v1/check` | 200, or 429 for a denial; a list is a batch, always 200 |
+//! | `POST /v1/refund` | 200 with what is left; a list is a batch |
 //! | `POST /v1/reserve` | as a check, with the name of a reservation |
 //! | `POST /v1/settle` | 200, or 410 if there is no such reservation any more |
 //! | `POST /v1/acquire` | 200 with a permit, or 429 |
@@ -19,10 +20,11 @@
 //! that is nothing the client can mend. A request that is refused changes no counter.
 //!
 //! - `asked`: a request as JSON, and what may be wrong with it; `limits`: limits it brings along
-//! - `check`, `reservations`, `permits`, `forward_auth`, `envoy`, `state`: the routes
-//! - `read`: the body; `problem`: refusals
+//! - `check`, `refund`, `reservations`, `permits`, `forward_auth`, `envoy`, `state`: the routes
+//! - `read`: the body; `batch`: lists; `problem`: refusals
 
 mod asked;
+mod batch;
 mod check;
 mod envoy;
 mod forward_auth;
@@ -30,6 +32,7 @@ mod limits;
 mod permits;
 mod problem;
 mod read;
+mod refund;
 mod reservations;
 mod state;
 
@@ -83,6 +86,7 @@ pub struct HttpApi {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
     Check,
+    Refund,
     Reserve,
     Settle,
     Acquire,
@@ -98,6 +102,7 @@ impl Route {
     fn of(path: &str) -> Option<Self> {
         Some(match path {
             "/v1/check" => Self::Check,
+            "/v1/refund" => Self::Refund,
             "/v1/reserve" => Self::Reserve,
             "/v1/settle" => Self::Settle,
             "/v1/acquire" => Self::Acquire,
@@ -153,6 +158,11 @@ impl HttpApi {
         }
         let answered = match route {
             Route::ForwardAuth => self.forward_auth(&head).await,
+            // Programs find in a problem what a body of one's own may not tell.
+            _ if self.renderer.has_denial_body() && read::accepts_problems(&head.headers) => {
+                let renderer = self.renderer.clone().denial_body(None);
+                Self { renderer, ..self.clone() }.decide_on(route, &head.headers, body).await
+            }
             _ => self.decide_on(route, &head.headers, body).await,
         };
         // What has no say over a request is no refusal of one.
@@ -196,6 +206,7 @@ impl HttpApi {
         let message = read::body(body, &self.bounds).await?;
         match route {
             Route::Check => self.check(&message).await,
+            Route::Refund => self.refund(&message).await,
             Route::Reserve => self.reserve(&message).await,
             Route::Settle => self.settle(&message).await,
             Route::Acquire => self.acquire(&message).await,

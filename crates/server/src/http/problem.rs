@@ -10,7 +10,7 @@ use crate::access::book::Unknown;
 use crate::bounds::Refusal;
 use crate::permit_token::TokenError;
 
-const PATHS: &str = "POST /v1/check, /v1/reserve, /v1/settle, /v1/acquire, /v1/renew, /v1/release, /json; GET /v1/forward-auth, /healthcheck, /readyz";
+const PATHS: &str = "POST /v1/check, /v1/refund, /v1/reserve, /v1/settle, /v1/acquire, /v1/renew, /v1/release, /json; GET /v1/forward-auth, /healthcheck, /readyz";
 
 /// Why a request is not answered.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderMap};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 
 use super::problem::Problem;
 use crate::body::{BodyError, collect};
@@ -21,6 +21,16 @@ pub(super) fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
     let found = String::from_utf8_lossy(found);
     let detail = format!("the content type must be application/json, got {found:?}");
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
+}
+
+/// Whether whoever asks says that a problem is welcome; `*/*` says nothing.
+pub(super) fn accepts_problems(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(ACCEPT).iter();
+    let mut ranges = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    ranges.any(|range| {
+        let name = range.split(|byte| *byte == b';').next().unwrap_or_default();
+        name.trim_ascii().eq_ignore_ascii_case(b"application/problem+json")
+    })
 }
 
 /// All of a body, if it is within bounds.

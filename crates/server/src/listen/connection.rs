@@ -196,7 +196,9 @@ fn service<A: Answer>(
             let _in_flight = pulse.begin();
             if traced {
                 let span = trace::span(&request);
-                return Ok(api.answer(request).instrument(span).await);
+                let response = api.answer(request).instrument(span.clone()).await;
+                trace::answered(&span, response.status());
+                return Ok(response);
             }
             Ok(api.answer(request).await)
         }

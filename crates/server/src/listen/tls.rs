@@ -13,8 +13,11 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 use tokio::time::MissedTickBehavior;
+use x509_parser::error::X509Error;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::config::settings::Tls;
+use crate::metrics::{Certified, Metrics};
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -26,6 +29,9 @@ pub struct Certificates {
     files: Tls,
     protocols: &'static [&'static [u8]],
     current: ArcSwap<ServerConfig>,
+    /// What was in the files when they were loaded.
+    first: Read,
+    metrics: Metrics,
 }
 
 /// Why TLS cannot be spoken.
@@ -59,11 +65,23 @@ impl Certificates {
         section: &'static str,
         files: &Tls,
         protocols: &'static [&'static [u8]],
+        metrics: &Metrics,
     ) -> Result<Arc<Self>, TlsError> {
         let named = |fault: Fault| fault.of(section);
-        let config = Read::of(files).and_then(|read| read.config(files, protocols)).map_err(named)?;
-        let (files, current) = (files.clone(), ArcSwap::from_pointee(config));
-        Ok(Arc::new(Self { section, files, protocols, current }))
+        let first = Read::of(files).map_err(named)?;
+        let usable = first.usable(files, protocols).map_err(named)?;
+        let (files, current) = (files.clone(), ArcSwap::from_pointee(usable.config));
+        let loaded = Self { section, files, protocols, current, first, metrics: metrics.clone() };
+        loaded.certified().set_expiry(usable.expires_at_s);
+        Ok(Arc::new(loaded))
+    }
+
+    fn certified(&self) -> &Certified {
+        match self.section {
+            "grpc" => &self.metrics.grpc_certificates,
+            "http" => &self.metrics.http_certificates,
+            _ => &self.metrics.admin_certificates,
+        }
     }
 
     /// What a new connection is to be secured with.
@@ -75,23 +93,25 @@ impl Certificates {
     pub async fn keep_current(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut known = Read::of(&self.files).ok();
-        let mut refused = None;
+        let (mut later, mut refused) = (None, None);
         loop {
             ticks.tick().await;
             let found = Read::of(&self.files);
-            if found.as_ref().ok() == known.as_ref() {
+            let known = later.as_ref().unwrap_or(&self.first);
+            if found.as_ref().ok() == Some(known) {
                 refused = None;
                 continue;
             }
-            match found.and_then(|found| Ok((found.config(&self.files, self.protocols)?, found))) {
-                Ok((config, found)) => {
-                    self.current.store(Arc::new(config));
-                    (known, refused) = (Some(found), None);
+            match found.and_then(|found| Ok((found.usable(&self.files, self.protocols)?, found))) {
+                Ok((usable, found)) => {
+                    self.current.store(Arc::new(usable.config));
+                    self.certified().set_expiry(usable.expires_at_s);
+                    (later, refused) = (Some(found), None);
                     tracing::info!(cert = %self.files.cert.display(), "certificates reloaded");
                 }
                 // Half a change, perhaps: the next look tells. What has been said need not be said again.
                 Err(fault) => {
+                    self.certified().refused.add(1);
                     let error = fault.of(self.section).to_string();
                     if refused.as_ref() != Some(&error) {
                         tracing::warn!(error, "certificates refused, the last good ones stay in use");
@@ -126,8 +146,9 @@ impl Read {
         })
     }
 
-    fn config(&self, files: &Tls, protocols: &[&[u8]]) -> Result<ServerConfig, Fault> {
+    fn usable(&self, files: &Tls, protocols: &[&[u8]]) -> Result<Usable, Fault> {
         let chain = certificates(&self.cert, "cert", &files.cert)?;
+        let expires_at_s = expiry(&chain).map_err(|error| fault("cert", &files.cert, error))?;
         let key = PrivateKeyDer::from_pem_slice(&self.key)
             .map_err(|error| fault("key", &files.key, format!("it holds no private key in PEM: {error}")))?;
         let builder = ServerConfig::builder();
@@ -145,8 +166,24 @@ impl Read {
         let config = builder.with_single_cert(chain, key);
         let mut config = config.map_err(|error| fault("key", &files.key, error))?;
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        Ok(config)
+        Ok(Usable { config, expires_at_s })
     }
+}
+
+/// Files that fit each other.
+struct Usable {
+    config: ServerConfig,
+    /// When the first certificate of the chain expires, in seconds of Unix time.
+    expires_at_s: i64,
+}
+
+fn expiry(chain: &[CertificateDer<'_>]) -> Result<i64, X509Error> {
+    let mut first = i64::MAX;
+    for certificate in chain {
+        let (_, certificate) = X509Certificate::from_der(certificate)?;
+        first = first.min(certificate.validity().not_after.timestamp());
+    }
+    Ok(first)
 }
 
 fn certificates(

@@ -94,7 +94,9 @@ impl Collector for Snapshot {
         self.rules(&mut encoder)?;
         self.store(&mut encoder)?;
         self.control(&mut encoder)?;
-        self.connections(&mut encoder)
+        self.snapshots(&mut encoder)?;
+        self.connections(&mut encoder)?;
+        self.certificates(&mut encoder)
     }
 }
 
@@ -200,6 +202,54 @@ impl Snapshot {
         let mut failures =
             encoder.encode_descriptor("ratelimit_catalog_failures", help, None, MetricType::Counter)?;
         failures.encode_counter::<NoLabelSet, u64, u64>(&catalog.failures(), None)
+    }
+
+    fn snapshots(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(health) = self.limiter.snapshot_health() else { return Ok(()) };
+        let help = "When the last snapshot was written, as Unix time; 0 before the first";
+        let written_at_s = health.written_at.map_or(0, |at| at.0 / 1_000_000);
+        gauge(encoder, "ratelimit_snapshot_timestamp_seconds", help, written_at_s.cast_signed())?;
+        let help = "How long it took to write it";
+        let mut took = encoder.encode_descriptor(
+            "ratelimit_snapshot_duration_seconds",
+            help,
+            None,
+            MetricType::Gauge,
+        )?;
+        took.encode_gauge(&health.took.as_secs_f64())?;
+        let help = "Snapshots that could not be written";
+        let mut failures =
+            encoder.encode_descriptor("ratelimit_snapshot_failures", help, None, MetricType::Counter)?;
+        failures.encode_counter::<NoLabelSet, u64, u64>(&health.failures, None)
+    }
+
+    /// Of listeners with TLS only.
+    fn certificates(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let listeners = [
+            ("grpc", &self.metrics.grpc_certificates),
+            ("http", &self.metrics.http_certificates),
+            ("admin", &self.metrics.admin_certificates),
+        ];
+        let secured: Vec<_> = listeners
+            .into_iter()
+            .filter_map(|(listener, certified)| Some((listener, certified.expires_at_s()?, certified)))
+            .collect();
+        if secured.is_empty() {
+            return Ok(());
+        }
+        let help = "When the first of the certificates in use expires, as Unix time";
+        let name = "ratelimit_certificate_expiry_timestamp_seconds";
+        let mut expiry = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (listener, expires_at_s, _) in &secured {
+            expiry.encode_family(&[("listener", *listener)])?.encode_gauge(expires_at_s)?;
+        }
+        let help = "How often changed certificates could not be used; every second while they cannot";
+        let name = "ratelimit_certificate_reload_failures";
+        let mut refused = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (listener, _, certified) in &secured {
+            counter(&mut refused, &[("listener", *listener)], certified.refused.get())?;
+        }
+        Ok(())
     }
 
     fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -9,7 +9,7 @@ mod export;
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 pub use self::durations::{Durations, Timer};
 pub use self::export::{Format, export};
@@ -35,6 +35,12 @@ pub struct Counted {
     pub http_connections: Connections,
     /// Connections of the admin listener.
     pub admin_connections: Connections,
+    /// Certificates of the gRPC listener.
+    pub grpc_certificates: Certified,
+    /// Certificates of the HTTP listener.
+    pub http_certificates: Certified,
+    /// Certificates of the admin listener.
+    pub admin_certificates: Certified,
 }
 
 /// What became of reservations.
@@ -63,6 +69,27 @@ pub struct Connections {
     pub shed: Counter,
     /// Given up because TLS or the first request did not come in time.
     pub timed_out: Counter,
+}
+
+/// The certificates of a listener.
+#[derive(Default)]
+pub struct Certified {
+    /// When the first of those in use expires, in seconds of Unix time; 0 without TLS.
+    expires_at_s: AtomicI64,
+    /// How often changed files were looked at and could not be used.
+    pub refused: Counter,
+}
+
+impl Certified {
+    /// Others are in use now.
+    pub fn set_expiry(&self, at_s: i64) {
+        self.expires_at_s.store(at_s, Relaxed);
+    }
+
+    /// When the first of those in use expires; `None` without TLS.
+    pub fn expires_at_s(&self) -> Option<i64> {
+        Some(self.expires_at_s.load(Relaxed)).filter(|at_s| *at_s != 0)
+    }
 }
 
 /// A number that grows.

@@ -1,5 +1,8 @@
-//! Envoy's protocol over the real binary, as envoyproxy/ratelimit answers it.
+//! Envoy's protocol over the real binary, as envoyproxy/ratelimit answers it. The same rules over HTTP are in
+//! [`crate::http::conformance`].
 
+use prost_types::value::Kind;
+use prost_types::{ListValue, Struct, Value};
 use tonic::Code as GrpcCode;
 
 use crate::support::clients::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
@@ -7,9 +10,9 @@ use crate::support::clients::envoy::service::ratelimit::v3::rate_limit_response:
 use crate::support::clients::envoy::service::ratelimit::v3::rate_limit_response::{Code, RateLimit};
 use crate::support::clients::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use crate::support::grpc::{Client, descriptor, only, with_hits, with_limit};
-use crate::support::service::{Service, Setup, get, service};
+use crate::support::service::{Service, Setup, get, post, service};
 
-const RULES: &str = "
+pub(crate) const RULES: &str = "
 domain: api
 descriptors:
   - {key: user, rate_limit: {name: per_user, unit: minute, requests_per_unit: 20}}
@@ -212,13 +215,65 @@ fn the_deciding_rule_is_named_in_the_metadata() {
     let answer = client.check("api", &[descriptor(&[("user", "ann")]), descriptor(&[("hourly", "ann")])]);
     let metadata = answer.dynamic_metadata.expect("a limit decided").fields;
     let text = |name: &str| match metadata[name].kind.clone() {
-        Some(prost_types::value::Kind::StringValue(text)) => text,
+        Some(Kind::StringValue(text)) => text,
         other => panic!("{name} is {other:?}"),
     };
     assert_eq!(
         (text("rule"), text("limit"), text("source")),
         ("hourly".into(), "hour".into(), "memory".into())
     );
+}
+
+#[test]
+fn the_metadata_of_the_deciding_rule_comes_along() {
+    let rules = "
+domain: api
+descriptors:
+  - key: user
+    metadata:
+      owner: payments
+      since: 2026
+      share: 0.5
+      urgent: true
+      nothing: null
+      pages: [\"https://example.org/runbooks/42\", {deep: {}}, []]
+    rate_limit: {unit: day, requests_per_unit: 5}
+  - {key: plain, rate_limit: {unit: day, requests_per_unit: 1}}
+";
+    let service = service(rules);
+    let mut client = Client::new(&service);
+    let of_rule = |answer: RateLimitResponse| answer.dynamic_metadata.expect("a limit decided");
+    let alone = of_rule(client.check_one("api", "user", "ann"));
+    assert_eq!(alone.fields.len(), 4, "beside rule, limit and source: {alone:?}");
+    let text = |text: &str| Kind::StringValue(text.to_owned());
+    let structure = |fields: Vec<(&str, Kind)>| {
+        let field = |(name, kind): (&str, Kind)| (name.to_owned(), Value { kind: Some(kind) });
+        Kind::StructValue(Struct { fields: fields.into_iter().map(field).collect() })
+    };
+    let list = |kinds: Vec<Kind>| {
+        let values = kinds.into_iter().map(|kind| Value { kind: Some(kind) }).collect();
+        Kind::ListValue(ListValue { values })
+    };
+    let deep = structure(vec![("deep", structure(vec![]))]);
+    let expected = structure(vec![
+        ("owner", text("payments")),
+        ("since", Kind::NumberValue(2026.0)),
+        ("share", Kind::NumberValue(0.5)),
+        ("urgent", Kind::BoolValue(true)),
+        ("nothing", Kind::NullValue(0)),
+        ("pages", list(vec![text("https://example.org/runbooks/42"), deep, list(vec![])])),
+    ]);
+    assert_eq!(alone.fields["metadata"].kind, Some(expected));
+    let both = [descriptor(&[("user", "ann")]), descriptor(&[("plain", "ann")])];
+    let other = of_rule(client.check("api", &both));
+    assert_eq!(other.fields["rule"].kind, Some(text("plain")));
+    assert!(!other.fields.contains_key("metadata"), "another rule decided, which has none: {other:?}");
+    let json = post(
+        service.http,
+        "/json",
+        r#"{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"bob"}]}]}"#,
+    );
+    assert_eq!(json.json()["dynamicMetadata"]["metadata"]["owner"], "payments");
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! What the admin listener tells about decisions.
 
+use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use jiff::Timestamp;
+
 use crate::support::grpc::{Client, descriptor, with_hits, with_limit};
-use crate::support::service::{Service, Setup, get, post, send, service};
+use crate::support::service::{Service, Setup, get, post, send, service, until};
 
 const RULES: &str = "
 domain: api
@@ -98,6 +101,27 @@ fn acquisitions_and_limits_that_requests_bring_are_decisions_and_peeks_are_not()
     assert_eq!((decisions(&service, "inline", "allowed"), decisions(&service, "inline", "denied")), (1, 1));
     client.check("api", &[with_hits(&[("user", "ann")], 0)]);
     assert_eq!(decisions(&service, "user", "allowed"), 0);
+}
+
+#[test]
+fn snapshots_are_dated_timed_and_their_failures_counted() {
+    let service = Setup::rules(RULES).with("memory.snapshot_every", "200ms").start();
+    let written_at_s = || number(&service, "ratelimit_snapshot_timestamp_seconds ");
+    until("one is written", || written_at_s() > 0);
+    let now_s = Timestamp::now().as_second().cast_unsigned();
+    assert!((now_s - 60..=now_s + 60).contains(&written_at_s()), "{} at {now_s}", written_at_s());
+    let metrics = get(service.admin, "/metrics").body;
+    let took = metrics.lines().find_map(|line| line.strip_prefix("ratelimit_snapshot_duration_seconds "));
+    assert!(took.and_then(|took| took.parse::<f64>().ok()).is_some_and(|took| took >= 0.0), "{took:?}");
+    assert_eq!(number(&service, "ratelimit_snapshot_failures_total "), 0);
+
+    // One that is being written may be in the way of what is put in its way.
+    let partial = service.file("data/counters.partial");
+    until("something is in the way", || fs::create_dir(&partial).is_ok());
+    until("that is counted", || number(&service, "ratelimit_snapshot_failures_total ") > 1);
+    let stale = written_at_s();
+    fs::remove_dir(&partial).expect("it was there");
+    until("it goes on", || written_at_s() > stale);
 }
 
 #[test]

@@ -76,8 +76,10 @@ impl Case {
             limiter: limiter.clone(),
             bounds: Bounds::default(),
             headers: Some(self.renderer()),
+            body: None,
             metrics: Metrics::default(),
             denials: Denials::default(),
+            traced: false,
         }
     }
 

@@ -21,13 +21,13 @@ descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 1000}}]
 ";
 
 /// An authority of our own.
-struct Authority {
+pub(crate) struct Authority {
     certificate: Certificate,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -35,14 +35,20 @@ impl Authority {
         Self { certificate, issuer: Issuer::new(params, key) }
     }
 
-    fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         self.certificate.pem()
     }
 
     /// A certificate and its key, both as PEM.
-    fn issue(&self, name: &str) -> (String, String) {
+    pub(crate) fn issue(&self, name: &str) -> (String, String) {
+        self.issue_until(name, (4000, 1, 1))
+    }
+
+    /// One that expires at the beginning of a day.
+    fn issue_until(&self, name: &str, (year, month, day): (i32, u8, u8)) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+        params.not_after = rcgen::date_time_ymd(year, month, day);
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
         (certificate.pem(), key.serialize_pem())
     }
@@ -122,6 +128,40 @@ fn certificates_are_reloaded_when_they_change() {
     fs::write(service.file("cert.pem"), "nonsense").expect("it is written");
     let ended = service.stop();
     assert!(ended.status.success());
+}
+
+#[test]
+fn the_expiry_of_certificates_is_a_metric_and_refused_ones_are_counted() {
+    let authority = Authority::new();
+    let service = secured(&authority, None);
+    let has = |line: &str| {
+        let metrics = crate::support::service::get(service.admin, "/metrics").body;
+        metrics.lines().any(|found| found == line)
+    };
+    let replace = |not_after| {
+        let (certificate, key) = authority.issue_until("localhost", not_after);
+        fs::write(service.file("cert.pem"), certificate).expect("it is written");
+        fs::write(service.file("key.pem"), key).expect("it is written");
+    };
+    // The 3rd of February 2031 and 2032.
+    let [sooner, later] = ["1927843200", "1959379200"]
+        .map(|at| format!("ratelimit_certificate_expiry_timestamp_seconds{{listener=\"grpc\"}} {at}"));
+    replace((2031, 2, 3));
+    until("the new expiry is told", || has(&sooner));
+    let refused = "ratelimit_certificate_reload_failures_total{listener=\"grpc\"}";
+    let before = crate::support::service::get(service.admin, "/metrics").body;
+    let count = |metrics: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(refused)).expect("it is counted");
+        line.trim().parse::<u64>().expect("a number")
+    };
+    fs::write(service.file("key.pem"), "nonsense").expect("it is written");
+    until("the refusal is counted", || {
+        count(&crate::support::service::get(service.admin, "/metrics").body) > count(&before)
+    });
+    assert!(has(&sooner), "the last good ones stay in use");
+    assert!(!before.contains("certificate_expiry_timestamp_seconds{listener=\"http\"}"), "it has none");
+    replace((2032, 2, 3));
+    until("the new expiry is told", || has(&later));
 }
 
 /// The status of a GET over TLS, with the protocol that both prefer; `None` if there is no connection.

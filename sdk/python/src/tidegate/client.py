@@ -12,6 +12,8 @@ from .answer import Answer, Unanswered, decision_of
 from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of
 from .batch import Batcher
 from .permit import AcquireContext
+from .refund import PATH as REFUND_PATH
+from .refund import left_of, refund_here
 from .reservation import OnError, ReserveContext
 from .settings import DEFAULT_DEADLINE_S, settings_of
 from .warnings import made
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from .clock import Clock
-    from .decision import Decision
+    from .decision import Decision, LimitStatus
     from .fallback import Fallback, FallbackMode
     from .limits import LimitsLike
     from .settings import Settings
@@ -89,6 +91,27 @@ class Tidegate:
             return decision_of(await self._lane().batcher.ask(ask.message()))
         except Unanswered:
             return self._settings.fallback.decide(ask)
+
+    async def refund(
+        self,
+        *descriptors: DescriptorLike,
+        limits: LimitsLike | None = None,
+        cost: int = 1,
+        domain: str = DEFAULT_DOMAIN,
+    ) -> tuple[LimitStatus, ...]:
+        """Gives back what `check` took, never above full: for work that was charged and then not done.
+
+        >>> if (await client.check({"user": "ann"}, cost=5)).allowed and not await work():
+        ...     await client.refund({"user": "ann"}, cost=5)
+
+        Say the same as in the check. Gives how each limit stands then; nothing if the service does not
+        answer, and this process's counters get it. Raises `RequestRefused` if the request is at fault.
+        """
+        ask = ask_of(descriptors, domain=domain, limits=limits, cost=cost)
+        try:
+            return left_of(await self.call(REFUND_PATH, ask.message()))
+        except Unanswered:
+            return refund_here(self._settings.fallback, ask)
 
     def fall_back(self, ask: Ask) -> Decision:
         """Decides as if the service were away."""

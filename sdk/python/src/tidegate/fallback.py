@@ -84,6 +84,12 @@ class Fallback:
                 for one in self._charges_of(ask, descriptor):
                     self._limiter.settle(one.charge, cost, taken_s)
 
+    def refund(self, ask: Ask) -> None:
+        """Gives back what a request took just now, where `decide` counted."""
+        if self._mode == "local":
+            for one in self._charges(ask):
+                self._limiter.settle(one.charge, 0, self._clock.monotonic())
+
     def _charges(self, ask: Ask) -> list[_Counted]:
         return [charge for descriptor in ask.descriptors for charge in self._charges_of(ask, descriptor)]
 

@@ -11,6 +11,8 @@ from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of, cost_of, encode
 from .errors import PermitLost, RequestRefused, ReservationGone, ServiceUnavailable, TidegateError
 from .permit import NOTHING, Held, held_of
 from .permit import PATH as ACQUIRE_PATH
+from .refund import PATH as REFUND_PATH
+from .refund import left_of, refund_here
 from .reservation import PATH as RESERVE_PATH
 from .reservation import (
     SETTLE_PATH,
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from .clock import Clock
-    from .decision import Decision
+    from .decision import Decision, LimitStatus
     from .fallback import FallbackMode
     from .limits import LimitsLike
 
@@ -81,6 +83,20 @@ class SyncTidegate:
             return decision_of(self._call("/v1/check", ask.message()))
         except Unanswered:
             return self._settings.fallback.decide(ask)
+
+    def refund(
+        self,
+        *descriptors: DescriptorLike,
+        limits: LimitsLike | None = None,
+        cost: int = 1,
+        domain: str = DEFAULT_DOMAIN,
+    ) -> tuple[LimitStatus, ...]:
+        """Gives back what `check` took; see `Tidegate.refund`."""
+        ask = ask_of(descriptors, domain=domain, limits=limits, cost=cost)
+        try:
+            return left_of(self._call(REFUND_PATH, ask.message()))
+        except Unanswered:
+            return refund_here(self._settings.fallback, ask)
 
     @contextmanager
     def reserve(

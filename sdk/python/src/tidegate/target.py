@@ -22,7 +22,8 @@ class Target:
         self.headers = [
             (b"host", parts.netloc.rpartition("@")[2].encode("ascii")),
             (b"content-type", b"application/json"),
-            (b"accept", b"application/json"),
+            # Where denials have a body of the operator's, the problem has the numbers.
+            (b"accept", b"application/json, application/problem+json"),
             (b"user-agent", b"tidegate-python"),
         ]
         if token:

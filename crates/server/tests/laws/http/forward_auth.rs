@@ -2,7 +2,6 @@
 
 use http::Request;
 use http_body_util::Full;
-use tidegate_server::bounds::Bounds;
 
 use super::support::{Answer, Service};
 
@@ -17,13 +16,13 @@ forward_auth:
     - [{ key: call, from: method }, { key: host, from: host }, { key: agent, header: user-agent }]
 descriptors:
   - key: client
-    limits: [{ name: calm, algorithm: fixed_window, requests: 3, per: minute }]
+    limits: [{ name: calm, algorithm: token_bucket, requests: 3, per: day }]
   - key: api_key
     descriptors:
       - key: path
         value: /reports/*
         name: reports
-        limits: [{ name: once, algorithm: fixed_window, requests: 1, per: minute }]
+        limits: [{ name: once, algorithm: token_bucket, requests: 1, per: day }]
   - key: call
     value: DELETE
     descriptors:
@@ -32,11 +31,11 @@ descriptors:
         descriptors:
           - key: agent
             name: deletes
-            limits: [{ name: once, algorithm: fixed_window, requests: 1, per: minute }]
+            limits: [{ name: once, algorithm: token_bucket, requests: 1, per: day }]
 ";
 
 async fn web() -> Service {
-    Service::with(RULES, Bounds::default()).await
+    Service::with(RULES, &[]).await
 }
 
 async fn ask(service: &mut Service, headers: &[(&str, &str)]) -> Answer {
@@ -74,7 +73,7 @@ async fn only_a_trusted_proxy_is_believed_about_the_client() {
             "nobody is trusted by default"
         );
     }
-    let mut service = Service::trusting(RULES, "127.0.0.0/8").await;
+    let mut service = Service::with(RULES, &[("http.trusted_proxies", "127.0.0.0/8")]).await;
     for number in 0..5 {
         let client = format!("1.2.3.4, 198.51.100.{number}");
         assert_eq!(ask(&mut service, &[("x-forwarded-for", &client)]).await.status, 200);
@@ -112,7 +111,7 @@ async fn only_the_headers_of_the_proxy_that_asks_are_read() {
         [("nginx", "x-original-uri", "x-forwarded-uri"), ("traefik", "x-forwarded-uri", "x-original-uri")]
     {
         let rules = RULES.replace("proxy: nginx", &format!("proxy: {proxy}"));
-        let mut service = Service::with(&rules, Bounds::default()).await;
+        let mut service = Service::with(&rules, &[]).await;
         for (number, status) in [(0, 200), (1, 403)] {
             let claimed = format!("/elsewhere/{number}");
             let headers = [("x-api-key", "ann"), (own, "/reports/7"), (others, claimed.as_str())];
@@ -155,14 +154,13 @@ async fn the_only_domain_need_not_be_named_and_mistakes_are_told() {
     let mut without = Service::start().await;
     let answer = without.get("/v1/forward-auth").await;
     assert!(answer.detail().contains("no domain has `forward_auth`"), "{}", answer.detail());
-    let mut empty = Service::with("", Bounds::default()).await;
+    let mut empty = Service::with("", &[]).await;
     assert_eq!(empty.get("/v1/forward-auth").await.status, 503, "as where any other request is asked about");
 }
 
 #[tokio::test]
 async fn a_value_that_is_too_long_is_refused_and_one_that_is_no_text_is_counted() {
-    let bounds = Bounds { value_bytes: 50, ..Bounds::default() };
-    let mut service = Service::with(RULES, bounds).await;
+    let mut service = Service::with(RULES, &[("bounds.value_bytes", "50B")]).await;
     let long = "x".repeat(51);
     let answer = ask(&mut service, &[("x-api-key", &long), ("x-original-uri", "/reports/1")]).await;
     assert_eq!(answer.status, 400, "{answer:?}");

@@ -1,7 +1,6 @@
 //! Limits that a request of `POST /v1/check` brings along.
 
 use serde_json::{Value, json};
-use tidegate_server::bounds::Bounds;
 
 use super::support::{Answer, Service};
 
@@ -14,7 +13,7 @@ descriptors:
 ";
 
 async fn apps() -> Service {
-    Service::with(RULES, Bounds::default()).await
+    Service::with(RULES, &[]).await
 }
 
 async fn search(service: &mut Service, client: &str, limits: Value) -> Answer {
@@ -95,7 +94,7 @@ async fn a_domain_that_does_not_allow_them_and_one_that_there_is_not_are_forbidd
             refused.detail()
         );
     }
-    assert_eq!(service.left("user", "ann"), Some(5), "nothing was taken");
+    assert_eq!(service.left("user", "ann").await, Some(5), "nothing was taken");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! `POST /v1/acquire`, `/v1/renew`, `/v1/release`.
 
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::support::{Answer, Service};
@@ -16,8 +17,9 @@ fn permit(answer: &Answer) -> String {
 async fn at_most_so_many_hold_a_permit_and_a_release_frees_it() {
     let mut service = Service::start().await;
     let first = service.post("/v1/acquire", JOB).await;
-    // The clock stands at 2023-11-14T22:13:20Z.
-    assert_eq!(first.json()["expires_at"], "2023-11-14T22:14:20Z");
+    let expires_at: Timestamp = first.json()["expires_at"].as_str().unwrap().parse().unwrap();
+    let left_s = expires_at.as_second() - Timestamp::now().as_second();
+    assert!((3_570..=3_600).contains(&left_s), "{left_s}");
     let denied = service.post("/v1/acquire", JOB).await;
     assert_eq!(
         (denied.status.as_u16(), denied.header("content-type")),
@@ -42,30 +44,14 @@ async fn releasing_twice_is_no_error_and_frees_nobody_elses_slot() {
 }
 
 #[tokio::test]
-async fn renewing_starts_the_time_out_anew() {
+async fn a_permit_that_is_held_is_renewed_and_one_that_is_released_is_not() {
     let mut service = Service::start().await;
     let held = permit(&service.post("/v1/acquire", JOB).await);
-    service.clock.advance_us(59_500_000);
-    let renewed = service.post("/v1/renew", held.clone()).await;
-    assert_eq!(permit(&renewed), held);
-    assert_eq!(renewed.json()["expires_at"], "2023-11-14T22:15:19.500Z");
-    service.clock.advance_us(59_000_000);
-    assert_eq!(service.post("/v1/acquire", JOB).await.status, 429);
-}
-
-#[tokio::test]
-async fn a_permit_that_is_gone_cannot_be_renewed() {
-    let mut service = Service::start().await;
-    let held = permit(&service.post("/v1/acquire", JOB).await);
-    service.clock.advance_us(60_000_000);
-    let gone = service.post("/v1/renew", held.clone()).await;
+    assert_eq!(permit(&service.post("/v1/renew", held.clone()).await), held);
+    service.post("/v1/release", held.clone()).await;
+    let gone = service.post("/v1/renew", held).await;
     assert_eq!(gone.status, 404);
     assert!(gone.detail().contains("acquire a new one"));
-    assert_eq!(service.post("/v1/release", held).await.status, 204);
-
-    let held = permit(&service.post("/v1/acquire", JOB).await);
-    service.post("/v1/release", held.clone()).await;
-    assert_eq!(service.post("/v1/renew", held).await.status, 404);
 }
 
 #[tokio::test]
@@ -78,7 +64,7 @@ async fn where_no_limit_on_holders_applies_a_permit_holds_nothing() {
         assert!(service.post("/v1/renew", held.clone()).await.json()["expires_at"].is_null());
         assert_eq!(service.post("/v1/release", held).await.status, 204);
     }
-    assert_eq!(service.left("user", "ann"), Some(5));
+    assert_eq!(service.left("user", "ann").await, Some(5));
 }
 
 #[tokio::test]

@@ -3,9 +3,8 @@
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
-use tidegate_server::bounds::Bounds;
 
-use super::support::Service;
+use super::support::{RULES, Service};
 
 /// A body, and a piece of what must be said about it. All are 400.
 const BAD: [(&str, &str); 38] = [
@@ -107,8 +106,11 @@ async fn every_bad_body_is_400_with_its_reason_and_charges_nothing() {
             assert!(answer.detail().contains(reason), "{path} {body}: {}", answer.detail());
         }
     }
-    assert_eq!(service.left("user", "ann"), Some(5));
-    assert!(service.limiter.counts().iter().all(|count| count.counts.total_hits == 0));
+    assert_eq!(service.left("user", "ann").await, Some(5));
+    for rule in ["user", "order", "job"] {
+        let decided = ["allowed", "denied"].map(|outcome| service.decisions("api", rule, outcome));
+        assert_eq!(decided, [0, 0], "{rule}");
+    }
 }
 
 #[tokio::test]
@@ -121,8 +123,13 @@ async fn bytes_that_are_not_utf8_are_400() {
 
 #[tokio::test]
 async fn a_request_beyond_a_bound_is_400_and_names_it() {
-    let bounds = Bounds { descriptors: 2, entries: 2, key_bytes: 4, value_bytes: 5, ..Bounds::default() };
-    let mut service = Service::with(super::support::RULES, bounds).await;
+    let bounds = [
+        ("bounds.descriptors", "2"),
+        ("bounds.entries", "2"),
+        ("bounds.key_bytes", "4B"),
+        ("bounds.value_bytes", "5B"),
+    ];
+    let mut service = Service::with(RULES, &bounds).await;
     let entry = r#"{"key":"user","value":"ann"}"#;
     let of = |entries: &str, times| vec![format!(r#"{{"entries":[{entries}]}}"#); times].join(",");
     let list = |descriptors: &str| format!(r#"{{"domain":"api","descriptors":[{descriptors}]}}"#);
@@ -141,25 +148,24 @@ async fn a_request_beyond_a_bound_is_400_and_names_it() {
         assert_eq!(answer.status, 400, "{body}");
         assert!(answer.detail().contains(reason), "{body}: {}", answer.detail());
     }
-    assert_eq!(service.left("user", "ann"), Some(5));
+    assert_eq!(service.left("user", "ann").await, Some(5));
     assert_eq!(service.check(list(&of(&[entry; 2].join(","), 2))).await.status, 200);
 }
 
 #[tokio::test]
 async fn a_body_that_is_too_long_is_413_and_names_the_bound() {
-    let bounds = Bounds { message_bytes: 100, ..Bounds::default() };
-    let mut service = Service::with(super::support::RULES, bounds).await;
+    let mut service = Service::with(RULES, &[("bounds.message_bytes", "1KiB")]).await;
     let body = |length: usize| format!("{:<length$}", r#"{"domain":"api","descriptor":{"user":"ann"}}"#);
-    assert_eq!(service.check(body(100)).await.status, 200);
+    assert_eq!(service.check(body(1024)).await.status, 200);
     for path in ["/v1/check", "/v1/acquire", "/v1/renew", "/v1/release", "/json"] {
-        let answer = service.post(path, body(101)).await;
+        let answer = service.post(path, body(1025)).await;
         assert_eq!(answer.status, 413, "{path}");
         assert_eq!(
             answer.detail(),
-            "the bytes of a request must be at most 100 (bounds.message_bytes), got 101"
+            "the bytes of a request must be at most 1024 (bounds.message_bytes), got 1025"
         );
     }
-    assert_eq!(service.left("user", "ann"), Some(4));
+    assert_eq!(service.left("user", "ann").await, Some(4));
 }
 
 #[tokio::test]
@@ -175,7 +181,7 @@ async fn another_content_type_is_415_and_none_is_json() {
         let detail = format!("the content type must be application/json, got {other:?}");
         assert_eq!(answer.detail(), detail);
     }
-    assert_eq!(service.left("user", "ann"), Some(2));
+    assert_eq!(service.left("user", "ann").await, Some(2));
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@ use http::Request;
 use http_body_util::Full;
 use serde_json::json;
 
-use super::support::Service;
+use super::support::{RULES, Service};
+use crate::support::service::{get, until};
 
 #[tokio::test]
 async fn a_service_that_is_ready_says_so() {
@@ -27,8 +28,9 @@ async fn a_service_that_is_ready_says_so() {
 
 #[tokio::test]
 async fn a_service_on_its_way_out_is_not_ready_and_goes_on_answering() {
-    let mut service = Service::start().await;
-    service.health.draining();
+    let mut service = Service::with(RULES, &[("drain.delay", "30s")]).await;
+    service.process.signal("TERM");
+    until("it is not ready", || get(service.process.http, "/readyz").status == 503);
     assert_eq!(service.get("/healthcheck").await.status, 500);
     let answer = service.get("/readyz").await;
     assert_eq!((answer.status.as_u16(), &answer.json()["draining"]), (503, &json!(true)));

@@ -1,51 +1,45 @@
-//! The API behind a real HTTP/1 connection on the loopback, and a client.
+//! The real binary behind one kept HTTP/1 connection.
 
-use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::SendRequest;
-use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
-use tidegate::rules::file;
-use tidegate::{Defaults, Limiter, Request as Asked, VirtualClock};
-use tidegate_middleware::{ClientIp, Headers, Renderer};
-use tidegate_server::bounds::Bounds;
-use tidegate_server::denials::Denials;
-use tidegate_server::grpc::rate_limit::RateLimit;
-use tidegate_server::health::Health;
-use tidegate_server::http::HttpApi;
-use tidegate_server::metrics::Metrics;
-use tokio::net::{TcpListener, TcpStream};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
 
-/// The rules of most tests: a minute's limit, a tight one, one on holders and one in shadow.
+use crate::support::service::{self as process, Setup, get};
+
+/// The rules of most tests: two limits by the day, one on holders and one in shadow. Buckets have no
+/// seams, so no test can meet one, and of the first answer even the times are known.
 pub(crate) const RULES: &str = r"
 domain: api
 descriptors:
   - key: user
     limits:
-      - { name: steady, algorithm: fixed_window, requests: 5, per: minute }
+      - { name: steady, algorithm: token_bucket, requests: 5, per: day }
   - key: order
     limits:
-      - { name: once, algorithm: fixed_window, requests: 1, per: minute }
+      - { name: once, algorithm: token_bucket, requests: 1, per: day }
   - key: job
-    concurrency: { max: 1, timeout: 60s }
+    concurrency: { max: 1, timeout: 1h }
   - key: trial
     shadow_mode: true
-    rate_limit: { unit: minute, requests_per_unit: 1 }
+    rate_limit: { unit: day, requests_per_unit: 1 }
 ";
 
-/// A service on a port of its own, and one connection to it.
-pub(crate) struct Service {
-    pub(crate) limiter: Limiter,
-    pub(crate) clock: VirtualClock,
-    pub(crate) health: Health,
+/// One connection to a service; opened anew where the service has closed it.
+pub(crate) struct Client {
     pub(crate) address: SocketAddr,
-    client: SendRequest<Full<Bytes>>,
+    connection: SendRequest<Full<Bytes>>,
+}
+
+/// The service in a process of its own, and a client.
+pub(crate) struct Service {
+    pub(crate) process: process::Service,
+    client: Client,
 }
 
 /// An answer, read to its end.
@@ -74,73 +68,17 @@ impl Answer {
     }
 }
 
-/// A limiter with the rules of a text; without any rules if it is empty.
-pub(crate) fn limiter(rules: &str) -> (Limiter, VirtualClock) {
-    let clock = VirtualClock::new();
-    let mut builder = Limiter::builder().clock(clock.clone());
-    if !rules.is_empty() {
-        let domain = file::load("r.yaml", rules, &Defaults::default());
-        builder = builder.domain(domain.unwrap_or_else(|problems| panic!("{problems}")));
-    }
-    (builder.build().unwrap(), clock)
-}
-
-/// The API in front of a limiter, and its health: it is serving.
-fn api(limiter: &Limiter, bounds: Bounds, client_ip: ClientIp) -> (HttpApi, Health) {
-    let (health, metrics) = (Health::new(limiter.clone()), Metrics::default());
-    health.serving();
-    let rate_limit = RateLimit {
-        limiter: limiter.clone(),
-        bounds,
-        headers: None,
-        metrics: metrics.clone(),
-        denials: Denials::default(),
-    };
-    let renderer = Renderer::new(Headers::default());
-    let api = HttpApi {
-        limiter: limiter.clone(),
-        renderer,
-        bounds,
-        metrics,
-        health: health.clone(),
-        rate_limit,
-        tokens: None,
-        client_ip: Arc::new(client_ip),
-        peer: Ipv4Addr::LOCALHOST.into(),
-    };
-    (api, health)
-}
-
-impl Service {
-    pub(crate) async fn start() -> Self {
-        Self::with(RULES, Bounds::default()).await
+impl Client {
+    pub(crate) async fn at(address: SocketAddr) -> Self {
+        Self { address, connection: connect(address).await }
     }
 
-    pub(crate) async fn with(rules: &str, bounds: Bounds) -> Self {
-        Self::on(rules, bounds, ClientIp::new()).await
-    }
-
-    /// One that believes these proxies about who asked.
-    pub(crate) async fn trusting(rules: &str, proxies: &str) -> Self {
-        let client_ip = ClientIp::new().trusted_proxies([proxies]).unwrap();
-        Self::on(rules, Bounds::default(), client_ip).await
-    }
-
-    async fn on(rules: &str, bounds: Bounds, client_ip: ClientIp) -> Self {
-        let (limiter, clock) = limiter(rules);
-        let (api, health) = api(&limiter, bounds, client_ip);
-        let address = serve(api).await;
-        let client = connect(address).await;
-        Self { limiter, clock, health, address, client }
-    }
-
-    /// Sends a request over the one connection; opens another if that was closed.
     pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>) -> Answer {
-        if self.client.ready().await.is_err() {
-            self.client = connect(self.address).await;
-            self.client.ready().await.unwrap();
+        if self.connection.ready().await.is_err() {
+            self.connection = connect(self.address).await;
+            self.connection.ready().await.unwrap();
         }
-        let response = self.client.send_request(request).await.unwrap();
+        let response = self.connection.send_request(request).await.unwrap();
         let (head, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         Answer { status: head.status, headers: head.headers, body }
@@ -171,28 +109,56 @@ impl Service {
         self.send(Request::get(path).header("host", "tidegate").body(Full::default()).unwrap()).await
     }
 
-    /// What is left of the limits of one entry, charging nothing.
-    pub(crate) fn left(&self, key: &str, value: &str) -> Option<u64> {
-        self.limiter.peek_now(&Asked::new("api", [(key, value)]).cost(0)).remaining()
+    /// What is left of the limit of one entry, charging nothing.
+    pub(crate) async fn left(&mut self, key: &str, value: &str) -> Option<u64> {
+        let body = json!({ "domain": "api", "descriptor": { key: value }, "cost": 0 });
+        self.check(body.to_string()).await.json()["limits"][0]["remaining"].as_u64()
     }
 }
 
-async fn serve(api: HttpApi) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let api = api.clone();
-            let service = service_fn(move |request| {
-                let api = api.clone();
-                async move { Ok::<_, Infallible>(api.answer(request).await) }
-            });
-            let connection =
-                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-            tokio::spawn(connection);
+impl Service {
+    pub(crate) async fn start() -> Self {
+        Self::with(RULES, &[]).await
+    }
+
+    /// One with these rules, none if the text is empty, and these settings.
+    pub(crate) async fn with(rules: &str, settings: &[(&str, &str)]) -> Self {
+        let setup = Setup::rules(rules);
+        if rules.is_empty() {
+            std::fs::remove_file(setup.path().join("rules/rules.yaml")).unwrap();
         }
-    });
-    address
+        let setup = settings.iter().fold(setup, |setup, (name, value)| setup.with(name, value));
+        let process = setup.start();
+        let client = Client::at(process.http).await;
+        Self { process, client }
+    }
+
+    /// What a metric has counted, by its name and labels.
+    pub(crate) fn counted(&self, series: &str) -> u64 {
+        let metrics = get(self.process.admin, "/metrics").body;
+        let value = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {series} in {metrics}")).parse().unwrap()
+    }
+
+    /// How many decisions of a rule of `domain` went so.
+    pub(crate) fn decisions(&self, domain: &str, rule: &str, outcome: &str) -> u64 {
+        let labels = format!("{{domain=\"{domain}\",rule=\"{rule}\",outcome=\"{outcome}\"}}");
+        self.counted(&format!("ratelimit_decisions_total{labels}"))
+    }
+}
+
+impl std::ops::Deref for Service {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl std::ops::DerefMut for Service {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
 }
 
 async fn connect(address: SocketAddr) -> SendRequest<Full<Bytes>> {

@@ -27,6 +27,7 @@ pub(crate) struct Service {
 pub(crate) struct Setup {
     folder: TempDir,
     settings: Vec<(String, String)>,
+    environment: Vec<(String, String)>,
 }
 
 /// What a service that ended has left.
@@ -41,19 +42,25 @@ impl Setup {
     pub(crate) fn rules(text: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("rules")).expect("a folder");
-        let setup = Self { folder, settings: Vec::new() };
+        let setup = Self { folder, settings: Vec::new(), environment: Vec::new() };
         setup.write_rules("rules.yaml", text);
         setup
     }
 
     /// One that goes on from what another has left.
     pub(crate) fn after(ended: Ended) -> Self {
-        Self { folder: ended.folder, settings: Vec::new() }
+        Self { folder: ended.folder, settings: Vec::new(), environment: Vec::new() }
     }
 
     /// With a setting, by its dotted name.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// With something in the environment that is no setting.
+    pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -82,6 +89,7 @@ impl Setup {
         for (name, value) in &self.settings {
             command.env(format!("TIDEGATE_{}", name.replace('.', "__").to_uppercase()), value);
         }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -1,0 +1,21 @@
+import type { Caller } from './client.js';
+import { objectOf, type LimitState } from './decision.js';
+import { askedOf, type CheckRequest } from './descriptor.js';
+import { UnavailableError } from './errors.js';
+
+/** @internal Gives back in the service, or while it is away to the counters of this process. */
+export async function refund(caller: Caller, request: CheckRequest): Promise<readonly LimitState[]> {
+  const asked = askedOf(request);
+  try {
+    const { status, text } = await caller.call('/v1/refund', asked);
+    const limits = objectOf(text)?.['limits'];
+    if (status !== 200 || !Array.isArray(limits)) {
+      throw new UnavailableError('answer', `status ${status} came without limits: is the url that of a Tidegate?`);
+    }
+    return limits as LimitState[];
+  } catch (error) {
+    if (!(error instanceof UnavailableError)) throw error;
+    caller.giveBackAlone(asked);
+    return [];
+  }
+}

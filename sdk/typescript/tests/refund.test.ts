@@ -1,0 +1,66 @@
+/** Giving back: to the service, and while it is away to the counters of this process. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+
+import { Tidegate, type ClientOptions } from '../src/client.js';
+import { NOWHERE, Stub } from './support/stub.js';
+import { Service } from './support/service.js';
+import { Told } from './support/until.js';
+
+let service: Service;
+const open: { close(): unknown }[] = [];
+
+beforeAll(async () => {
+  service = await Service.start();
+});
+afterAll(() => service?.stop());
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one.close();
+});
+
+function clientOf(url: string, options: ClientOptions = {}): Tidegate {
+  const client = new Tidegate({ url, logger: new Told(), deadlineMs: 20_000, ...options });
+  open.push(client);
+  return client;
+}
+
+describe('a refund', () => {
+  test('brings back what was taken, and never more', async () => {
+    const client = clientOf(service.url);
+    const request = { descriptor: { user: 'refunded' }, limits: '10/hour;100/day', cost: 10 };
+    await client.check(request);
+    expect((await client.check(request)).allowed).toBe(false);
+    const left = await client.refund({ ...request, cost: 4 });
+    expect(left.map(({ name, remaining }) => [name, remaining])).toEqual([['hour', 4], ['day', 94]]);
+    expect((await client.refund(request)).map(({ remaining }) => remaining)).toEqual([10, 100]);
+    expect((await client.check(request)).allowed).toBe(true);
+  });
+
+  test('that the service refuses is an error', async () => {
+    const client = clientOf(service.url);
+    const request = { domain: 'shop', descriptor: { user: 'ann' }, limits: '1/day' };
+    await expect(client.refund(request)).rejects.toMatchObject({ status: 403 });
+    await expect(client.refund({ descriptor: { user: 'ann' }, cost: -1 })).rejects.toThrow('-1');
+  });
+
+  test('without a service goes to the counters of this process', async () => {
+    const client = clientOf(NOWHERE);
+    // So long that no window ends meanwhile.
+    const request = { descriptor: { user: 'ann' }, limits: '3/year' };
+    expect((await client.check({ ...request, cost: 3 })).source).toBe('local');
+    expect(await client.refund({ ...request, cost: 2 })).toEqual([]);
+    const decisions = [await client.check(request), await client.check(request), await client.check(request)];
+    expect(decisions.map(({ allowed }) => allowed)).toEqual([true, true, false]);
+    expect(await client.refund(request, { fallback: 'deny' })).toEqual([]);
+    expect((await client.check(request)).allowed).toBe(false);
+  });
+
+  test.each([{ status: 200, body: '{}' }, { status: 200, body: '<html>' }, { status: 429, body: '{}' }, { status: 503, body: '{}' }])(
+    'that is answered with %o is not answered',
+    async (reply) => {
+      const stub = await Stub.start(() => reply);
+      open.push(stub);
+      expect(await clientOf(stub.url).refund({ descriptor: { user: 'ann' } })).toEqual([]);
+      expect(stub.asked.map(({ path }) => path)).toEqual(['/v1/refund']);
+    },
+  );
+});
