@@ -5,6 +5,7 @@ mod check_override;
 mod listing;
 mod resolution;
 mod usage;
+mod ways;
 mod written_out;
 
 use tidegate::{LimitChange, Limiter, Override, Request, Tenant, TenantChange, VirtualClock};
