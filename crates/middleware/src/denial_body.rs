@@ -76,7 +76,8 @@ impl DenialBody {
         let header = HeaderValue::from_str(content_type).map_err(|_| no_type())?;
         let essence = content_type.split(';').next().unwrap_or_default().trim();
         let named = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
-        if !essence.is_ascii() || !essence.split_once('/').is_some_and(|(one, two)| named(one) && named(two))
+        if !content_type.is_ascii()
+            || !essence.split_once('/').is_some_and(|(one, two)| named(one) && named(two))
         {
             return Err(no_type());
         }
@@ -177,6 +178,7 @@ fn escape(name: &str, out: &mut Vec<u8>) {
             b'<' => out.extend_from_slice(b"%3C"),
             b'>' => out.extend_from_slice(b"%3E"),
             b'&' => out.extend_from_slice(b"%26"),
+            b'\'' => out.extend_from_slice(b"%27"),
             other => out.push(other),
         }
     }

@@ -192,6 +192,8 @@ impl Service {
                 Front::Admin(_) => settings.connections.max.min(ADMIN_CONNECTIONS),
                 Front::Grpc(..) | Front::Http(_) => settings.connections.max,
             };
+            // Paths of the admin listener name tenants, which are values of descriptors.
+            let traced = settings.traces.is_some() && !matches!(front, Front::Admin(_));
             let how = Arc::new(Serve {
                 patience: patience(settings, &front),
                 front,
@@ -201,7 +203,7 @@ impl Service {
                 open: Arc::default(),
                 most,
                 metrics: metrics.clone(),
-                traced: settings.traces.is_some(),
+                traced,
             });
             acceptors.push((socket, how));
         }

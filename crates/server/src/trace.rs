@@ -9,6 +9,9 @@ use tracing::Span;
 use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
+use crate::grpc;
+use crate::http as http_api;
+
 /// Where the spans of requests come from. Libraries have spans of their own, those that send traces too.
 pub const TARGET: &str = module_path!();
 
@@ -17,7 +20,7 @@ pub fn span<B>(request: &Request<B>) -> Span {
     let span = tracing::info_span!(
         "request",
         otel.kind = "server",
-        otel.name = request.uri().path(),
+        otel.name = name(request.uri().path()),
         http.request.method = request.method().as_str(),
         http.response.status_code = Empty,
         rpc.grpc.status_code = Empty,
@@ -30,6 +33,11 @@ pub fn span<B>(request: &Request<B>) -> Span {
     // It fails only where nobody collects spans.
     let _ = span.set_parent(parent);
     span
+}
+
+/// A path, if it is one of ours: others are whatever a client writes.
+fn name(path: &str) -> &str {
+    if http_api::is_known(path) || grpc::is_known(path) { path } else { "unknown" }
 }
 
 /// Adds to the span of the request at hand what was decided about it. Values of descriptors stay here.

@@ -105,13 +105,13 @@ pub enum RemoteError {
 pub struct RemoteHealth {
     /// Whether it is asked; if not, the fallback decides until it is back.
     pub available: bool,
-    /// Checks that it answered.
+    /// Requests that it answered.
     pub answered: u64,
-    /// Checks that it refused, which is the application's mistake; the log has the reasons.
+    /// Requests that it refused, which is the application's mistake; the log has the reasons.
     pub refused: u64,
-    /// Checks without an answer in time.
+    /// Requests without an answer in time.
     pub failed: u64,
-    /// Checks that were not sent because it was away.
+    /// Requests that were not sent because it was away.
     pub skipped: u64,
     /// Exchanges that the checks went in.
     pub batches: u64,

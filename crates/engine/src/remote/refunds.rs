@@ -9,13 +9,14 @@ use crate::limiter::Inner;
 use crate::request::Request;
 
 impl Inner {
-    /// Gives a request's cost back in the service; while that does not answer, to what is counted here.
+    /// Gives a request's cost back in the service; while that cannot be reached, to what is counted here. One
+    /// that came to nothing later may have been given back there, and is not given back twice.
     pub(crate) async fn refund_remote(&self, service: &Service, request: &Request<'_>) {
-        if let Err(error) = service.refund(request).await {
-            service.note(&error);
-            if service.fallback == RemoteFallback::Local {
-                self.refund_here(service, request);
-            }
+        let Err(error) = service.refund(request).await else { return };
+        service.note(&error);
+        let not_there = matches!(error, RemoteError::Away | RemoteError::Unreachable(_));
+        if not_there && service.fallback == RemoteFallback::Local {
+            self.refund_here(service, request);
         }
     }
 

@@ -31,6 +31,21 @@ use crate::body::BodyError;
 use crate::{protocols, trace};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+/// The calls that are counted less often.
+const OTHERS: [&str; 7] = [
+    "/tidegate.v1.Permits/Acquire",
+    "/tidegate.v1.Permits/Renew",
+    "/tidegate.v1.Permits/Release",
+    "/tidegate.v1.Reservations/Reserve",
+    "/tidegate.v1.Reservations/Settle",
+    "/grpc.health.v1.Health/Check",
+    "/grpc.health.v1.Health/Watch",
+];
+
+/// Whether there is a call of that path; reflection is not asked for in earnest.
+pub(crate) fn is_known(path: &str) -> bool {
+    path == SHOULD_RATE_LIMIT || OTHERS.contains(&path)
+}
 
 /// One byte that says whether the message is compressed, four that say how long it is.
 pub const PREFIX_BYTES: usize = 5;

@@ -98,6 +98,11 @@ enum Route {
     Ready,
 }
 
+/// Whether there is something at a path.
+pub(crate) fn is_known(path: &str) -> bool {
+    Route::of(path).is_some()
+}
+
 impl Route {
     fn of(path: &str) -> Option<Self> {
         Some(match path {

@@ -23,14 +23,21 @@ pub(super) fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
 }
 
-/// Whether whoever asks says that a problem is welcome; `*/*` says nothing.
+/// Whether whoever asks says that a problem is welcome; `*/*` says nothing, and a weight of 0 says no.
 pub(super) fn accepts_problems(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(ACCEPT).iter();
     let mut ranges = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
     ranges.any(|range| {
-        let name = range.split(|byte| *byte == b';').next().unwrap_or_default();
-        name.trim_ascii().eq_ignore_ascii_case(b"application/problem+json")
+        let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(b"application/problem+json"));
+        named && !parts.any(is_zero_weight)
     })
+}
+
+/// `q=0`, `q=0.0` and the like.
+fn is_zero_weight(parameter: &[u8]) -> bool {
+    let weight = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="));
+    weight.is_some_and(|weight| !weight.is_empty() && weight.iter().all(|byte| matches!(byte, b'0' | b'.')))
 }
 
 /// All of a body, if it is within bounds.

@@ -13,7 +13,6 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 use tokio::time::MissedTickBehavior;
-use x509_parser::error::X509Error;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::config::settings::Tls;
@@ -148,7 +147,7 @@ impl Read {
 
     fn usable(&self, files: &Tls, protocols: &[&[u8]]) -> Result<Usable, Fault> {
         let chain = certificates(&self.cert, "cert", &files.cert)?;
-        let expires_at_s = expiry(&chain).map_err(|error| fault("cert", &files.cert, error))?;
+        let expires_at_s = expiry(&chain).unwrap_or_default();
         let key = PrivateKeyDer::from_pem_slice(&self.key)
             .map_err(|error| fault("key", &files.key, format!("it holds no private key in PEM: {error}")))?;
         let builder = ServerConfig::builder();
@@ -173,17 +172,14 @@ impl Read {
 /// Files that fit each other.
 struct Usable {
     config: ServerConfig,
-    /// When the first certificate of the chain expires, in seconds of Unix time.
+    /// When its own certificate expires, in seconds of Unix time; 0 if that cannot be read.
     expires_at_s: i64,
 }
 
-fn expiry(chain: &[CertificateDer<'_>]) -> Result<i64, X509Error> {
-    let mut first = i64::MAX;
-    for certificate in chain {
-        let (_, certificate) = X509Certificate::from_der(certificate)?;
-        first = first.min(certificate.validity().not_after.timestamp());
-    }
-    Ok(first)
+/// Of the certificate that is the listener's own: those after it may be older than what clients trust.
+fn expiry(chain: &[CertificateDer<'_>]) -> Option<i64> {
+    let (_, own) = X509Certificate::from_der(chain.first()?).ok()?;
+    Some(own.validity().not_after.timestamp())
 }
 
 fn certificates(

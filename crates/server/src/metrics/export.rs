@@ -237,7 +237,7 @@ impl Snapshot {
         if secured.is_empty() {
             return Ok(());
         }
-        let help = "When the first of the certificates in use expires, as Unix time";
+        let help = "When the certificate of a listener expires, as Unix time";
         let name = "ratelimit_certificate_expiry_timestamp_seconds";
         let mut expiry = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (listener, expires_at_s, _) in &secured {

@@ -74,7 +74,7 @@ pub struct Connections {
 /// The certificates of a listener.
 #[derive(Default)]
 pub struct Certified {
-    /// When the first of those in use expires, in seconds of Unix time; 0 without TLS.
+    /// When the listener's own expires, in seconds of Unix time; 0 without TLS.
     expires_at_s: AtomicI64,
     /// How often changed files were looked at and could not be used.
     pub refused: Counter,
@@ -86,7 +86,7 @@ impl Certified {
         self.expires_at_s.store(at_s, Relaxed);
     }
 
-    /// When the first of those in use expires; `None` without TLS.
+    /// When the listener's own expires; `None` without TLS.
     pub fn expires_at_s(&self) -> Option<i64> {
         Some(self.expires_at_s.load(Relaxed)).filter(|at_s| *at_s != 0)
     }

@@ -78,6 +78,7 @@ fn programs_that_ask_for_a_problem_get_one() {
         ("application/json", true),
         ("application/problem+json", false),
         ("text/html, application/PROBLEM+json;q=0.5", false),
+        ("text/html, application/problem+json; q=0.0", true),
     ] {
         let denied = check_accepting(&service, accept);
         assert_eq!(denied.status, 429);
@@ -114,6 +115,7 @@ fn a_body_that_cannot_be_is_refused_at_the_start() {
         ),
         ("slow down", "plain", r#""plain" is no content type; write one such as text/plain"#),
         ("slow down", "text/", "is no content type"),
+        ("slow down", "text/plain; charset=\u{fc}tf-8", "is no content type"),
         ("", "text/html", "needs denial.body too"),
     ] {
         let setup = Setup::rules(RULES).with("denial.body", body);

@@ -27,7 +27,7 @@ use tonic::{Request, Response, Status};
 use tower_service::Service as _;
 
 use crate::support::grpc::Client;
-use crate::support::service::{Setup, post, send, until};
+use crate::support::service::{Setup, get, post, send, until};
 use crate::tls::Authority;
 
 const RULES: &str = "
@@ -239,6 +239,20 @@ fn a_collector_is_reached_by_tls() {
     service.check("api", ANN);
     let ended = service.stop();
     assert_eq!(collector.spans().len(), 1, "{}", ended.errors);
+}
+
+#[test]
+fn spans_have_names_of_ours_alone_and_plain_text_needs_no_authorities() {
+    let collector = Collector::start();
+    let setup = traced(&format!("http://{}", collector.at));
+    let none = setup.path().join("no-authorities.pem");
+    fs::write(&none, "").expect("it is written");
+    let service = setup.environment("SSL_CERT_FILE", &none.display().to_string()).start();
+    assert_eq!(get(service.http, "/made/up/by/ann").status, 404);
+    assert_eq!(get(service.admin, "/admin/v1/quotas/ann").status, 401);
+    service.stop();
+    let names: Vec<_> = collector.spans().into_iter().map(|span| span.name).collect();
+    assert_eq!(names, ["unknown"]);
 }
 
 #[test]
