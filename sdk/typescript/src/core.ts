@@ -7,6 +7,7 @@ import type { Fallback } from './fallback.js';
 import { headersOf, type StandardHeaders } from './headers.js';
 import { limitsOf, type Limit } from './limits.js';
 import type { Reservation } from './reservation.js';
+import { ChargedRoutes } from './routes.js';
 import { sendable } from './value.js';
 import { noteCreated, readsSpoofableHeader, warnOnce, type Logger, type WarningCode } from './warnings.js';
 
@@ -123,8 +124,7 @@ export class Limiter<C = PlainRequest> {
   readonly #clientIp: ClientIpFinder;
   readonly #logger: Logger;
   readonly #told = new Set<string>();
-  /** What was charged, for calls by key that do not say which. */
-  readonly #routes = new Set<string>();
+  readonly #routes = new ChargedRoutes();
 
   constructor(options: LimiterOptions<C>) {
     if ((options.limits === undefined) === (options.descriptors === undefined)) {
@@ -217,8 +217,7 @@ export class Limiter<C = PlainRequest> {
       return { asked: { domain, descriptors: descriptors.map((one) => withValues(one, sendable)), cost }, key: undefined };
     }
     const route = sendable((await given(options.route, context)) ?? request.route ?? `${request.method} ${request.path}`);
-    // One more than are used tells that some are missing.
-    if (this.#routes.size <= MOST_ROUTES) this.#routes.add(route);
+    this.#routes.add(route);
     const key = sendable((await this.#keyOf(context)) ?? this.#clientIp.find(request.peer, request.headers).key);
     const limits = (await given(options.limits, context)) ?? [];
     return { asked: { domain, descriptors: [[['route', route], ['client', key]]], limits, cost }, key };
@@ -231,18 +230,10 @@ export class Limiter<C = PlainRequest> {
     if (limits === undefined) throw new TidegateError('descriptors of requests have no key: use client.check with cost 0, and client.refund');
     if (typeof limits === 'function') throw new TidegateError('limits that are a function of the request are not known without one: use client.check with cost 0, and client.refund');
     const client = sendable(keyOption ? key : ipKey(key, ipv6Prefix));
-    const descriptors = this.#limited(route).map((one): Descriptor => [['route', one], ['client', client]]);
+    const named = route ?? this.#options.route;
+    const routes = typeof named === 'string' ? [sendable(named)] : this.#routes.all();
+    const descriptors = routes.map((one): Descriptor => [['route', one], ['client', client]]);
     return { domain, descriptors, limits };
-  }
-
-  /** The routes that a call by key is about. */
-  #limited(given: string | undefined): readonly string[] {
-    const named = given ?? this.#options.route;
-    if (typeof named === 'string') return [sendable(named)];
-    const say = 'set the option route to a text, or say which route it is';
-    if (this.#routes.size === 0) throw new TidegateError(`a key has a counter for each route, and no request has come yet: ${say}`);
-    if (this.#routes.size > MOST_ROUTES) throw new TidegateError(`a key has a counter for each route, and there are more than ${MOST_ROUTES}: ${say}`);
-    return [...this.#routes];
   }
 
   #how(): CheckOptions {
@@ -313,8 +304,6 @@ export class Limiter<C = PlainRequest> {
 
 /** So many different refusals are told. */
 const MOST_TOLD = 100;
-/** As many descriptors as the service takes in a request, unless it is told otherwise. */
-const MOST_ROUTES = 100;
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
