@@ -108,6 +108,26 @@ def test_what_is_given_back_late_is_not_taken_from_what_others_used_since(window
     assert limiter.charge([charge_of(cost=0)])[0].remaining == left
 
 
+def test_a_refund_goes_to_the_current_window_first_and_then_to_the_one_before() -> None:
+    clock = FakeClock(now_s=0)
+    limiter = LocalLimiter(clock.clock().monotonic)
+    limiter.charge([charge_of(cost=4)])
+    clock.advance(60)  # the next window begins, and the one before counts in full
+    limiter.charge([charge_of()])
+    limiter.give_back(charge_of(cost=3))
+    assert limiter.charge([charge_of(cost=0)])[0].remaining == 3
+    limiter.give_back(charge_of(cost=100))
+    assert limiter.charge([charge_of(cost=0)])[0].remaining == 5
+
+
+def test_giving_back_to_who_is_not_known_forgets_nobody() -> None:
+    limiter = LocalLimiter(FakeClock().clock().monotonic, max_keys=1)
+    limiter.charge([charge_of("ann", cost=5)])
+    limiter.give_back(charge_of("bob"))
+    limiter.settle(charge_of("bob"), 0, 1_000.0)
+    assert limiter.charge([charge_of("ann", cost=0)])[0].remaining == 0
+
+
 def test_no_charge_adds_room() -> None:
     with pytest.raises(ValueError, match="-1"):
         charge_of(cost=-1)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from contextlib import suppress
 
 import pytest
 
 from support.clock import FakeClock
 from support.service import Service
-from support.stub import Reply, serve
+from support.stub import ALLOWED, Received, Reply, decided, serve
 from tidegate import RequestRefused, SyncTidegate, Tidegate
+from tidegate.ask import ask_of
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +55,16 @@ async def test_without_a_service_the_counters_of_this_process_get_it() -> None:
     assert [decision.allowed for decision in made] == [True, True, False]
 
 
+async def test_without_a_service_it_comes_back_from_the_window_before_too() -> None:
+    clock = FakeClock(now_s=6_000)  # where a minute begins
+    async with Tidegate("http://127.0.0.1:9", clock=clock.clock(), deadline=PATIENCE_S) as client:
+        assert (await client.check({"user": "ann"}, limits="3/minute", cost=3)).source == "local"
+        clock.advance(60)
+        assert await client.refund({"user": "ann"}, limits="3/minute", cost=2) == ()
+        made = [await client.check({"user": "ann"}, limits="3/minute") for _ in range(3)]
+    assert [decision.allowed for decision in made] == [True, True, False]
+
+
 @pytest.mark.parametrize(
     "reply", [Reply(200, "{}"), Reply(200, "<html>"), Reply(429, "{}"), Reply(503, "{}")]
 )
@@ -62,3 +75,45 @@ async def test_an_answer_that_is_none_counts_as_no_answer(reply: Reply) -> None:
         with SyncTidegate(stub.url, deadline=PATIENCE_S) as sync:
             assert await asyncio.to_thread(sync.refund, {"user": "ann"}) == ()
     assert [one.path for one in stub.received] == ["/v1/refund"] * 2
+
+
+def test_threads_send_it_once_even_if_a_kept_connection_ends_before_the_answer() -> None:
+    def answer(received: Received) -> Reply:
+        return Reply(raw=b"") if received.path == "/v1/refund" else decided(received, lambda _: ALLOWED)
+
+    with serve(answer) as stub, SyncTidegate(stub.url, deadline=PATIENCE_S) as client:
+        assert client.check({"user": "ann"}).source == "memory"
+        assert client.refund({"user": "ann"}) == ()
+    assert [one.path for one in stub.received] == ["/v1/check", "/v1/refund"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [None, Reply(raw=b""), Reply(503), Reply(200, "{}"), Reply(403)],
+    ids=["late", "lost", "failed", "senseless", "refused"],
+)
+async def test_what_was_sent_is_not_given_back_in_this_process_as_well(reply: Reply | None) -> None:
+    ended = threading.Event()
+
+    def answer(received: Received) -> Reply:
+        if received.path != "/v1/refund":
+            return Reply(503)
+        if reply is None:
+            ended.wait(PATIENCE_S)
+        return reply or Reply(503)
+
+    deadline = 0.3 if reply is None else PATIENCE_S
+    ask = ask_of([{"user": "ann"}], domain="apps", limits="3/year", cost=3)
+    with serve(answer) as stub:
+        async with Tidegate(stub.url, deadline=deadline) as client:
+            assert client.fall_back(ask).allowed
+            with suppress(RequestRefused):
+                assert await client.refund({"user": "ann"}, limits="3/year") == ()
+            assert not (await client.check({"user": "ann"}, limits="3/year")).allowed
+        with SyncTidegate(stub.url, deadline=deadline) as sync:
+            assert sync._settings.fallback.decide(ask).allowed
+            with suppress(RequestRefused):
+                assert await asyncio.to_thread(sync.refund, {"user": "ann"}, limits="3/year") == ()
+            assert not (await asyncio.to_thread(sync.check, {"user": "ann"}, limits="3/year")).allowed
+        ended.set()
+    assert [one.path for one in stub.received].count("/v1/refund") == 2

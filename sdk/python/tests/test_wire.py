@@ -163,6 +163,24 @@ async def test_a_connection_that_is_closed_while_a_request_is_on_its_way_is_repl
     assert server.connections == 3
 
 
+async def test_a_refund_is_sent_once_even_if_a_kept_connection_ends_before_the_answer() -> None:
+    heads = []
+
+    async def once(peer: Peer) -> None:
+        heads.append(await peer.read())
+        await peer.write(OK)
+        heads.append(await peer.read())  # and closes
+
+    server = Server()
+    async with server.serve(once) as wire:
+        await post(wire)
+        with pytest.raises(Unanswered) as lost:
+            await asyncio.wait_for(wire.post("/v1/refund", b"{}"), PATIENCE_S)
+    assert lost.value.sent
+    assert [head.split()[1] for head, _ in heads] == [b"/v1/check", b"/v1/refund"]
+    assert server.connections == 1
+
+
 async def test_a_connection_that_idled_for_long_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server()
     async with server.serve(forever) as wire:

@@ -52,7 +52,7 @@ export class Batcher {
   ask(body: string, deadlineMs: number): Promise<Answer> {
     return new Promise((resolve, reject) => {
       if (this.#waiting.length >= MOST_WAITING) {
-        reject(new UnavailableError('overload', `${MOST_WAITING} checks wait already`));
+        reject(new UnavailableError('overload', `${MOST_WAITING} checks wait already`, { sent: false }));
         return;
       }
       const one: Waiting = { body, until: performance.now() + deadlineMs, resolve, reject, timer: undefined, ended: false };

@@ -111,12 +111,19 @@ export class Tidegate {
    * Gives back what a check took, never above full: for work that was charged and then not done. Say the
    * same as in the check, the cost too. Answers how each limit stands then.
    *
-   * While the service is away, the counters of this process get it, and the answer is empty.
+   * While the service is away, the counters of this process get it, and the answer is empty. So it is if the
+   * answer is late, fails or is lost: then nobody gets it back but, perhaps, the service. An empty answer is
+   * no reason to call it again, as it also means that there is no limit.
    *
    * @throws {RefusedError} if the service refuses the request as a mistake.
    */
   refund(request: CheckRequest, options: CheckOptions = {}): Promise<readonly LimitState[]> {
     return refund(this.#caller(options), request);
+  }
+
+  /** Gives back in this process only, to what the fallback counts. */
+  refundLocally(request: CheckRequest, fallback?: Fallback): void {
+    this.#caller(fallback === undefined ? {} : { fallback }).giveBackAlone(askedOf(request));
   }
 
   /**
@@ -144,7 +151,7 @@ export class Tidegate {
   /** Closes the connections. Whatever still waits is decided by the fallback. */
   close(): void {
     this.#closed = true;
-    this.#batcher.rejectWaiting(new UnavailableError('closed', 'the client is closed'));
+    this.#batcher.rejectWaiting(new UnavailableError('closed', 'the client is closed', { sent: false }));
     this.#transport.close();
   }
 
@@ -155,8 +162,10 @@ export class Tidegate {
   }
 
   async #call(path: string, body: string, deadlineMs: number, attempt: Attempt | undefined): Promise<Answer> {
-    if (this.#closed) throw new UnavailableError('closed', 'the client is closed');
-    if (!attempt) throw new UnavailableError('backoff', 'the service failed a moment ago, and is left alone for now');
+    if (this.#closed) throw new UnavailableError('closed', 'the client is closed', { sent: false });
+    if (!attempt) {
+      throw new UnavailableError('backoff', 'the service failed a moment ago, and is left alone for now', { sent: false });
+    }
     try {
       const answer = await this.#transport.post(path, body, deadlineMs);
       this.#breaker.succeeded(attempt);
@@ -168,7 +177,7 @@ export class Tidegate {
   }
 
   #onOpen(): void {
-    const error = new UnavailableError('connection', 'the service cannot be reached');
+    const error = new UnavailableError('connection', 'the service cannot be reached', { sent: false });
     this.#batcher.rejectWaiting(error);
     this.logger.warn(
       `tidegate: the service at ${this.url} cannot be reached or is too slow; ` +

@@ -1,12 +1,13 @@
-import { fallbackOf, Tidegate } from './client.js';
-import { ClientIpFinder, type ClientIpOptions, type HeaderSource } from './client-ip.js';
-import type { Decision } from './decision.js';
+import { fallbackOf, Tidegate, type CheckOptions } from './client.js';
+import { ClientIpFinder, ipKey, type ClientIpOptions, type HeaderSource } from './client-ip.js';
+import { decidingLimit, type Decision } from './decision.js';
 import { DEFAULT_DOMAIN, withValues, type CheckRequest, type Descriptor } from './descriptor.js';
 import { RefusedError, TidegateError, UnavailableError } from './errors.js';
 import type { Fallback } from './fallback.js';
 import { headersOf, type StandardHeaders } from './headers.js';
 import { limitsOf, type Limit } from './limits.js';
 import type { Reservation } from './reservation.js';
+import { ChargedRoutes } from './routes.js';
 import { sendable } from './value.js';
 import { noteCreated, readsSpoofableHeader, warnOnce, type Logger, type WarningCode } from './warnings.js';
 
@@ -123,6 +124,7 @@ export class Limiter<C = PlainRequest> {
   readonly #clientIp: ClientIpFinder;
   readonly #logger: Logger;
   readonly #told = new Set<string>();
+  readonly #routes = new ChargedRoutes();
 
   constructor(options: LimiterOptions<C>) {
     if ((options.limits === undefined) === (options.descriptors === undefined)) {
@@ -156,22 +158,44 @@ export class Limiter<C = PlainRequest> {
   }
 
   /**
-   * How a client stands, by its key; nothing is charged. `route` is what is limited, where the option
-   * does not say.
+   * How a client stands, by its key; nothing is charged. `route` is what is limited; where neither it nor
+   * the option says, all routes that this limiter has charged are looked at, and the one with least left
+   * is told of.
+   *
+   * @throws {RefusedError} if the service refuses it.
    */
   async getKey(key: string, route?: string): Promise<Decision> {
-    const { fallback } = this.#options;
-    return this.client.check({ ...this.#counter(key, route), cost: 0 }, fallback === undefined ? {} : { fallback });
+    const { descriptors, ...rest } = this.#counters(key, route);
+    const decisions = await Promise.all(
+      descriptors.map((descriptor) => this.client.check({ ...rest, descriptor, cost: 0 }, this.#how())),
+    );
+    // Where nobody counted, nothing is known of the whole.
+    const left = (decision: Decision): number => decidingLimit(decision)?.remaining ?? -1;
+    return decisions.reduce((least, one) => (left(least) <= left(one) ? least : one));
   }
 
   /**
-   * Gives a client all of its limits back.
+   * Gives a client all of its limits back, on the routes that {@link getKey} looks at. What this process
+   * counts is reset whatever the service says.
    *
-   * @throws {UnavailableError} if the service cannot be reached: then only what this process counts is reset.
+   * Await it. The error of a call that nobody awaits is only logged, as a warning of the client's.
+   *
+   * @throws {UnavailableError} if the service does not answer: then only what this process counts is reset.
+   * @throws {RefusedError} if the service refuses it; the same holds.
    */
-  async resetKey(key: string, route?: string): Promise<void> {
+  resetKey(key: string, route?: string): Promise<void> {
+    const reset = this.#reset(key, route);
+    // Apps that come from express-rate-limit do not await it, and Node ends with a rejection that nobody sees to.
+    reset.catch((error: unknown) => this.client.logger.warn(`tidegate: a key was not reset: ${messageOf(error)}`));
+    return reset;
+  }
+
+  async #reset(key: string, route: string | undefined): Promise<void> {
     // More than any limit has: nothing is given back above full.
-    const left = await this.client.refund({ ...this.#counter(key, route), cost: Number.MAX_SAFE_INTEGER });
+    const all = { ...this.#counters(key, route), cost: Number.MAX_SAFE_INTEGER };
+    // Requests that the service refuses are counted here, too.
+    this.client.refundLocally(all, this.#options.fallback);
+    const left = await this.client.refund(all, this.#how());
     if (left.length === 0) {
       throw new UnavailableError('connection', 'the service cannot be reached: what it counts for the key is not reset');
     }
@@ -192,23 +216,29 @@ export class Limiter<C = PlainRequest> {
     if (descriptors) {
       return { asked: { domain, descriptors: descriptors.map((one) => withValues(one, sendable)), cost }, key: undefined };
     }
-    const route = (await given(options.route, context)) ?? request.route ?? `${request.method} ${request.path}`;
+    const route = sendable((await given(options.route, context)) ?? request.route ?? `${request.method} ${request.path}`);
+    this.#routes.add(route);
     const key = sendable((await this.#keyOf(context)) ?? this.#clientIp.find(request.peer, request.headers).key);
     const limits = (await given(options.limits, context)) ?? [];
-    return { asked: { domain, descriptors: [[['route', sendable(route)], ['client', key]]], limits, cost }, key };
+    return { asked: { domain, descriptors: [[['route', route], ['client', key]]], limits, cost }, key };
   }
 
-  /** The counter of a key, as requests are charged to it. */
-  #counter(key: string, given?: string): CheckRequest {
-    const { domain = DEFAULT_DOMAIN, limits, route } = this.#options;
+  /** The counters of a key, as requests are charged to them. */
+  #counters(key: string, route: string | undefined): CheckRequest & { readonly descriptors: readonly Descriptor[] } {
+    const { domain = DEFAULT_DOMAIN, limits, key: keyOption, ipv6Prefix } = this.#options;
     if (typeof key !== 'string' || key === '') throw new TidegateError('a key must be a text, and not an empty one');
     if (limits === undefined) throw new TidegateError('descriptors of requests have no key: use client.check with cost 0, and client.refund');
     if (typeof limits === 'function') throw new TidegateError('limits that are a function of the request are not known without one: use client.check with cost 0, and client.refund');
-    const limited = given ?? route;
-    if (typeof limited !== 'string') {
-      throw new TidegateError('a key has a counter for each route: set the option route to a text, or say which route it is');
-    }
-    return { domain, descriptors: [[['route', sendable(limited)], ['client', sendable(key)]]], limits };
+    const client = sendable(keyOption ? key : ipKey(key, ipv6Prefix));
+    const named = route ?? this.#options.route;
+    const routes = typeof named === 'string' ? [sendable(named)] : this.#routes.all();
+    const descriptors = routes.map((one): Descriptor => [['route', one], ['client', client]]);
+    return { domain, descriptors, limits };
+  }
+
+  #how(): CheckOptions {
+    const { fallback } = this.#options;
+    return fallback === undefined ? {} : { fallback };
   }
 
   /** Who is limited as the app says; undefined if it does not know. */
@@ -223,7 +253,7 @@ export class Limiter<C = PlainRequest> {
 
   async #charge(asked: CheckRequest): Promise<{ decision: Decision; reservation: Reservation | undefined }> {
     const { fallback, reserve, reserveTtlMs } = this.#options;
-    const how = fallback === undefined ? {} : { fallback };
+    const how = this.#how();
     try {
       if (!reserve) return { decision: await this.client.check(asked, how), reservation: undefined };
       const reservation = await this.client.reserve(
@@ -274,6 +304,10 @@ export class Limiter<C = PlainRequest> {
 
 /** So many different refusals are told. */
 const MOST_TOLD = 100;
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
 
 async function given<C, T>(value: Given<C, T> | undefined, context: C): Promise<T | undefined> {
   return typeof value === 'function' ? (value as (context: C) => T | Promise<T>)(context) : value;

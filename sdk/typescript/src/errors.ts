@@ -14,13 +14,16 @@ export type UnavailableReason = 'connection' | 'timeout' | 'status' | 'answer' |
  */
 export class UnavailableError extends TidegateError {
   override name = 'UnavailableError';
+  /** Whether the request may have reached the service, which then may have done what it says. */
+  readonly sent: boolean;
 
   constructor(
     readonly reason: UnavailableReason,
     message: string,
-    options?: ErrorOptions,
+    { sent = true, ...options }: ErrorOptions & { readonly sent?: boolean } = {},
   ) {
     super(message, options);
+    this.sent = sent;
   }
 }
 

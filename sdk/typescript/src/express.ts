@@ -141,13 +141,21 @@ export interface ClientRateLimitInfo {
 export interface RateLimitRequestHandler extends RequestHandler {
   /**
    * How a client stands, by what `keyGenerator` answers for it, or its address; undefined if nothing is
-   * taken. `route` is what is limited, where the option of that name does not say.
+   * taken. `route` is what is limited; where neither it nor the option of that name says, all routes that
+   * this middleware has charged are looked at.
+   *
+   * @throws {UnavailableError} if the service cannot be reached, and nobody counts meanwhile.
+   * @throws {RefusedError} if the service refuses it.
    */
   getKey(key: string, route?: string): Promise<ClientRateLimitInfo | undefined>;
   /**
-   * Gives a client all of its limits back.
+   * Gives a client all of its limits back, on the routes that `getKey` looks at. What this process counts is
+   * reset whatever the service says.
    *
-   * @throws {UnavailableError} if the service cannot be reached: then only what this process counts is reset.
+   * Await it. The error of a call that nobody awaits is only logged, as a warning of the client's.
+   *
+   * @throws {UnavailableError} if the service does not answer: then only what this process counts is reset.
+   * @throws {RefusedError} if the service refuses it; the same holds.
    */
   resetKey(key: string, route?: string): Promise<void>;
 }
@@ -261,6 +269,9 @@ function infoOf(outcome: Exclude<Outcome, { kind: 'skip' }>, settle: (cost: numb
 }
 
 function clientInfoOf(decision: Decision): ClientRateLimitInfo | undefined {
+  if (decision.source === 'allow' || decision.source === 'deny') {
+    throw new UnavailableError('connection', `the service cannot be reached, and the fallback (${decision.source}) counts nothing`);
+  }
   const numbers = decidingNumbers(decision);
   // As with express-rate-limit, nothing is known of who has not asked.
   if (!numbers || decision.limits.every(({ reset_after_ms: resetMs }) => resetMs === 0)) return undefined;

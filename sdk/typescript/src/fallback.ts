@@ -97,11 +97,15 @@ export class LocalLimiter {
     return charges.map((charge, index) => verdict(charge, counters[index] as Counter, fits[index] === true, nowMs));
   }
 
-  /** Gives back what was taken in the window that there is now. */
+  /** Gives back, never above full: to the window that there is now first, then to the one before, as the service does. */
   giveBack(charges: readonly LocalCharge[], nowMs: number): void {
     for (const charge of charges) {
+      // Of who has taken nothing there is nothing to keep, least of all in another's place.
+      if (!this.#counters.has(charge.key)) continue;
       const counter = this.#counter(charge, nowMs);
-      counter.current = Math.max(0, counter.current - charge.cost);
+      const fromCurrent = Math.min(counter.current, charge.cost);
+      counter.current -= fromCurrent;
+      counter.before = Math.max(0, counter.before - (charge.cost - fromCurrent));
     }
   }
 
@@ -111,6 +115,7 @@ export class LocalLimiter {
    */
   adjust(taken: readonly LocalVerdict[], by: number, nowMs: number): void {
     for (const { charge, window } of taken.filter((one) => one.charge.adjustable)) {
+      if (by <= 0 && !this.#counters.has(charge.key)) continue;
       const counter = this.#counter(charge, nowMs);
       if (by > 0 || window === counter.window) counter.current = Math.max(0, counter.current + by);
       else if (window === counter.window - 1) counter.before = Math.max(0, counter.before + by);

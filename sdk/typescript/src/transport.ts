@@ -3,6 +3,7 @@ import * as https from 'node:https';
 
 import type { Answer } from './decision.js';
 import { TidegateError, UnavailableError } from './errors.js';
+import { REFUND_PATH } from './refund.js';
 
 /** Where the service is, and how it is spoken to. */
 export interface TransportOptions {
@@ -60,7 +61,8 @@ export class Transport {
         path: this.#basePath + path,
         headers: { ...this.#headers, 'content-length': call.bytes.length },
       };
-      call.begin(timeoutMs, () => this.#request(options));
+      // Sent twice, anything else takes too much at worst; a refund would give away what nobody had taken.
+      call.begin(timeoutMs, () => this.#request(options), path !== REFUND_PATH);
     });
   }
 
@@ -83,6 +85,7 @@ class Call {
   #request: http.ClientRequest | undefined;
   #timer: NodeJS.Timeout | undefined;
   #ended = false;
+  #sent = false;
 
   constructor(
     body: string,
@@ -92,17 +95,24 @@ class Call {
     this.bytes = Buffer.from(body);
   }
 
-  begin(timeoutMs: number, open: () => http.ClientRequest): void {
+  begin(timeoutMs: number, open: () => http.ClientRequest, mayRepeat: boolean): void {
     this.#timer = setTimeout(() => {
-      this.#fail(new UnavailableError('timeout', `the service did not answer within ${Math.ceil(timeoutMs)} ms`));
+      const message = `the service did not answer within ${Math.ceil(timeoutMs)} ms`;
+      this.#fail(new UnavailableError('timeout', message, { sent: this.#sent }));
     }, timeoutMs);
-    this.#send(open, true);
+    this.#send(open, mayRepeat);
   }
 
   #send(open: () => http.ClientRequest, mayRepeat: boolean): void {
     const request = open();
     this.#request = request;
     let answered = false;
+    // Nothing is written before the connection stands.
+    request.once('socket', (socket) => {
+      const sent = (): void => void (this.#sent = true);
+      if (socket.connecting) socket.once('encrypted' in socket ? 'secureConnect' : 'connect', sent);
+      else sent();
+    });
     request.once('response', (response) => {
       answered = true;
       this.#read(response);
@@ -112,7 +122,7 @@ class Call {
       // The service closed the connection, as when it was restarted, before it read this.
       const stale = request.reusedSocket && !answered && (cause.code === 'ECONNRESET' || cause.code === 'EPIPE');
       if (stale && mayRepeat) this.#send(open, false);
-      else this.#fail(new UnavailableError('connection', `the service cannot be reached: ${whatOf(cause)}`, { cause }));
+      else this.#fail(new UnavailableError('connection', `the service cannot be reached: ${whatOf(cause)}`, { cause, sent: this.#sent }));
     });
     request.end(this.bytes);
   }

@@ -242,3 +242,24 @@ test('durations add up, and what is none is refused', () => {
   for (const ms of [0, -1, 1.5, NaN, Infinity]) expect(() => perOf(ms)).toThrow('windowMs must be');
   expect(limitName({ requests: 1, per: '15m' })).toBe('15m');
 });
+
+test('what is given back goes to the window of now first, then to the one before', () => {
+  const limiter = new LocalLimiter();
+  const left = (at: number): number | undefined => limiter.charge(charges('5/minute', 0), at)[0]?.remaining;
+  const begins = Math.ceil(START / 60_000) * 60_000;
+  limiter.charge(charges('5/minute', 4), begins - 60_000);
+  // The next window begins, and the one before counts in full.
+  limiter.charge(charges('5/minute'), begins);
+  limiter.giveBack(charges('5/minute', 3), begins);
+  expect(left(begins)).toBe(3);
+  limiter.giveBack(charges('5/minute', 100), begins);
+  expect(left(begins)).toBe(5);
+});
+
+test('giving back to who is not known forgets nobody', () => {
+  const limiter = new LocalLimiter({ mostKeys: 1 });
+  limiter.charge(charges('5/minute', 5), START);
+  limiter.giveBack(charges('5/minute', 1, 'bob'), START);
+  limiter.adjust(new LocalLimiter().charge(charges('5/minute', 1, 'bob'), START), -1, START);
+  expect(limiter.charge(charges('5/minute', 0), START)[0]?.remaining).toBe(0);
+});

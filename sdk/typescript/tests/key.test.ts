@@ -2,14 +2,17 @@
 import express from 'express';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 
-import { Tidegate } from '../src/client.js';
+import { Tidegate, type ClientOptions } from '../src/client.js';
+import { Limiter, type LimiterOptions } from '../src/core.js';
+import { RefusedError, UnavailableError } from '../src/errors.js';
 import { rateLimit, type RateLimitOptions, type RateLimitRequestHandler } from '../src/express.js';
 import { Running } from './support/app.js';
 import { NOWHERE } from './support/stub.js';
 import { Service } from './support/service.js';
-import { Told } from './support/until.js';
+import { Told, until } from './support/until.js';
 
 let service: Service;
+let told: Told;
 const open: { close(): unknown }[] = [];
 
 beforeAll(async () => {
@@ -20,19 +23,32 @@ afterEach(async () => {
   for (const one of open.splice(0).reverse()) await one.close();
 });
 
-function limiterOf(options: RateLimitOptions, url = service.url): RateLimitRequestHandler {
-  const told = new Told();
-  const client = new Tidegate({ url, logger: told, deadlineMs: 20_000 });
+function clientOf(url: string, options: ClientOptions = {}): Tidegate {
+  told = new Told();
+  const client = new Tidegate({ url, logger: told, deadlineMs: 20_000, ...options });
   open.push(client);
+  return client;
+}
+
+/** Without a framework, and by the client's address. */
+function plainLimiterOf(options: LimiterOptions): Limiter {
+  return new Limiter({ client: clientOf(service.url), logger: told, ...options });
+}
+
+function limiterOf(options: RateLimitOptions, url = service.url, ofClient: ClientOptions = {}): RateLimitRequestHandler {
+  const client = clientOf(url, ofClient);
   return rateLimit({ client, logger: told, keyGenerator: (req) => req.get('x-user'), ...options });
 }
 
-async function appOf(limiter: RateLimitRequestHandler, path: string): Promise<(user: string) => Promise<number>> {
+async function appOf(
+  limiter: RateLimitRequestHandler,
+  ...paths: [string, ...string[]]
+): Promise<(user: string, path?: string) => Promise<number>> {
   const app = express();
-  app.get(path, limiter, (_, res) => void res.send('hello'));
+  for (const path of paths) app.get(path, limiter, (_, res) => void res.send('hello'));
   const running = await Running.start(app);
   open.push(running);
-  return async (user) => (await fetch(new URL(path, running.url), { headers: { 'x-user': user } })).status;
+  return async (user, path = paths[0]) => (await fetch(new URL(path, running.url), { headers: { 'x-user': user } })).status;
 }
 
 describe('a key', () => {
@@ -55,13 +71,65 @@ describe('a key', () => {
     const limiter = limiterOf({ windowMs: 3_600_000, limit: 1 });
     const ask = await appOf(limiter, '/files');
     expect([await ask('cat'), await ask('cat')]).toEqual([200, 429]);
-    await expect(limiter.getKey('cat')).rejects.toThrow('set the option route');
-    await expect(limiter.resetKey('cat')).rejects.toThrow('set the option route');
     expect(await limiter.getKey('cat', 'GET /files')).toMatchObject({ totalHits: 1 });
     await limiter.resetKey('cat', 'GET /other');
     expect(await ask('cat')).toBe(429);
     await limiter.resetKey('cat', 'GET /files');
     expect(await ask('cat')).toBe(200);
+  });
+
+  test('is looked at and reset on all routes that were charged, if none is named', async () => {
+    const limiter = limiterOf({ windowMs: 3_600_000, limit: 2 });
+    const ask = await appOf(limiter, '/one', '/two');
+    await expect(limiter.getKey('dan')).rejects.toThrow('no request has come yet: set the option route');
+    await expect(limiter.resetKey('dan')).rejects.toThrow('no request has come yet: set the option route');
+    expect([await ask('dan', '/one'), await ask('dan', '/two'), await ask('dan', '/two'), await ask('dan', '/two')]).toEqual([200, 200, 200, 429]);
+    expect(await limiter.getKey('dan')).toMatchObject({ totalHits: 2 });
+    expect(await limiter.getKey('dan', 'GET /one')).toMatchObject({ totalHits: 1 });
+    await limiter.resetKey('dan');
+    expect(await limiter.getKey('dan')).toBeUndefined();
+    expect([await ask('dan', '/two'), await ask('dan', '/two')]).toEqual([200, 200]);
+  });
+
+  test('has to be named with a route, if there are too many', async () => {
+    const limiter = plainLimiterOf({ limits: '2/hour;5/day' });
+    const ask = (path: string): Promise<unknown> => limiter.decide({ method: 'GET', path, peer: '192.0.2.9', headers: {} });
+    for (let number = 0; number < 100; number += 1) await ask(`/${number}`);
+    expect((await limiter.getKey('192.0.2.9')).limits.map(({ remaining }) => remaining)).toEqual([1, 4]);
+    await limiter.resetKey('192.0.2.9');
+    expect((await limiter.getKey('192.0.2.9')).limits.map(({ remaining }) => remaining)).toEqual([2, 5]);
+    await ask('/100');
+    await expect(limiter.resetKey('192.0.2.9')).rejects.toThrow('more than 100');
+    await limiter.resetKey('192.0.2.9', 'GET /100');
+  });
+
+  test.each(['::ffff:192.0.2.7', '192.0.2.7'])('that is an address, %s, is what requests from it are counted under', async (address) => {
+    const limiter = plainLimiterOf({ limits: '2/hour', route: `of ${address}` });
+    await limiter.decide({ method: 'GET', path: '/', peer: '::ffff:192.0.2.7', headers: {} });
+    expect((await limiter.getKey(address)).limits[0]?.remaining).toBe(1);
+    await limiter.resetKey(address);
+    expect((await limiter.getKey('192.0.2.7')).limits[0]?.remaining).toBe(2);
+  });
+
+  test.each([
+    [{}, '2001:db8::/56'],
+    [{ ipv6Prefix: 64 }, '2001:db8:0:1::/64'],
+  ])('that is an address of version 6 is its network, with %o', async (options, network) => {
+    const limiter = plainLimiterOf({ limits: '9/hour', route: `in ${network}`, ...options });
+    await limiter.decide({ method: 'GET', path: '/', peer: '2001:db8:0:1::7', headers: {} });
+    expect((await limiter.getKey('2001:DB8:0:1::99')).limits[0]?.remaining).toBe(8);
+    expect((await limiter.getKey(network)).limits[0]?.remaining).toBe(8);
+    await limiter.resetKey('2001:db8:0:1::8');
+    expect((await limiter.getKey('2001:db8:0:1::7')).limits[0]?.remaining).toBe(9);
+  });
+
+  test('without keyGenerator is the address, in Express too', async () => {
+    const limiter = rateLimit({ client: clientOf(service.url), logger: told, windowMs: 3_600_000, limit: 1, route: 'by-address' });
+    const ask = await appOf(limiter, '/');
+    expect([await ask('ann'), await ask('ann')]).toEqual([200, 429]);
+    expect(await limiter.getKey('::ffff:127.0.0.1')).toMatchObject({ totalHits: 1 });
+    await limiter.resetKey('::ffff:127.0.0.1');
+    expect([await ask('ann'), await ask('ann')]).toEqual([200, 429]);
   });
 
   test('of what only a request can tell is refused', async () => {
@@ -79,5 +147,44 @@ describe('a key', () => {
     expect(await limiter.getKey('ann')).toMatchObject({ totalHits: 1 });
     await expect(limiter.resetKey('ann')).rejects.toThrow('the service cannot be reached');
     expect([await ask('ann'), await ask('ann')]).toEqual([200, 429]);
+  });
+
+  test.each<[string, () => RateLimitRequestHandler]>([
+    ['is a mistake', () => limiterOf({ limit: 5 })],
+    ['finds no service', () => limiterOf({ limit: 5, route: 'r' }, NOWHERE)],
+  ])('whose reset %s and is not awaited is logged, and ends no process', async (_, make) => {
+    const unhandled: unknown[] = [];
+    const note = (error: unknown): void => void unhandled.push(error);
+    process.on('unhandledRejection', note);
+    try {
+      void make().resetKey('ann');
+      await until('it is over', () => unhandled.length > 0 || told.lines.some((line) => line.includes('a key was not reset')));
+      // Node tells of rejections when all that was due is done.
+      await new Promise((resolve) => setImmediate(resolve));
+    } finally {
+      process.off('unhandledRejection', note);
+    }
+    expect(unhandled).toEqual([]);
+  });
+
+  test('is reset in this process by the fallback of the middleware', async () => {
+    const limiter = limiterOf({ limits: '1/year', route: 'r', fallback: 'local' }, NOWHERE, { fallback: 'allow' });
+    const ask = await appOf(limiter, '/');
+    expect([await ask('ann'), await ask('ann')]).toEqual([200, 429]);
+    await expect(limiter.resetKey('ann')).rejects.toThrow(UnavailableError);
+    expect([await ask('ann'), await ask('ann')]).toEqual([200, 429]);
+  });
+
+  test('that the service refuses is reset in this process, and that is an error', async () => {
+    const limiter = limiterOf({ limits: '1/year', route: 'r', domain: 'shop' });
+    const ask = await appOf(limiter, '/');
+    expect([await ask('ann'), await ask('ann')]).toEqual([200, 429]);
+    await expect(limiter.resetKey('ann')).rejects.toThrow(RefusedError);
+    expect([await ask('ann'), await ask('ann')]).toEqual([200, 429]);
+  });
+
+  test.each(['allow', 'deny'] as const)('is not known while the service is away and the fallback is %s', async (fallback) => {
+    const limiter = limiterOf({ limits: '1/year', route: 'r', fallback }, NOWHERE);
+    await expect(limiter.getKey('ann')).rejects.toThrow(UnavailableError);
   });
 });

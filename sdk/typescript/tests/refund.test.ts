@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 
 import { Tidegate, type ClientOptions } from '../src/client.js';
-import { NOWHERE, Stub } from './support/stub.js';
+import { NOWHERE, passing, Stub, type StubReply } from './support/stub.js';
 import { Service } from './support/service.js';
 import { Told } from './support/until.js';
 
@@ -63,4 +63,33 @@ describe('a refund', () => {
       expect(stub.asked.map(({ path }) => path)).toEqual(['/v1/refund']);
     },
   );
+
+  test('is sent once, even if a kept connection ends before the answer', async () => {
+    const stub = await Stub.start((asked) => (asked.path === '/v1/refund' ? 'drop' : passing()(asked)));
+    open.push(stub);
+    const client = clientOf(stub.url);
+    expect((await client.check({ descriptor: { user: 'ann' } })).source).toBe('memory');
+    expect(await client.refund({ descriptor: { user: 'ann' } })).toEqual([]);
+    expect(stub.asked.map(({ path }) => path)).toEqual(['/v1/check', '/v1/refund']);
+    expect(stub.connections).toBe(1);
+  });
+
+  test.each<[string, StubReply, ClientOptions]>([
+    ['is too late', 'hang', { deadlineMs: 300 }],
+    ['is lost', 'drop', {}],
+    ['fails', { status: 503, body: '{}' }, {}],
+    ['makes no sense', { status: 200, body: '{}' }, {}],
+    ['refuses', { status: 403, body: '{}' }, {}],
+  ])('whose answer %s is not given back in this process as well', async (_, reply, options) => {
+    const stub = await Stub.start(({ path }) => (path === '/v1/refund' ? reply : { status: 503, body: '{}' }));
+    open.push(stub);
+    const client = clientOf(stub.url, options);
+    const request = { descriptor: { user: 'ann' }, limits: '3/year' };
+    expect(client.checkLocally({ ...request, cost: 3 })).toMatchObject({ allowed: true, source: 'local' });
+    expect(await client.refund(request).catch((error: { status: number }) => error.status)).toEqual(
+      typeof reply === 'object' && reply.status === 403 ? 403 : [],
+    );
+    expect(stub.asked.at(-1)?.path).toBe('/v1/refund');
+    expect((await client.check(request)).allowed).toBe(false);
+  });
 });

@@ -18,11 +18,15 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class Unanswered(TidegateError):  # noqa: N818
-    """No decision came; the fallback takes over. ``dead`` if nobody is there, as far as one can tell."""
+    """No decision came; the fallback takes over. ``dead`` if nobody is there, as far as one can tell.
 
-    def __init__(self, why: str, *, dead: bool = True) -> None:
+    ``sent`` if the request may have reached the service, which then may have done what it says.
+    """
+
+    def __init__(self, why: str, *, dead: bool = True, sent: bool = True) -> None:
         super().__init__(why)
         self.dead = dead
+        self.sent = sent
 
 
 @dataclass(frozen=True, slots=True)

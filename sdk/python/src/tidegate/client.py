@@ -104,14 +104,16 @@ class Tidegate:
         >>> if (await client.check({"user": "ann"}, cost=5)).allowed and not await work():
         ...     await client.refund({"user": "ann"}, cost=5)
 
-        Say the same as in the check. Gives how each limit stands then; nothing if the service does not
-        answer, and this process's counters get it. Raises `RequestRefused` if the request is at fault.
+        Say the same as in the check. Gives how each limit stands then. While the service is away, this
+        process's counters get it, and it gives nothing; so it does if the answer is late, fails or is lost,
+        and then nobody gets it back but, perhaps, the service. Nothing is no reason to call it again, as it
+        also means that there is no limit. Raises `RequestRefused` if the request is at fault.
         """
         ask = ask_of(descriptors, domain=domain, limits=limits, cost=cost)
         try:
             return left_of(await self.call(REFUND_PATH, ask.message()))
-        except Unanswered:
-            return refund_here(self._settings.fallback, ask)
+        except Unanswered as why:
+            return refund_here(self._settings.fallback, ask, why)
 
     def fall_back(self, ask: Ask) -> Decision:
         """Decides as if the service were away."""
@@ -153,7 +155,7 @@ class Tidegate:
         breaker = self._settings.breaker
         admission = breaker.admit()
         if admission is None:
-            raise Unanswered("the service did not answer a moment ago")
+            raise Unanswered("the service did not answer a moment ago", sent=False)
         try:
             answer = await _within(self._settings.deadline_s, self._lane().wire.post(path, body))
         except Unanswered as why:

@@ -48,7 +48,7 @@ class Connection(asyncio.Protocol):
     async def post(self, target: Target, path: str, body: bytes) -> Answer:
         """Sends a request and waits for the answer; raises `Unanswered`."""
         if self._transport is None:
-            raise Stale("the connection was closed")
+            raise Stale("the connection was closed", sent=False)
         self._heard = False
         self._waiting = asyncio.get_running_loop().create_future()
         parser = self._parser

@@ -85,10 +85,10 @@ class Fallback:
                     self._limiter.settle(one.charge, cost, taken_s)
 
     def refund(self, ask: Ask) -> None:
-        """Gives back what a request took just now, where `decide` counted."""
+        """Gives back what a request took, where `decide` counted."""
         if self._mode == "local":
             for one in self._charges(ask):
-                self._limiter.settle(one.charge, 0, self._clock.monotonic())
+                self._limiter.give_back(one.charge)
 
     def _charges(self, ask: Ask) -> list[_Counted]:
         return [charge for descriptor in ask.descriptors for charge in self._charges_of(ask, descriptor)]

@@ -96,16 +96,32 @@ class LocalLimiter:
         """
         with self._lock:
             window_us = charge.window_us
+            more = cost - charge.cost
+            if more <= 0 and charge.key not in self._states:
+                return  # forgotten meanwhile, and nobody else is to be for it
             seen = self._states.get(charge.key, _UNTOUCHED).at(self._now_us(), window_us)
             taken_us = int(taken_s * 1_000_000)
             age = (seen.start_us - (taken_us - taken_us % window_us)) // window_us
-            more = cost - charge.cost
             current, previous = seen.current, seen.previous
             if more > 0 or age <= 0:
                 current = max(0, current + more)
             elif age == 1:
                 previous = max(0, previous + more)
             self._keep({charge.key: _State(seen.start_us, current, previous)})
+
+    def give_back(self, charge: Charge) -> None:
+        """Gives back, never above full, as the service does: to the current window, then to the one before.
+
+        Of who has taken nothing nothing is kept, so that nobody else is forgotten for it.
+        """
+        with self._lock:
+            state = self._states.get(charge.key)
+            if state is None:
+                return
+            seen = state.at(self._now_us(), charge.window_us)
+            from_current = min(seen.current, charge.cost)
+            previous = max(0, seen.previous - (charge.cost - from_current))
+            self._keep({charge.key: _State(seen.start_us, seen.current - from_current, previous)})
 
     def _peek(self, charge: Charge, now_us: int) -> Verdict:
         look = Charge(charge.key, charge.requests, charge.window_us, 0)

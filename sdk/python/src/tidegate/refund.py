@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .fallback import Fallback
 
 PATH = "/v1/refund"
+"""A request to it is never sent twice."""
 
 
 def left_of(answer: Answer) -> tuple[LimitStatus, ...]:
@@ -23,7 +24,11 @@ def left_of(answer: Answer) -> tuple[LimitStatus, ...]:
     return limit_statuses(members["limits"])
 
 
-def refund_here(fallback: Fallback, ask: Ask) -> tuple[LimitStatus, ...]:
-    """Gives back to what this process counts; nothing is told of it."""
-    fallback.refund(ask)
+def refund_here(fallback: Fallback, ask: Ask, why: Unanswered) -> tuple[LimitStatus, ...]:
+    """Gives back to what this process counts; nothing is told of it.
+
+    What was sent may have been done: given back here as well, it would be twice what was taken.
+    """
+    if not why.sent:
+        fallback.refund(ask)
     return ()

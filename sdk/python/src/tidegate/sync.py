@@ -95,8 +95,8 @@ class SyncTidegate:
         ask = ask_of(descriptors, domain=domain, limits=limits, cost=cost)
         try:
             return left_of(self._call(REFUND_PATH, ask.message()))
-        except Unanswered:
-            return refund_here(self._settings.fallback, ask)
+        except Unanswered as why:
+            return refund_here(self._settings.fallback, ask, why)
 
     @contextmanager
     def reserve(
@@ -157,7 +157,7 @@ class SyncTidegate:
         breaker = self._settings.breaker
         admission = breaker.admit()
         if admission is None:
-            raise Unanswered("the service did not answer a moment ago")
+            raise Unanswered("the service did not answer a moment ago", sent=False)
         try:
             answer = self._wire.post(path, body, self._settings.deadline_s)
         except Unanswered as why:

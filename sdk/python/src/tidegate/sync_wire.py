@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _FAILURES = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError)
 """What says that nobody is there, or nobody who speaks HTTP."""
+_BEFORE_SENDING = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
 
 
 class SyncWire:
@@ -54,7 +55,8 @@ class SyncWire:
             finally:
                 response.close()
         except _FAILURES as error:
-            raise Unanswered(f"{type(error).__name__}: {error}") from error
+            unsent = isinstance(error, _BEFORE_SENDING)
+            raise Unanswered(f"{type(error).__name__}: {error}", sent=not unsent) from error
         pairs = tuple(
             (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in response.headers
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from .answer import Answer, Unanswered
 from .connection import Connection, Stale
+from .refund import PATH as REFUND_PATH
 
 if TYPE_CHECKING:
     from .target import Target
@@ -43,7 +44,11 @@ class AsyncWire:
             if kept is not None:
                 try:
                     return await self._post(kept, path, body)
-                except Stale:  # the service closed it while the request was on its way
+                except Stale as stale:  # the service closed it while the request was on its way
+                    # Sent twice, anything else takes too much at worst; a refund would give away what nobody
+                    # had taken.
+                    if stale.sent and path == REFUND_PATH:
+                        raise
                     return replace(await self._post(await self._connect(), path, body), is_second=True)
             return await self._post(await self._connect(), path, body)
 
@@ -78,7 +83,7 @@ class AsyncWire:
         try:
             connection = await Connection.open(self._target, context)
         except OSError as error:
-            raise Unanswered(f"cannot connect: {error}") from error
+            raise Unanswered(f"cannot connect: {error}", sent=False) from error
         self._open.add(connection)
         return connection
 
