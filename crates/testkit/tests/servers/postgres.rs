@@ -84,7 +84,7 @@ fn psql(server: &PostgresServer) -> Command {
 
 #[test]
 #[should_panic(
-    expected = "postgres-of-nobody is missing: `make test-tools` installs it (Debian's package postgresql)"
+    expected = "postgres-of-nobody is missing: `make test-tools` installs it (Debian's packages postgresql and pgbouncer)"
 )]
 fn a_missing_program_is_told_with_its_package() {
     tidegate_testkit::postgres::program("postgres-of-nobody");
