@@ -30,10 +30,10 @@ test: test-tools format lint apps laws python typescript model-check fuzz deny #
 run: ## Build the service and start it with the rules of examples/quickstart
 	cargo run --release --package tidegate-server -- serve --rules examples/quickstart
 
-bench: bench-tools service ## Measure the engine and the service beside their peers; writes docs/benchmarks.md and docs/plots
+bench: bench-tools service apps ## Measure the engine and the service beside their peers; writes docs/benchmarks.md and docs/plots
 	cargo run --release --quiet --package tidegate-bench -- report
 
-bench-quick: bench-tools service ## The same with short runs, written to target/bench-quick
+bench-quick: bench-tools service apps ## The same with short runs, written to target/bench-quick
 	cargo run --release --quiet --package tidegate-bench -- report --quick
 
 accuracy: ## How often sliding_window and sub_windows decide differently from the exact log
@@ -126,6 +126,7 @@ test-tools: components
 	  { echo "installing faketime (tests move a server's clock)"; $(call apt,faketime); }
 
 bench-tools:
+	@$(call node)
 	@command -v nginx >/dev/null || { echo "installing nginx (measured beside the service)"; $(call apt,nginx-light); }
 	@command -v protoc >/dev/null || command -v throttlecrab-server >/dev/null || \
 	  { echo "installing protobuf-compiler (throttlecrab-server is built with it)"; $(call apt,protobuf-compiler); }

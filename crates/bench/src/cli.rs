@@ -62,6 +62,8 @@ enum Command {
         /// Only this part.
         part: Option<study::redis::Part>,
     },
+    /// Decisions asked for from Python and TypeScript.
+    Sdk,
     /// All of the above, written to benchmarks.md.
     Report,
 }
@@ -112,6 +114,7 @@ fn measure(options: &Options) -> Result<Vec<Finding>, Error> {
         Command::Pauses => study::pauses::run(options)?,
         Command::Accuracy => study::accuracy::run(options)?,
         Command::Seam => study::seam::run(options)?,
+        Command::Sdk => study::sdk::run(options)?,
         Command::Service { part } => {
             return study::service::run(options, part, |finding| options.tell(finding));
         }

@@ -38,7 +38,7 @@ pub(crate) struct Passes {
 
 impl Passes {
     pub(crate) fn new(quick: bool) -> Self {
-        let (count, warm_up_ms, length_ms) = if quick { (3, 150, 600) } else { (5, 500, 2_000) };
+        let (count, warm_up_ms, length_ms) = if quick { (3, 150, 600) } else { (5, 400, 1_800) };
         Self { count, warm_up: Duration::from_millis(warm_up_ms), length: Duration::from_millis(length_ms) }
     }
 

@@ -72,6 +72,10 @@ impl Tidegate {
         Ok(text.trim().to_owned())
     }
 
+    pub(crate) fn http(&self) -> SocketAddr {
+        self.http
+    }
+
     pub(crate) fn grpc(&self) -> SocketAddr {
         self.grpc
     }
