@@ -25,6 +25,23 @@ struct Record {
     tier: u32,
     first: u32,
     count: u32,
+    /// The place of the rule that its only limit is for, whatever the values of a descriptor are; or that
+    /// there is no such limit, as a number that is nobody's place and nobody asks for.
+    only: u32,
+}
+
+impl Record {
+    const NO_LIMITS: u32 = u32::MAX - 1;
+    /// Or one, for certain values.
+    const SEVERAL_LIMITS: u32 = u32::MAX - 2;
+
+    fn only(own: &[OwnLimit]) -> u32 {
+        match own {
+            [] => Self::NO_LIMITS,
+            [only] if only.given == 0 => only.rule,
+            _ => Self::SEVERAL_LIMITS,
+        }
+    }
 }
 
 impl Shard {
@@ -39,8 +56,9 @@ impl Shard {
             let first = own.len() as u32;
             // More would be thousands of times the usual, and are left out.
             own.extend_from_slice(&draft.own[..draft.own.len().min(MOST_IN_SHARD - own.len())]);
-            let count = own.len() as u32 - first;
-            records.push(Record { tenant: *tenant, tier: draft.tier.unwrap_or(NO_TIER), first, count });
+            let of_tenant = &own[first as usize..];
+            let (count, only) = (of_tenant.len() as u32, Record::only(of_tenant));
+            records.push(Record { tenant: *tenant, tier: draft.tier.unwrap_or(NO_TIER), first, count, only });
         }
         let mut slots = vec![FREE; (2 * records.len()).next_power_of_two()];
         for (number, record) in records.iter().enumerate() {
@@ -70,12 +88,10 @@ impl Shard {
     #[inline]
     pub(super) fn instead(&self, tenant: Key, rule: u32) -> Instead<'_> {
         let Some(record) = self.record(tenant) else { return Instead::NOTHING };
-        match (record.count, self.own.get(record.first as usize)) {
-            (1, Some(only)) if only.rule != rule => Instead::NOTHING,
-            (1, Some(only)) if only.given == 0 => Instead { limit: Some(only), index: record.first },
-            (0, _) => Instead::NOTHING,
-            _ => Instead::UNKNOWN,
+        if record.only == rule {
+            return Instead { limit: self.own.get(record.first as usize), index: record.first };
         }
+        if record.only == Record::SEVERAL_LIMITS { Instead::UNKNOWN } else { Instead::NOTHING }
     }
 
     #[inline]

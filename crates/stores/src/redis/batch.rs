@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::replay::Replay;
+use super::routes::part_of;
 use super::script::Kind;
 use super::state;
 use crate::charge::{Charge, Correction, Force, Intent, Verdicts};
@@ -198,7 +199,7 @@ impl Batch {
             self.limits.len() - 1
         }) as u32;
         let counter = self.counters.len() as u32;
-        let part = (charge.part % u64::from(self.parts)) as u32;
+        let part = part_of(charge.part, self.parts);
         self.counters.push(Counter { key: charge.key, part, limit, asked: 0 });
         self.by_key.insert(charge.key, counter);
         counter

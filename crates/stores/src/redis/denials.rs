@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tidegate_core::{Key, Outcome, Verdict};
 
+use super::routes::part_of;
 use crate::charge::{Charge, Force, Verdicts};
 
 const SHARDS: usize = 16;
@@ -114,7 +115,7 @@ impl Denials {
     }
 
     fn shard(&self, key: Key) -> &Mutex<HashMap<Key, Denial, RandomState>> {
-        &self.shards[key.home as usize % SHARDS]
+        &self.shards[part_of(key.home, SHARDS as u32) as usize]
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::RedisStore;
 use super::batch::{Answer, SettledPart, Wish};
 use super::lane::Refusal;
-use super::routes::{Route, Routes};
+use super::routes::{Route, Routes, part_of};
 use crate::Store;
 use crate::charge::{Charge, Corrected, Correction, Force, Intent, Timed, Verdicts, blocked, blocked_by};
 use crate::error::StoreError;
@@ -28,7 +28,7 @@ impl RedisStore {
     }
 
     pub(super) fn part(&self, charge: &Charge<'_>) -> u32 {
-        (charge.part % u64::from(self.shared.settings.parts)) as u32
+        part_of(charge.part, self.shared.settings.parts)
     }
 
     /// Sends charges that go to one place on their way.

@@ -16,6 +16,7 @@ use super::RedisStore;
 use super::node::{Node, broken};
 use super::places::nowhere;
 use super::reply::Reply;
+use super::routes::part_of;
 use crate::error::StoreError;
 
 /// How often a call is sent on to another server before it counts as failed.
@@ -82,7 +83,7 @@ impl RedisStore {
     }
 
     fn record_part(&self, name: &str) -> u32 {
-        (xxh3_64(name.as_bytes()) % u64::from(self.shared.settings.parts)) as u32
+        part_of(xxh3_64(name.as_bytes()), self.shared.settings.parts)
     }
 
     fn record_key(&self, name: &str) -> String {

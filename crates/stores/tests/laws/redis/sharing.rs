@@ -1,8 +1,9 @@
 //! What nodes that share a store can rely on.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tidegate_core::{Key, Limit};
+use tidegate_core::{Algorithm, Key, Limit, Window};
 use tidegate_stores::redis::{RedisStore, RedisStoreConfig};
 use tidegate_stores::{Charge, Correction, Intent, Store, StoreError};
 use tidegate_testkit::redis::{RedisServer, Setup, sharded_url, until};
@@ -93,7 +94,7 @@ fn everything_that_is_written_expires() {
 #[test]
 fn dead_counters_stay_a_minority() {
     let server = RedisServer::start();
-    let short = Limit::token_bucket(1_000, tidegate_core::Window::Period { us: 20_000 }).expect("a limit");
+    let short = Limit::token_bucket(1_000, Window::Period { us: 20_000 }).expect("a limit");
     let store = connect(RedisStoreConfig { parts: 1, ..config(&server.url()) });
     run(async {
         for wave in 0..20 {
@@ -145,9 +146,7 @@ fn a_refund_is_seen_at_once_in_spite_of_a_remembered_denial() {
     let server = RedisServer::start();
     let store =
         connect(RedisStoreConfig { remember_denials: Duration::from_secs(1), ..config(&server.url()) });
-    let limit =
-        Limit::new(tidegate_core::Algorithm::FixedWindow, 5, tidegate_core::Window::seconds(86_400 * 365))
-            .expect("a limit");
+    let limit = Limit::new(Algorithm::FixedWindow, 5, Window::seconds(86_400 * 365)).expect("a limit");
     run(async {
         assert!(take(&store, "k", &limit, 5).await && !take(&store, "k", &limit, 1).await);
         store.give_back(&[Charge::new(key("k"), &limit, 1)]).await.expect("given back");
@@ -193,14 +192,13 @@ fn cpu_time() -> Duration {
 #[test]
 fn a_new_shard_takes_its_share_and_leaves_the_rest_where_it_was() {
     let servers = RedisServer::start_many(&Setup::redis(), 4);
-    let prefix = config(&servers[0].url());
+    // Many parts: who draws the highest number for a part is luck, and ports differ from run to run.
+    let prefix = RedisStoreConfig { parts: 16_384, ..config(&servers[0].url()) };
     let store = |servers: &[RedisServer]| {
         let url = sharded_url(servers).parse().expect("an address");
         connect(RedisStoreConfig { url, ..prefix.clone() })
     };
-    let limit =
-        Limit::new(tidegate_core::Algorithm::FixedWindow, 1, tidegate_core::Window::seconds(86_400 * 365))
-            .expect("a limit");
+    let limit = Limit::new(Algorithm::FixedWindow, 1, Window::seconds(86_400 * 365)).expect("a limit");
     let (three, four) = (store(&servers[..3]), store(&servers));
     run(async {
         let mut moved = 0;
@@ -211,6 +209,22 @@ fn a_new_shard_takes_its_share_and_leaves_the_rest_where_it_was() {
         }
         assert!((50..150).contains(&moved), "{moved} of 400 have moved, about 100 should");
     });
+}
+
+#[test]
+fn names_that_are_counted_up_are_in_all_parts() {
+    let server = RedisServer::start();
+    let store = connect(config(&server.url()));
+    let limit = Limit::new(Algorithm::SlidingLog, 1, Window::seconds(86_400)).expect("a limit");
+    run(async {
+        for number in 0..2_000 {
+            assert!(take(&store, &format!("user-{number}"), &limit, 1).await);
+        }
+    });
+    let part = |key: &str| key.split(['{', '}']).nth(1).map(str::to_owned);
+    let parts: BTreeSet<_> = keys(&server).iter().filter_map(|(key, _)| part(key)).collect();
+    // 2,000 draws out of 256 leave out 0.1 on average.
+    assert!(parts.len() >= 250, "{} of 256 parts are used", parts.len());
 }
 
 #[test]
