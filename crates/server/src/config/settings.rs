@@ -143,7 +143,7 @@ pub struct Redis {
     pub remember_denials: Duration,
     /// Requests that may wait for one server on one thread.
     pub max_waiting: usize,
-    /// For how long a thread looks for answers before it sleeps.
+    /// For how long a thread looks for answers before it sleeps, if the system does not ration CPU time.
     pub busy_poll: Duration,
 }
 

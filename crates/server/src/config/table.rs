@@ -372,9 +372,9 @@ pub static SETTINGS: &[Setting] = &[
     ),
     row(
         "redis.busy_poll",
-        "0",
+        "200us",
         Kind::Duration { zero: Some("never"), most: Duration::from_millis(10) },
-        "For how long a thread looks for an answer, and after it for the next request, before it sleeps: `100us` saves two wake-ups of a core for each request at a low rate, and costs CPU.",
+        "For how long a thread looks for an answer, and after it for the next request, before it sleeps, as long as two of three come in time: saves two wake-ups of a core for a request, and costs CPU. Never under a CPU quota of less than the cores.",
     ),
     row(
         "fallback.share_percent",

@@ -1,6 +1,5 @@
 //! The way from one thread to one server: what arrives while a batch is under way goes with the next.
 
-use std::future::pending;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,6 @@ use parking_lot::Mutex;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
-use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::Shared;
@@ -18,6 +16,7 @@ use super::breaker::Circuit;
 use super::checkup::rehearsal;
 use super::node::{Node, broken};
 use super::reply::Reply;
+use super::vigil::Vigil;
 use super::wire::Call;
 use crate::charge::Charge;
 use crate::error::StoreError;
@@ -121,15 +120,26 @@ pub(super) async fn drive(lane: Arc<Lane>, node: Arc<Node>, shared: Arc<Shared>)
     // is there, and the runtime would be woken for it, by two system calls a batch. Moved later, as here, it
     // stays where it is until it fires.
     let mut timer = pin!(sleep(Duration::ZERO));
+    let vigil = || Vigil::new(driver.shared.settings.busy_poll);
+    let (mut for_requests, mut for_answers) = (vigil(), vigil());
     while !driver.node.is_gone() {
-        tokio::select! {
-            () = driver.lane.0.arrived.notified() => driver.settle_gathered(timer.as_mut()).await,
-            // What arrives meanwhile does not wait for it: another lane may have found the server back.
-            found = driver.probe(), if driver.node.breaker.circuit() == Circuit::Open => driver.probed(found),
-            () = driver.node.gone() => {}
-            () = stay_awake(driver.shared.settings.busy_poll) => {}
+        let event = for_requests.keep(driver.event()).await;
+        match event {
+            Event::Arrived => driver.settle_gathered(timer.as_mut(), &mut for_answers).await,
+            Event::Probed(found) => driver.probed(found),
+            Event::Gone => {}
         }
     }
+}
+
+/// What a driver without work waits for.
+enum Event {
+    /// There are requests.
+    Arrived,
+    /// A server that had failed was asked; over this connection it answers again.
+    Probed(Option<MultiplexedConnection>),
+    /// The server is no longer one of the store's.
+    Gone,
 }
 
 struct Driver {
@@ -144,20 +154,30 @@ struct Driver {
 }
 
 impl Driver {
+    async fn event(&self) -> Event {
+        tokio::select! {
+            () = self.lane.0.arrived.notified() => Event::Arrived,
+            // What arrives meanwhile does not wait for it: another lane may have found the server back.
+            found = self.probe(), if self.node.breaker.circuit() == Circuit::Open => Event::Probed(found),
+            () = self.node.gone() => Event::Gone,
+        }
+    }
+
     /// Sends what has gathered, and what gathers meanwhile, until there is nothing.
-    async fn settle_gathered(&mut self, mut timer: Pin<&mut Sleep>) {
-        let busy_poll = self.shared.settings.busy_poll;
+    async fn settle_gathered(&mut self, mut timer: Pin<&mut Sleep>, for_answers: &mut Vigil) {
         loop {
             let batches = self.lane.0.take();
             let Some(oldest) = batches.first().and_then(Batch::oldest) else { return };
             let deadline = oldest + self.shared.settings.deadline;
             timer.as_mut().reset(deadline);
-            let settled = tokio::select! {
-                biased;
-                settled = self.exchange(&batches) => Some(settled),
-                () = timer.as_mut() => None,
-                () = stay_awake(busy_poll) => None,
+            let in_time = async {
+                tokio::select! {
+                    biased;
+                    settled = self.exchange(&batches) => Some(settled),
+                    () = timer.as_mut() => None,
+                }
             };
+            let settled = for_answers.keep(in_time).await;
             match settled {
                 Some(Ok(replies)) => self.conclude(batches, replies),
                 Some(Err(error)) => self.fail(batches, &error),
@@ -313,16 +333,6 @@ impl Driver {
             self.shared.events.closed(&self.node);
         }
     }
-}
-
-/// Lets this thread look for what has arrived instead of sleep, for a while; never ends. Who sleeps has to be
-/// woken by another core, and that takes about as long as Redis takes for its answer.
-async fn stay_awake(length: Duration) {
-    let until = Instant::now() + length;
-    while Instant::now() < until {
-        yield_now().await;
-    }
-    pending::<()>().await;
 }
 
 /// What became of a batch.

@@ -36,6 +36,7 @@ mod scout;
 mod script;
 mod state;
 pub mod url;
+mod vigil;
 mod wire;
 
 use std::hash::BuildHasher;
@@ -80,7 +81,8 @@ pub struct RedisStoreConfig {
     pub most_waiting: usize,
     /// For how long a denial is remembered at most; zero remembers none.
     pub remember_denials: Duration,
-    /// For how long a thread looks for an answer, and after it for the next request, before it sleeps.
+    /// For how long a thread looks for an answer, and after it for the next request, before it sleeps; only
+    /// as long as two of three come in time. Zero, the usual: it is not the store's thread.
     pub busy_poll: Duration,
     /// How many nodes share the store, if it is not to be learned from them.
     pub nodes: Option<u32>,

@@ -96,7 +96,7 @@ impl Routes {
 /// all would be in a quarter of the parts. The upper bits of a product depend on everything.
 pub(super) fn part_of(half: u64, parts: u32) -> u32 {
     let mixed = (half ^ half >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    (mixed * u64::from(parts) >> 32) as u32
+    ((mixed * u64::from(parts)) >> 32) as u32
 }
 
 /// The slot of the keys whose name has the part in braces.

@@ -18,14 +18,13 @@ use crate::study::bed::{Launcher, P50, P99, PERCENTILES, Passes, Tidegate, perce
 const MOST_ALONE: f64 = 1.5;
 /// What articles on rate limiters ask of the 99th percentile with a shared store.
 const BAR_US: f64 = 5_000.0;
-const BUSY_POLL: &str = "100us";
 
 /// Who answers.
 #[derive(Clone, Copy, PartialEq)]
 enum Subject {
-    /// Its threads look for answers for [`BUSY_POLL`] before they sleep.
-    Awake,
     Tidegate,
+    /// With threads that never look for answers.
+    Sleepy,
     /// A Redis on the other core than its client's.
     Bare,
     /// A Redis on the core of its client.
@@ -35,8 +34,8 @@ enum Subject {
 impl Subject {
     fn name(self) -> &'static str {
         match self {
-            Self::Awake => "Tidegate, redis.busy_poll 100us",
             Self::Tidegate => "Tidegate",
+            Self::Sleepy => "Tidegate, redis.busy_poll 0",
             Self::Bare => "bare EVALSHA",
             Self::BareSameCore => "bare EVALSHA, Redis on its client's core",
         }
@@ -72,7 +71,7 @@ pub(super) fn run(
     most_per_second: Option<f64>,
 ) -> Result<Finding, Error> {
     let passes = passes(options);
-    let awake = world.start_awake(launcher, BUSY_POLL)?;
+    let sleepy = world.start_sleepy(launcher)?;
     let progress = Progress::new("redis latency", 2 * passes.count as u64);
     let most_per_second = match most_per_second {
         Some(known) => known,
@@ -80,14 +79,15 @@ pub(super) fn run(
     };
     let per_second = most_per_second / 2.0;
     let one_at_a_time = measure(
-        &[Subject::Tidegate, Subject::Awake, Subject::Bare, Subject::BareSameCore],
+        &[Subject::Tidegate, Subject::Sleepy, Subject::Bare, Subject::BareSameCore],
         passes,
         &progress,
-        |subject, kind| alone(world, &awake, passes, subject, kind),
+        |subject, kind| alone(world, &sleepy, passes, subject, kind),
     )?;
-    let half_load = measure(&[Subject::Tidegate, Subject::Bare], passes, &progress, |subject, kind| {
-        at_rate(world, passes, per_second, subject, kind)
-    })?;
+    let half_load =
+        measure(&[Subject::Tidegate, Subject::Sleepy, Subject::Bare], passes, &progress, |subject, kind| {
+            at_rate(world, &sleepy, passes, per_second, subject, kind)
+        })?;
     drop(progress);
     Ok(finding(&one_at_a_time, &half_load, per_second, passes))
 }
@@ -102,7 +102,7 @@ fn most(world: &World, passes: Passes, progress: &Progress) -> Result<f64, Error
 
 fn alone(
     world: &World,
-    awake: &Tidegate,
+    sleepy: &Tidegate,
     passes: Passes,
     subject: Subject,
     kind: &Kind,
@@ -110,27 +110,31 @@ fn alone(
     let plan = Plan { connections: 1, streams: 1, ..world.plan(passes) };
     match subject {
         Subject::Tidegate => Ok(pass(&plan, kind.generous)?.latency),
-        Subject::Awake => {
-            let plan = Plan { endpoint: Endpoint::Tcp(awake.grpc()), pids: vec![awake.child.pid()], ..plan };
-            Ok(pass(&plan, kind.generous)?.latency)
-        }
+        Subject::Sleepy => Ok(pass(&to(sleepy, plan), kind.generous)?.latency),
         Subject::Bare => Bare::new(&world.bare, kind).alone(passes),
         Subject::BareSameCore => Bare::new(&world.store, kind).alone(passes),
     }
 }
 
+/// The same plan for another service.
+fn to(service: &Tidegate, plan: Plan) -> Plan {
+    Plan { endpoint: Endpoint::Tcp(service.grpc()), pids: vec![service.child.pid()], ..plan }
+}
+
 fn at_rate(
     world: &World,
+    sleepy: &Tidegate,
     passes: Passes,
     per_second: f64,
     subject: Subject,
     kind: &Kind,
 ) -> Result<Latency, Error> {
-    if subject == Subject::Tidegate {
-        let plan = Plan { pace: Pace::Open { per_second, poisson: true }, ..world.plan(passes) };
-        return Ok(pass(&plan, kind.generous)?.latency);
+    let plan = Plan { pace: Pace::Open { per_second, poisson: true }, ..world.plan(passes) };
+    match subject {
+        Subject::Tidegate => Ok(pass(&plan, kind.generous)?.latency),
+        Subject::Sleepy => Ok(pass(&to(sleepy, plan), kind.generous)?.latency),
+        Subject::Bare | Subject::BareSameCore => Bare::new(&world.bare, kind).open_loop(per_second, passes),
     }
-    Bare::new(&world.bare, kind).open_loop(per_second, passes)
 }
 
 fn measure(
@@ -180,9 +184,9 @@ fn finding(alone: &Found, half_load: &Found, per_second: f64, passes: Passes) ->
     let note = format!(
         "The service has core 0; its Redis and the load generator share core 1. Bare EVALSHA is a client on \
          core 1 that calls a script of the same algorithm for each decision, over a connection of its own; its \
-         Redis has core 0. One at a time: the next call leaves when the answer to the last has come; here also \
-         with client and Redis on one core, where neither has to be woken on another, and with a service whose \
-         threads look for answers and requests for {BUSY_POLL} before they sleep. Half load: {} calls per \
+         Redis has core 0. A second service has `redis.busy_poll: 0`: its threads do not look for answers and \
+         requests but sleep until they come. One at a time: the next call leaves when the answer to the last \
+         has come; here also with client and Redis on one core, where neither has to be woken on another. Half load: {} calls per \
          second, half of what the service reaches in a closed loop, at random times (Poisson) on 4 connections \
          with at most 32 at once on each; time counts from when a call was due. A bare Redis that cannot do \
          that many has a queue that grows for as long as the pass lasts. The bar that articles on rate limiters \
@@ -194,13 +198,7 @@ fn finding(alone: &Found, half_load: &Found, per_second: f64, passes: Passes) ->
     );
     let targets = vec![
         Target::at_most(
-            "median of one request at a time on Redis beside a bare EVALSHA, redis.busy_poll 100us",
-            alone.of(Subject::Awake).to_bare[P50].median,
-            MOST_ALONE,
-            "x",
-        ),
-        Target::at_most(
-            "the same with redis.busy_poll 0, as by default",
+            "median of one request at a time on Redis beside a bare EVALSHA",
             alone.of(Subject::Tidegate).to_bare[P50].median,
             MOST_ALONE,
             "x",

@@ -24,12 +24,12 @@ pub(super) struct World {
 impl World {
     pub(super) fn start(launcher: &Launcher) -> Result<Self, Error> {
         let store = redis_on(GENERATOR_CORE)?;
-        Ok(Self { tidegate: start_on(&store, launcher, "0")?, bare: redis_on(SERVER_CORE)?, store })
+        Ok(Self { tidegate: start_on(&store, launcher, &[])?, bare: redis_on(SERVER_CORE)?, store })
     }
 
-    /// The same store, and a service whose threads look for answers so long before they sleep.
-    pub(super) fn start_awake(&self, launcher: &Launcher, busy_poll: &str) -> Result<Tidegate, Error> {
-        start_on(&self.store, launcher, busy_poll)
+    /// The same store, and a service whose threads never look for answers but sleep until they come.
+    pub(super) fn start_sleepy(&self, launcher: &Launcher) -> Result<Tidegate, Error> {
+        start_on(&self.store, launcher, &[("TIDEGATE_REDIS__BUSY_POLL", "0")])
     }
 
     /// Many calls at once over keys of a zipf law, in a closed loop.
@@ -50,16 +50,15 @@ impl World {
     }
 }
 
-fn start_on(store: &RedisServer, launcher: &Launcher, busy_poll: &str) -> Result<Tidegate, Error> {
+fn start_on(store: &RedisServer, launcher: &Launcher, also: &[(&str, &str)]) -> Result<Tidegate, Error> {
     let url = store.url();
     let settings = [
         ("TIDEGATE_STORE", url.as_str()),
         // Long enough that a core which others use as well for a moment spoils no pass, and short enough that
         // timers are what they are by default: ahead of all others.
         ("TIDEGATE_REDIS__DEADLINE", "100ms"),
-        ("TIDEGATE_REDIS__BUSY_POLL", busy_poll),
     ];
-    Tidegate::start(launcher, &rules(), &settings)
+    Tidegate::start(launcher, &rules(), &[&settings, also].concat())
 }
 
 /// A pass over a limit that denies nobody.

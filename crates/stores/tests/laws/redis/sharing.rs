@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_core::{Algorithm, Key, Limit, Window};
 use tidegate_stores::redis::{RedisStore, RedisStoreConfig};
 use tidegate_stores::{Charge, Correction, Intent, Store, StoreError};
-use tidegate_testkit::redis::{RedisServer, Setup, sharded_url, until};
+use tidegate_testkit::redis::{Fault, FaultProxy, RedisServer, Setup, sharded_url, until};
 
 use super::world::{RUNTIME, config};
 use crate::limits;
@@ -180,6 +180,27 @@ fn a_thread_that_looks_for_answers_keeps_deadlines_and_sleeps_when_there_is_noth
         let late = store.settle(&[Charge::new(key("k"), &limit, 1)], Intent::Take).await;
         assert!(matches!(late, Err(StoreError::Late)), "{late:?}");
         server.resume();
+    });
+}
+
+#[test]
+fn a_thread_that_looks_in_vain_stops_looking() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::before(server.address());
+    let busy = RedisStoreConfig { busy_poll: Duration::from_millis(10), ..config(&proxy.url()) };
+    let limit = limits::fixed_window(1_000);
+    let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    alone.block_on(async {
+        let store = RedisStore::connect(busy).await;
+        assert!(take(&store, "k", &limit, 1).await);
+        proxy.set(Fault::Delay(Duration::from_millis(20)));
+        let worked = cpu_time();
+        for _ in 0..50 {
+            assert!(take(&store, "k", &limit, 1).await);
+        }
+        // Looking each time would be half a second.
+        let looked = cpu_time().saturating_sub(worked);
+        assert!(looked < Duration::from_millis(250), "{looked:?}");
     });
 }
 
