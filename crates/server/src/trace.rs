@@ -3,7 +3,7 @@
 use http::{HeaderMap, Request, StatusCode};
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use tidegate::Decision;
+use tidegate::{Acquired, Decision};
 use tonic::Code;
 use tracing::Span;
 use tracing::field::Empty;
@@ -28,6 +28,8 @@ pub fn span<B>(request: &Request<B>) -> Span {
         ratelimit.allowed = Empty,
         ratelimit.rule = Empty,
         ratelimit.source = Empty,
+        ratelimit.batch.size = Empty,
+        ratelimit.batch.denied = Empty,
     );
     let parent = TraceContextPropagator::new().extract(&Headers(request.headers()));
     // It fails only where nobody collects spans.
@@ -50,6 +52,21 @@ pub fn decided(request: &tidegate::Request<'_>, decision: &Decision) {
     if let Some(by) = decision.decided_by() {
         span.record("ratelimit.rule", by.rule);
     }
+}
+
+/// The same of a request for slots, which is let in by nobody in particular.
+pub fn acquired(request: &tidegate::Request<'_>, acquired: &Acquired) {
+    match acquired {
+        Acquired::Denied(decision) => decided(request, decision),
+        Acquired::Permit(_) => {
+            Span::current().record("ratelimit.domain", request.domain()).record("ratelimit.allowed", true);
+        }
+    }
+}
+
+/// The same of many requests in one.
+pub fn decided_batch(size: usize, denied: usize) {
+    Span::current().record("ratelimit.batch.size", size).record("ratelimit.batch.denied", denied);
 }
 
 /// Adds how an HTTP request was answered.

@@ -183,7 +183,13 @@ impl Service for GrpcApi {
         let span = if self.rate_limit.traced { trace::span(&request) } else { Span::none() };
         let answered = async move {
             match others.call(request.map(Body::new)).await {
-                Ok(response) => blamed(response),
+                Ok(response) => {
+                    let response = blamed(response);
+                    let refused = Status::from_header_map(response.headers());
+                    // Where the head has no status, the call has gone well so far.
+                    trace::called(&Span::current(), refused.map_or(Code::Ok, |status| status.code()));
+                    response
+                }
                 Err(never) => match never {},
             }
         };

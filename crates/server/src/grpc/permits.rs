@@ -9,6 +9,7 @@ use crate::bounds::{Bounds, Refusal};
 use crate::metrics::Metrics;
 use crate::permit_token::{self, PermitToken, TokenError};
 pub use crate::protocols::tidegate_v1 as pb;
+use crate::trace;
 
 /// Answers acquire, renew and release.
 pub struct PermitService {
@@ -35,6 +36,7 @@ impl pb::permits_server::Permits for PermitService {
         let now = self.limiter.now();
         let acquired = self.limiter.acquire(&request).await;
         self.limiter.count_acquired(&request, &acquired);
+        trace::acquired(&request, &acquired);
         let answer = match acquired {
             Acquired::Permit(permit) => {
                 let timeout = permit.timeout();

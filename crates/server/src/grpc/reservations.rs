@@ -14,6 +14,7 @@ use crate::bounds::{Refusal, lifetime};
 use crate::http::GONE;
 use crate::inline::{self, Written};
 pub use crate::protocols::tidegate_v1 as pb;
+use crate::trace;
 
 /// Answers reserve and settle.
 pub struct ReservationService {
@@ -43,12 +44,14 @@ impl pb::reservations_server::Reservations for ReservationService {
             Reserved::Reservation(Reservation { id, expires_at, decision }) => {
                 metrics.reservations.reserved.add(1);
                 decision.count(&request);
+                trace::decided(&request, &decision);
                 let (id, expires_at) = (id.to_string(), Some(moment(expires_at)));
                 pb::ReserveResponse { id, expires_at, ..answer(&decision) }
             }
             Reserved::Denied(decision) => {
                 metrics.reservations.denied.add(1);
                 decision.count(&request);
+                trace::decided(&request, &decision);
                 denials.note(limiter, &request, &decision);
                 answer(&decision)
             }

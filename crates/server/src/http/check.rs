@@ -109,6 +109,8 @@ impl HttpApi {
         let decisions = join_all(requests.map(|request| self.decide_some(request))).await;
         let refused = decisions.iter().filter(|decided| decided.is_err()).count();
         self.metrics.refused.add(refused as u64);
+        let denied = decisions.iter().flatten().filter(|(decision, _)| !decision.allowed()).count();
+        trace::decided_batch(decisions.len(), denied);
         let out = write_list(decisions, |(decision, request), out| {
             self.write_element(&request, &decision, out);
         });

@@ -10,6 +10,7 @@ use super::asked::{Asked, Object, Text, object};
 use super::problem::Problem;
 use super::{Body, HttpApi, response};
 use crate::permit_token::{self, PermitToken};
+use crate::trace;
 
 /// `{"permit"}`.
 #[derive(serde::Deserialize)]
@@ -32,6 +33,7 @@ impl HttpApi {
         let now = self.limiter.now();
         let acquired = self.limiter.acquire(&request).await;
         self.limiter.count_acquired(&request, &acquired);
+        trace::acquired(&request, &acquired);
         match acquired {
             Acquired::Denied(decision) => Ok(self.render(&request, &decision)),
             Acquired::Permit(permit) => {

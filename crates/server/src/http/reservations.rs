@@ -8,6 +8,7 @@ use super::permits::moment;
 use super::problem::Problem;
 use super::{Body, HttpApi, response};
 use crate::bounds::lifetime;
+use crate::trace;
 
 /// `{"id", "cost"}`.
 #[derive(serde::Deserialize)]
@@ -35,6 +36,7 @@ impl HttpApi {
             Ok(Reserved::Reservation(Reservation { id, expires_at, decision })) => {
                 counts.reserved.add(1);
                 decision.count(&request);
+                trace::decided(&request, &decision);
                 let head = format!("{{\"id\":\"{id}\",\"expires_at\":\"{}\",", moment(expires_at));
                 let mut body = Vec::with_capacity(512);
                 self.renderer.body(&request, &decision, &mut body);
@@ -45,6 +47,7 @@ impl HttpApi {
             Ok(Reserved::Denied(decision)) => {
                 counts.denied.add(1);
                 decision.count(&request);
+                trace::decided(&request, &decision);
                 self.rate_limit.denials.note(&self.limiter, &request, &decision);
                 Ok(self.render(&request, &decision))
             }

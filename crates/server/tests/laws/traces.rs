@@ -182,6 +182,52 @@ fn a_collector_gets_one_span_of_each_request_even_just_before_the_end() {
 }
 
 #[test]
+fn spans_tell_of_slots_reservations_and_batches_what_was_decided() {
+    let rules = "
+domain: api
+descriptors:
+  - {key: user, name: per_user, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: job, name: jobs, concurrency: {max: 1, timeout: 1m}}
+";
+    let collector = Collector::start();
+    let setup = Setup::rules(rules).with("traces.endpoint", &format!("http://{}", collector.at));
+    let service = setup.with("traces.sample", "1").start();
+    let about = |descriptor: &str| format!(r#"{{"domain":"api","descriptor":{descriptor}}}"#);
+    for status in [200, 429] {
+        assert_eq!(post(service.http, "/v1/acquire", &about(r#"{"job":"j"}"#)).status, status);
+        assert_eq!(post(service.http, "/v1/reserve", &about(ANN)).status, status);
+    }
+    let batch = format!("[{}, {}, {{}}]", about(ANN), about(r#"{"user":"bob"}"#));
+    assert_eq!(post(service.http, "/v1/check", &batch).status, 200);
+    assert!(service.stop().status.success());
+
+    let ours = |span: &Span| {
+        let told = told(span).into_iter().filter(|(name, _)| name.starts_with("ratelimit."));
+        (span.name.clone(), told.collect::<BTreeMap<_, _>>())
+    };
+    let found: Vec<_> = collector.spans().iter().map(ours).collect();
+    let of = |name: &str, told: BTreeMap<String, String>| (name.to_owned(), told);
+    let given = pairs([("ratelimit.allowed", "true"), ("ratelimit.domain", "api")]);
+    let by = |rule, allowed| {
+        pairs([
+            ("ratelimit.allowed", allowed),
+            ("ratelimit.domain", "api"),
+            ("ratelimit.rule", rule),
+            ("ratelimit.source", "memory"),
+        ])
+    };
+    let batch = pairs([("ratelimit.batch.size", "3"), ("ratelimit.batch.denied", "1")]);
+    let wanted = [
+        of("/v1/acquire", given),
+        of("/v1/reserve", by("per_user", "true")),
+        of("/v1/acquire", by("jobs", "false")),
+        of("/v1/reserve", by("per_user", "false")),
+        of("/v1/check", batch),
+    ];
+    assert_eq!(found, wanted);
+}
+
+#[test]
 fn on_a_shared_store_a_request_has_one_span_too() {
     let (collector, redis) = (Collector::start(), RedisServer::start());
     let setup = traced(&format!("http://{}", collector.at)).with("store", &redis.url());
