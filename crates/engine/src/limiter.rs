@@ -1,6 +1,6 @@
 //! The limiter: what an application holds and asks.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,14 +9,13 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use tidegate_core::Micros;
 use tidegate_stores::memory::{MemoryStats, SnapshotError, SnapshotSummary};
-use tidegate_stores::{MemoryStore, SystemClock, Verdicts};
+use tidegate_stores::{MemoryStore, SystemClock};
 
 use crate::builder::Builder;
-use crate::decide::{Charges, Intent, Scope, charges, check, conclude, decide, plan};
+use crate::decide::{Charges, Intent, Scope, charges, check, decide};
 use crate::decision::Decision;
 use crate::inline::InlineRegistry;
 use crate::line::Lines;
-use crate::permit::{Acquired, Lease, Permit};
 #[cfg(feature = "remote")]
 use crate::remote::Service;
 use crate::request::Request;
@@ -29,7 +28,6 @@ use crate::rules::tree::RuleSet;
 #[cfg(feature = "redis")]
 use crate::shared::{Shared, StoreHealth};
 use crate::snapshots::{SnapshotHealth, Snapshots};
-use crate::switches::{Switch, SwitchError, Switches};
 
 /// Decides requests by rules. Cheap to clone: all clones are the same limiter.
 ///
@@ -52,9 +50,6 @@ pub struct Limiter {
     /// keeper while it works.
     pub(crate) _last_word: Arc<LastWord>,
 }
-
-/// Each slot of a permit has a lease of its own, for two may be of the same limit.
-const LEASES_PER_PERMIT: u64 = 1 << 20;
 
 pub(crate) struct Inner {
     pub(crate) store: MemoryStore,
@@ -147,102 +142,6 @@ impl Limiter {
         self.inner.give_back(request);
     }
 
-    /// Takes a slot of each concurrency limit the request falls under, or none. The permit returns
-    /// them when it is dropped.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tidegate::{Acquired, Domain, Limiter, Request, Rule};
-    /// let exports = Domain::new("exports").rule(Rule::by("user").concurrency(2, Duration::from_secs(60)));
-    /// let limiter = Limiter::builder().domain(exports).build()?;
-    /// let request = Request::new("exports", [("user", "ann")]);
-    /// match limiter.acquire_now(&request) {
-    ///     Acquired::Permit(permit) => drop(permit), // after the work
-    ///     Acquired::Denied(decision) => println!("{decision}"),
-    /// }
-    /// # Ok::<(), tidegate::BuildError>(())
-    /// ```
-    pub async fn acquire(&self, request: &Request<'_>) -> Acquired {
-        #[cfg(feature = "remote")]
-        if let Some(service) = &self.inner.remote {
-            return self.acquire_remote(service, request, self.inner.new_lease()).await;
-        }
-        #[cfg(feature = "redis")]
-        if let Some(shared) = &self.inner.shared {
-            return self.inner.acquire_shared(shared, request, self.inner.new_lease()).await;
-        }
-        self.acquire_now(request)
-    }
-
-    /// As [`Limiter::acquire`], without an await.
-    pub fn acquire_now(&self, request: &Request<'_>) -> Acquired {
-        let lease = self.inner.new_lease();
-        let rules = self.inner.rules.load();
-        let mut denied = Decision::under(rules);
-        denied.allowed = false;
-        let mut charges = Charges::new();
-        let scope = Scope::Holders { lease };
-        denied.domain = plan(&denied.under.rules, request, scope, &mut charges, &mut denied.items);
-        // Slots are never usual: their state is large.
-        let mut verdicts = Verdicts::new();
-        self.inner.store.settle_any(&charges, Intent::Take, &mut verdicts);
-        if conclude(&charges, &verdicts, &mut denied.items) {
-            return Acquired::Permit(Permit::new(&self.inner, Lease(lease), &charges));
-        }
-        // The charges borrow the rules, which the decision takes along.
-        drop(charges);
-        Acquired::Denied(denied)
-    }
-
-    /// Starts the time-out of a detached permit's slots anew. The request is the one they were
-    /// acquired for. False if a slot has returned already, or the rules limit no holders any more.
-    pub async fn renew(&self, request: &Request<'_>, lease: Lease) -> bool {
-        #[cfg(feature = "remote")]
-        if let Some(service) = &self.inner.remote
-            && let Some(kept) = service.renew_detached(lease).await
-        {
-            return kept;
-        }
-        let here = self.renew_now(request, lease);
-        #[cfg(feature = "redis")]
-        if let (false, Some(shared)) = (here, &self.inner.shared) {
-            return self.inner.renew_shared(shared, request, lease).await;
-        }
-        here
-    }
-
-    /// As [`Limiter::renew`], without an await.
-    pub fn renew_now(&self, request: &Request<'_>, lease: Lease) -> bool {
-        let rules = self.inner.rules.load();
-        let slots = charges(&rules, request, Scope::Holders { lease: lease.0 });
-        !slots.is_empty() && slots.iter().all(|slot| self.inner.store.renew_now(slot))
-    }
-
-    /// Returns the slots of a detached permit. The request is the one they were acquired for. False
-    /// if they have returned already.
-    pub async fn release(&self, request: &Request<'_>, lease: Lease) -> bool {
-        #[cfg(feature = "remote")]
-        if let Some(service) = &self.inner.remote
-            && let Some(released) = service.release_detached(lease).await
-        {
-            return released;
-        }
-        let here = self.release_now(request, lease);
-        #[cfg(feature = "redis")]
-        if let (false, Some(shared)) = (here, &self.inner.shared) {
-            return self.inner.release_shared(shared, request, lease).await;
-        }
-        here
-    }
-
-    /// As [`Limiter::release`], without an await.
-    pub fn release_now(&self, request: &Request<'_>, lease: Lease) -> bool {
-        let rules = self.inner.rules.load();
-        let slots = charges(&rules, request, Scope::Holders { lease: lease.0 });
-        // Every one of them is returned, not only the first that is held.
-        slots.iter().filter(|slot| self.inner.store.release_now(slot)).count() > 0
-    }
-
     /// Waits until the request passes, for at most `patience`, and answers a denial if it cannot
     /// pass by then: at once where that is known, as with Guava's `tryAcquire`.
     ///
@@ -273,26 +172,6 @@ impl Limiter {
     /// Every mistake in the files.
     pub fn reload(&self) -> Result<(), Problems> {
         self.inner.reload()
-    }
-
-    /// Lets one rule, or all, be enforced, only evaluated, or ignored, from now on and whatever the files
-    /// say. Where both are switched, what switches off more counts.
-    ///
-    /// # Errors
-    /// If no rule is called so.
-    pub fn switch(&self, rule: Option<&str>, switch: Switch) -> Result<(), SwitchError> {
-        self.inner.throw(rule, switch)
-    }
-
-    /// Throws all switches at once: these stand, and no others. Those of rules that there are not wait for
-    /// them.
-    pub fn set_switches(&self, switches: Switches) {
-        self.inner.set_switches(switches);
-    }
-
-    /// How switches stand.
-    pub fn switches(&self) -> Switches {
-        self.inner.source.lock().switches.clone()
     }
 
     /// The names of the domains that have rules.
@@ -368,12 +247,6 @@ impl Limiter {
 }
 
 impl Inner {
-    /// A lease that nobody holds, with room for as many as a permit has slots.
-    fn new_lease(&self) -> u64 {
-        let number = self.leases.fetch_add(1, Ordering::Relaxed);
-        self.lease_secret.hash_one(number) & !(LEASES_PER_PERMIT - 1)
-    }
-
     /// Decides by whichever store there is.
     #[cfg_attr(
         not(any(feature = "redis", feature = "remote")),
@@ -441,47 +314,6 @@ impl Inner {
             shared.store.forget_denials();
         }
         tracing::info!(generation, "rules reloaded");
-    }
-
-    /// Throws a switch; the rules loaded last are put in force with it.
-    fn throw(&self, rule: Option<&str>, switch: Switch) -> Result<(), SwitchError> {
-        let mut source = self.source.lock();
-        match rule {
-            None => source.switches.all = switch,
-            Some(rule) => {
-                // One that is thrown already may be of a rule that has gone since.
-                if !self.rules.load().has_rule(rule) && !source.switches.rules.contains_key(rule) {
-                    return Err(SwitchError::NoRule(rule.to_owned()));
-                }
-                match switch {
-                    Switch::Enforce => source.switches.rules.remove(rule),
-                    _ => source.switches.rules.insert(rule.to_owned(), switch),
-                };
-            }
-        }
-        tracing::warn!(rule = rule.unwrap_or("(all)"), %switch, "a switch was thrown");
-        self.put_switched(&source);
-        Ok(())
-    }
-
-    fn set_switches(&self, switches: Switches) {
-        let mut source = self.source.lock();
-        if source.switches != switches {
-            tracing::warn!(?switches, "switches were thrown");
-            source.switches = switches;
-            self.put_switched(&source);
-        }
-    }
-
-    /// Puts the rules loaded last in force as they are switched now.
-    fn put_switched(&self, source: &Source) {
-        let before = self.rules.load();
-        // They compiled before.
-        if let Ok(mut rules) = source.recompile(self.store.seed(), before.generation + 1) {
-            // What tenants have goes by the places of the same rules.
-            rules.set_tenants(before.tenants.clone());
-            self.put_in_force(rules);
-        }
     }
 }
 

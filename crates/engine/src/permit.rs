@@ -1,16 +1,18 @@
 //! Slots of concurrency limits, held by a guard.
 
 use std::fmt;
+use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::{Key, Limit};
-use tidegate_stores::Charge;
 #[cfg(feature = "redis")]
 use tidegate_stores::Store as _;
+use tidegate_stores::{Charge, Verdicts};
 
-use crate::decide::{Scope, charges};
+use crate::decide::{Charges, Intent, Scope, charges, conclude, plan};
 use crate::decision::Decision;
 use crate::limiter::{Inner, Limiter};
 #[cfg(feature = "remote")]
@@ -63,13 +65,124 @@ struct Slot {
     part: u64,
 }
 
+/// Each slot of a permit has a lease of its own, for two may be of the same limit.
+const LEASES_PER_PERMIT: u64 = 1 << 20;
+
+#[cfg_attr(
+    not(any(feature = "redis", feature = "remote")),
+    expect(clippy::unused_async, reason = "the memory store never waits; stores across a network do")
+)]
 impl Limiter {
+    /// Takes a slot of each concurrency limit the request falls under, or none. The permit returns
+    /// them when it is dropped.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tidegate::{Acquired, Domain, Limiter, Request, Rule};
+    /// let exports = Domain::new("exports").rule(Rule::by("user").concurrency(2, Duration::from_secs(60)));
+    /// let limiter = Limiter::builder().domain(exports).build()?;
+    /// let request = Request::new("exports", [("user", "ann")]);
+    /// match limiter.acquire_now(&request) {
+    ///     Acquired::Permit(permit) => drop(permit), // after the work
+    ///     Acquired::Denied(decision) => println!("{decision}"),
+    /// }
+    /// # Ok::<(), tidegate::BuildError>(())
+    /// ```
+    pub async fn acquire(&self, request: &Request<'_>) -> Acquired {
+        #[cfg(feature = "remote")]
+        if let Some(service) = &self.inner.remote {
+            return self.acquire_remote(service, request, self.inner.new_lease()).await;
+        }
+        #[cfg(feature = "redis")]
+        if let Some(shared) = &self.inner.shared {
+            return self.inner.acquire_shared(shared, request, self.inner.new_lease()).await;
+        }
+        self.acquire_now(request)
+    }
+
+    /// As [`Limiter::acquire`], without an await.
+    pub fn acquire_now(&self, request: &Request<'_>) -> Acquired {
+        let lease = self.inner.new_lease();
+        let rules = self.inner.rules.load();
+        let mut denied = Decision::under(rules);
+        denied.allowed = false;
+        let mut charges = Charges::new();
+        let scope = Scope::Holders { lease };
+        denied.domain = plan(&denied.under.rules, request, scope, &mut charges, &mut denied.items);
+        // Slots are never usual: their state is large.
+        let mut verdicts = Verdicts::new();
+        self.inner.store.settle_any(&charges, Intent::Take, &mut verdicts);
+        if conclude(&charges, &verdicts, &mut denied.items) {
+            return Acquired::Permit(Permit::new(&self.inner, Lease(lease), &charges));
+        }
+        // The charges borrow the rules, which the decision takes along.
+        drop(charges);
+        Acquired::Denied(denied)
+    }
+
+    /// Starts the time-out of a detached permit's slots anew. The request is the one they were
+    /// acquired for. False if a slot has returned already, or the rules limit no holders any more.
+    pub async fn renew(&self, request: &Request<'_>, lease: Lease) -> bool {
+        #[cfg(feature = "remote")]
+        if let Some(service) = &self.inner.remote
+            && let Some(kept) = service.renew_detached(lease).await
+        {
+            return kept;
+        }
+        let here = self.renew_now(request, lease);
+        #[cfg(feature = "redis")]
+        if let (false, Some(shared)) = (here, &self.inner.shared) {
+            return self.inner.renew_shared(shared, request, lease).await;
+        }
+        here
+    }
+
+    /// As [`Limiter::renew`], without an await.
+    pub fn renew_now(&self, request: &Request<'_>, lease: Lease) -> bool {
+        let rules = self.inner.rules.load();
+        let slots = charges(&rules, request, Scope::Holders { lease: lease.0 });
+        !slots.is_empty() && slots.iter().all(|slot| self.inner.store.renew_now(slot))
+    }
+
+    /// Returns the slots of a detached permit. The request is the one they were acquired for. False
+    /// if they have returned already.
+    pub async fn release(&self, request: &Request<'_>, lease: Lease) -> bool {
+        #[cfg(feature = "remote")]
+        if let Some(service) = &self.inner.remote
+            && let Some(released) = service.release_detached(lease).await
+        {
+            return released;
+        }
+        let here = self.release_now(request, lease);
+        #[cfg(feature = "redis")]
+        if let (false, Some(shared)) = (here, &self.inner.shared) {
+            return self.inner.release_shared(shared, request, lease).await;
+        }
+        here
+    }
+
+    /// As [`Limiter::release`], without an await.
+    pub fn release_now(&self, request: &Request<'_>, lease: Lease) -> bool {
+        let rules = self.inner.rules.load();
+        let slots = charges(&rules, request, Scope::Holders { lease: lease.0 });
+        // Every one of them is returned, not only the first that is held.
+        slots.iter().filter(|slot| self.inner.store.release_now(slot)).count() > 0
+    }
+
     /// How long the slots of a request are held without renewal, by the rules in force; `None` if no
     /// concurrency limit applies.
     pub fn permit_timeout(&self, request: &Request<'_>) -> Option<Duration> {
         let rules = self.inner.rules.load();
         let slots = charges(&rules, request, Scope::Holders { lease: 0 });
         slots.iter().map(|slot| slot.limit.period_us()).min().map(Duration::from_micros)
+    }
+}
+
+impl Inner {
+    /// A lease that nobody holds, with room for as many as a permit has slots.
+    fn new_lease(&self) -> u64 {
+        let number = self.leases.fetch_add(1, Ordering::Relaxed);
+        self.lease_secret.hash_one(number) & !(LEASES_PER_PERMIT - 1)
     }
 }
 

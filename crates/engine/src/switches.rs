@@ -7,6 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tidegate_stores::Force;
 
+use crate::limiter::{Inner, Limiter};
+use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
 use crate::standing::Standing;
 
@@ -86,6 +88,71 @@ impl Switches {
 
     fn of(&self, rule: &str) -> Switch {
         self.rules.get(rule).copied().unwrap_or_default().max(self.all)
+    }
+}
+
+impl Limiter {
+    /// Lets one rule, or all, be enforced, only evaluated, or ignored, from now on and whatever the files
+    /// say. Where both are switched, what switches off more counts.
+    ///
+    /// # Errors
+    /// If no rule is called so.
+    pub fn switch(&self, rule: Option<&str>, switch: Switch) -> Result<(), SwitchError> {
+        self.inner.throw(rule, switch)
+    }
+
+    /// Throws all switches at once: these stand, and no others. Those of rules that there are not wait for
+    /// them.
+    pub fn set_switches(&self, switches: Switches) {
+        self.inner.set_switches(switches);
+    }
+
+    /// How switches stand.
+    pub fn switches(&self) -> Switches {
+        self.inner.source.lock().switches.clone()
+    }
+}
+
+impl Inner {
+    /// Throws a switch; the rules loaded last are put in force with it.
+    fn throw(&self, rule: Option<&str>, switch: Switch) -> Result<(), SwitchError> {
+        let mut source = self.source.lock();
+        match rule {
+            None => source.switches.all = switch,
+            Some(rule) => {
+                // One that is thrown already may be of a rule that has gone since.
+                if !self.rules.load().has_rule(rule) && !source.switches.rules.contains_key(rule) {
+                    return Err(SwitchError::NoRule(rule.to_owned()));
+                }
+                match switch {
+                    Switch::Enforce => source.switches.rules.remove(rule),
+                    _ => source.switches.rules.insert(rule.to_owned(), switch),
+                };
+            }
+        }
+        tracing::warn!(rule = rule.unwrap_or("(all)"), %switch, "a switch was thrown");
+        self.put_switched(&source);
+        Ok(())
+    }
+
+    fn set_switches(&self, switches: Switches) {
+        let mut source = self.source.lock();
+        if source.switches != switches {
+            tracing::warn!(?switches, "switches were thrown");
+            source.switches = switches;
+            self.put_switched(&source);
+        }
+    }
+
+    /// Puts the rules loaded last in force as they are switched now.
+    fn put_switched(&self, source: &Source) {
+        let before = self.rules.load();
+        // They compiled before.
+        if let Ok(mut rules) = source.recompile(self.store.seed(), before.generation + 1) {
+            // What tenants have goes by the places of the same rules.
+            rules.set_tenants(before.tenants.clone());
+            self.put_in_force(rules);
+        }
     }
 }
 
