@@ -3,8 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate::{
-    Domain, LimitSpec, Limiter, Override, Request, Rule, Tenant, TenantChange, TierLimit, VirtualClock,
-    per_minute,
+    Defaults, Domain, LimitSpec, Limiter, Override, Request, Rule, Tenant, TenantChange, TierLimit,
+    VirtualClock, per_minute,
 };
 
 use super::requests;
@@ -18,7 +18,9 @@ enum Wish {
     Tier,
     Numbers(u64),
     Unlimited,
-    /// Of a rule that is not asked about, and of the one that is.
+    /// Of a rule that is not asked about.
+    Elsewhere(u64),
+    /// Of that one, and of the one that is.
     Several(u64),
 }
 
@@ -28,6 +30,7 @@ fn wish() -> impl Strategy<Value = Wish> {
         Just(Wish::Tier),
         (0_u64..7).prop_map(Wish::Numbers),
         Just(Wish::Unlimited),
+        (0_u64..7).prop_map(Wish::Elsewhere),
         (0_u64..7).prop_map(Wish::Several),
     ]
 }
@@ -39,6 +42,7 @@ fn tenant(name: &str, wish: Wish) -> Tenant {
         Wish::Tier => Tenant::new(name).tier("pro"),
         Wish::Numbers(count) => Tenant::new(name).tier("pro").with(own(count)),
         Wish::Unlimited => Tenant::new(name).with(Override::unlimited()),
+        Wish::Elsewhere(count) => Tenant::new(name).with(own(count).entry("path", None)),
         Wish::Several(count) => Tenant::new(name).with(own(count + 1).entry("path", None)).with(own(count)),
     }
 }
@@ -48,13 +52,37 @@ fn limit(algorithm: usize) -> LimitSpec {
     [limit.clone().token_bucket(), limit.clone().fixed_window(), limit.sliding_window()][algorithm].clone()
 }
 
-fn build(algorithm: usize, tiers: bool, shadow: bool, other_domain: bool, wishes: &[Wish]) -> Limiter {
+/// What is the same for all tenants.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    algorithm: usize,
+    tiers: bool,
+    shadow: bool,
+    count_denied: bool,
+    other_domain: bool,
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let parts = (0..3_usize, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    parts.prop_map(|(algorithm, tiers, shadow, count_denied, other_domain)| Shape {
+        algorithm,
+        tiers,
+        shadow,
+        count_denied,
+        other_domain,
+    })
+}
+
+fn build(shape: Shape, wishes: &[Wish]) -> Limiter {
+    let Shape { algorithm, tiers, shadow, count_denied, other_domain } = shape;
     let mut rule = Rule::by("tenant").limit(limit(algorithm)).rule(Rule::by("path").limit(per_minute(9)));
     if tiers {
         rule = rule.tier("pro", "minute", TierLimit::Change(requests(6)));
     }
     let rule = if shadow { rule.shadow() } else { rule };
-    let mut builder = Limiter::builder().domain(Domain::new("d").tenant_key("tenant").rule(rule));
+    let defaults = Defaults { count_denied, ..Defaults::default() };
+    let mut builder =
+        Limiter::builder().defaults(defaults).domain(Domain::new("d").tenant_key("tenant").rule(rule));
     if other_domain {
         builder = builder
             .domain(Domain::new("e").tenant_key("tenant").rule(Rule::by("tenant").limit(per_minute(2))));
@@ -72,19 +100,15 @@ fn said(limiter: &Limiter, request: &Request<'_>) -> (bool, Vec<String>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn an_entry_alone_is_decided_as_beside_one_that_no_rule_is_about(
-        algorithm in 0..3_usize,
-        tiers: bool,
-        shadow: bool,
-        other_domain: bool,
+        shape in shape(),
         wishes in vec(wish(), TENANTS.len()),
         asked in vec((0..=TENANTS.len(), 0_u64..4), 1..40),
     ) {
-        let alone = build(algorithm, tiers, shadow, other_domain, &wishes);
-        let beside = build(algorithm, tiers, shadow, other_domain, &wishes);
+        let (alone, beside) = (build(shape, &wishes), build(shape, &wishes));
         for (who, cost) in asked {
             let name = TENANTS.get(who).copied().unwrap_or("stranger");
             let request = Request::new("d", [("tenant", name)]).cost(cost);

@@ -1,5 +1,6 @@
 //! Giving back.
 
+use tidegate_core::MAX_COUNT;
 use tidegate_stores::Charge;
 
 use super::World;
@@ -44,4 +45,17 @@ pub(crate) async fn a_refund_of_a_counter_that_is_not_there_does_nothing<W: Worl
         assert_eq!(world.reading(charge).await, before, "{limit:?}");
         assert_eq!(world.fill(charge).await, fits_at_once(&limit), "{limit:?}");
     }
+}
+
+/// Two windows hold more than anybody can give back at once.
+pub(crate) async fn a_refund_is_of_at_most_what_can_be_charged_at_once<W: World>(world: W) {
+    let limit = limits::sliding_window(MAX_COUNT);
+    let charge = world.charge("k", &limit, 2);
+    world.advance_us(limits::PERIOD_US - world.now().0 % limits::PERIOD_US);
+    assert!(world.take(charge).await.allowed());
+    world.advance_us(limits::PERIOD_US * 3 / 2);
+    // One of the two counts; with the rest taken, one is left after 2^53 are given back, and half counts.
+    assert!(world.take(Charge { cost: MAX_COUNT - 1, ..charge }).await.allowed());
+    world.give_back(&[Charge { cost: u64::MAX, ..charge }]).await;
+    assert_eq!(world.look(Charge { cost: 0, ..charge }).await.remaining, MAX_COUNT - 1);
 }
