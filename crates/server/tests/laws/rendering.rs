@@ -66,12 +66,11 @@ struct Answer {
 impl Expect {
     /// What those get who accept problems, and batches.
     fn for_programs(&self) -> Answer {
-        let mut answer = self.answer.clone();
-        if let Some(problem) = &self.problem {
-            answer.content_type = "application/problem+json".to_owned();
-            answer.body.clone_from(problem);
+        let answer = self.answer.clone();
+        match self.problem.clone() {
+            Some(body) => Answer { content_type: "application/problem+json".to_owned(), body, ..answer },
+            None => answer,
         }
-        answer
     }
 }
 
