@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +17,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from support.clock import FakeClock
-from support.stub import Reply, decided, serve
+from support.stub import Received, Reply, decided, serve
 from support.vectors import cases
 from tidegate import Tidegate, TidegateMiddleware
 from tidegate.asgi import ASGIApp, Receive, Send
+from tidegate.decision import PROBLEM_TYPE
 from tidegate.fastapi import install, limit, limited
 from tidegate.local import Verdict
 from tidegate.render import Told, counted
@@ -82,29 +84,37 @@ def decorator_of_starlette(client: Tidegate) -> ASGIApp:
 APPS = [middleware, dependency, dependency_without_install, decorator, decorator_of_starlette]
 
 
+def rendered(expect: dict[str, Any], received: Received) -> Reply:
+    """The service's answer: whoever accepts a problem, or asks in a batch, gets it in any case."""
+    for_programs = isinstance(received.body, list) or PROBLEM_TYPE in received.headers["accept"]
+    problem = expect.get("problem") if for_programs else None
+    content_type = expect["content_type"] if problem is None else PROBLEM_TYPE
+    reply = Reply(
+        expect["status"], problem or expect["body"], tuple(map(tuple, expect["headers"])), content_type
+    )
+    return decided(received, lambda _: reply)
+
+
 @pytest.mark.parametrize("make", APPS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("batch", [1, 2], ids=["alone", "in a batch"])
 @pytest.mark.parametrize("case", CHECKS, ids=lambda case: case["name"])
 async def test_the_same_bytes(case: dict[str, Any], batch: int, make: Callable[[Tidegate], ASGIApp]) -> None:
     expect = case["expect"]
-    headers = tuple((name, value) for name, value in expect["headers"])
-    reply = Reply(expect["status"], expect["body"], headers, expect["content_type"])
-    with serve(lambda received: decided(received, lambda _: reply)) as stub:
+    with serve(functools.partial(rendered, expect)) as stub:
         async with Tidegate(stub.url, deadline=30) as client:
             transport = httpx.ASGITransport(app=make(client))
             async with httpx.AsyncClient(transport=transport, base_url="http://app") as web:
                 answers = await asyncio.gather(*(web.get("/") for _ in range(batch)))
     for answer in answers:
-        rendered = [
-            (name, value) for name, value in answer.headers.items() if not name.startswith("content-")
-        ]
-        assert rendered == list(headers)
+        told = [[name, value] for name, value in answer.headers.items() if not name.startswith("content-")]
+        assert told == expect["headers"]
         if expect["status"] == 200:
             assert answer.text == "hello"
         else:
             assert answer.status_code == expect["status"]
-            assert answer.headers["content-type"] == expect["content_type"]
-            assert answer.content == expect["body"].encode()
+            # A body of the operator's stays with the service: in an app it is the app's.
+            assert answer.headers["content-type"] == PROBLEM_TYPE
+            assert answer.content == expect.get("problem", expect["body"]).encode()
 
 
 @pytest.mark.parametrize(

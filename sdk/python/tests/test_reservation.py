@@ -21,7 +21,7 @@ from tidegate import (
     Tidegate,
     TidegateError,
 )
-from tidegate.reservation import settlement_of
+from tidegate.estimate import settlement_of
 
 pytestmark = pytest.mark.anyio
 

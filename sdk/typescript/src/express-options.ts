@@ -1,6 +1,6 @@
-import type { LimiterOptions } from './core.js';
 import { TidegateError } from './errors.js';
 import type { Context, RateLimitOptions, ValueOrFunction } from './express.js';
+import type { LimiterOptions } from './limiter-options.js';
 import { perOf, type Limit } from './limits.js';
 
 /** As in express-rate-limit. */

@@ -6,7 +6,6 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 
 import { ipKey } from './client-ip.js';
-import { Limiter, type Outcome, type PlainRequest, type Reply } from './core.js';
 import type { Decision } from './decision.js';
 import type { Descriptor } from './descriptor.js';
 import { TidegateError, UnavailableError } from './errors.js';
@@ -14,7 +13,10 @@ import { send, setHeaders } from './express-answer.js';
 import { optionsOf } from './express-options.js';
 import type { Fallback } from './fallback.js';
 import { decidingNumbers, type StandardHeaders } from './headers.js';
+import { Limiter } from './limiter.js';
+import type { PlainRequest } from './limiter-options.js';
 import type { Limit } from './limits.js';
+import type { Outcome, Reply } from './outcome.js';
 import type { Reservation } from './reservation.js';
 import type { Tidegate } from './client.js';
 import { readsSpoofableHeader, type Logger } from './warnings.js';

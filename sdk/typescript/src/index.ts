@@ -6,13 +6,15 @@
  */
 export { Tidegate, type CheckOptions, type ClientOptions } from './client.js';
 export { ClientIpFinder, ipKey, type ClientIp, type ClientIpOptions, type HeaderSource } from './client-ip.js';
-export { Limiter, type Given, type LimiterOptions, type Outcome, type PlainRequest, type Reply } from './core.js';
 export { type DecidedBy, type Decision, type DecisionBody, type LimitState, type Source } from './decision.js';
 export { type CheckRequest, type Descriptor, type Entry, type FullDescriptor } from './descriptor.js';
 export { RateLimitExceeded, RefusedError, TidegateError, UnavailableError, type UnavailableReason } from './errors.js';
 export { type Fallback } from './fallback.js';
 export { type StandardHeaders } from './headers.js';
+export { Limiter } from './limiter.js';
+export { type Given, type LimiterOptions, type PlainRequest } from './limiter-options.js';
 export { parseLimits, type Algorithm, type Limit } from './limits.js';
+export { type Outcome, type Reply } from './outcome.js';
 export { Permit, withPermit, type AcquireRequest } from './permit.js';
 export { Reservation, withReservation, type ReserveRequest, type Settlement } from './reservation.js';
 export { type Logger, type WarningCode } from './warnings.js';

@@ -1,20 +1,18 @@
 /** The client, against servers that behave as the service does on its worst days. */
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { Tidegate, type ClientOptions } from '../src/client.js';
 import { RefusedError, TidegateError } from '../src/errors.js';
+import { closedAfterEach } from './support/open.js';
 import { denying, NOWHERE, passing, Stub, type Answering } from './support/stub.js';
 import { Told, until } from './support/until.js';
 
 const ann = { descriptor: { user: 'ann' }, limits: '2/minute' };
-const open: { close(): unknown }[] = [];
+const open = closedAfterEach();
 let told: Told;
 
 beforeEach(() => {
   told = new Told();
-});
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one.close();
 });
 
 async function stubbed(answer: Answering): Promise<Stub> {

@@ -1,11 +1,12 @@
 /** The middleware, under both majors of Express, behind a stub that answers as the service does. */
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ErrorRequestHandler, Request } from 'express';
 
 import { Tidegate } from '../src/client.js';
 import { ipKeyGenerator, rateLimit, type RateLimitInfo, type RateLimitOptions } from '../src/express.js';
 import { forgetWarnings } from '../src/warnings.js';
 import { MAJORS, Running, type App } from './support/app.js';
+import { closedAfterEach } from './support/open.js';
 import { denying, NOWHERE, passing, Stub, type Answering } from './support/stub.js';
 import { Told, until } from './support/until.js';
 
@@ -15,7 +16,7 @@ interface Body {
   readonly cost: number;
 }
 
-const open: { close(): unknown }[] = [];
+const open = closedAfterEach();
 let stub: Stub;
 let told: Told;
 
@@ -24,9 +25,6 @@ beforeEach(async () => {
   told = new Told();
   stub = await Stub.start(passing());
   open.push(stub);
-});
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one.close();
 });
 
 function asked(index = 0): Body {

@@ -1,27 +1,21 @@
 /** What can be done to a client by its key, against the real service. */
 import express from 'express';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 import { Tidegate, type ClientOptions } from '../src/client.js';
-import { Limiter, type LimiterOptions } from '../src/core.js';
 import { RefusedError, UnavailableError } from '../src/errors.js';
 import { rateLimit, type RateLimitOptions, type RateLimitRequestHandler } from '../src/express.js';
+import { Limiter } from '../src/limiter.js';
+import type { LimiterOptions } from '../src/limiter-options.js';
 import { Running } from './support/app.js';
+import { closedAfterEach } from './support/open.js';
+import { serviceForAll } from './support/service.js';
 import { NOWHERE } from './support/stub.js';
-import { Service } from './support/service.js';
 import { Told, until } from './support/until.js';
 
-let service: Service;
+const service = serviceForAll();
+const open = closedAfterEach();
 let told: Told;
-const open: { close(): unknown }[] = [];
-
-beforeAll(async () => {
-  service = await Service.start();
-});
-afterAll(() => service?.stop());
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one.close();
-});
 
 function clientOf(url: string, options: ClientOptions = {}): Tidegate {
   told = new Told();

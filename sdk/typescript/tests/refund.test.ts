@@ -1,21 +1,14 @@
 /** Giving back: to the service, and while it is away to the counters of this process. */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 import { Tidegate, type ClientOptions } from '../src/client.js';
+import { closedAfterEach } from './support/open.js';
+import { serviceForAll } from './support/service.js';
 import { NOWHERE, passing, Stub, type StubReply } from './support/stub.js';
-import { Service } from './support/service.js';
 import { Told } from './support/until.js';
 
-let service: Service;
-const open: { close(): unknown }[] = [];
-
-beforeAll(async () => {
-  service = await Service.start();
-});
-afterAll(() => service?.stop());
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one.close();
-});
+const service = serviceForAll();
+const open = closedAfterEach();
 
 function clientOf(url: string, options: ClientOptions = {}): Tidegate {
   const client = new Tidegate({ url, logger: new Told(), deadlineMs: 20_000, ...options });

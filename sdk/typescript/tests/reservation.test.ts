@@ -1,17 +1,15 @@
 /** Reservations and permits as the contract has them, against a stub; service.test.ts has the real ones. */
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 
 import { Tidegate } from '../src/client.js';
 import { RateLimitExceeded, RefusedError, UnavailableError } from '../src/errors.js';
 import { withPermit } from '../src/permit.js';
 import { withReservation } from '../src/reservation.js';
+import { closedAfterEach } from './support/open.js';
 import { denying, NOWHERE, Stub, type Answering, type Asked } from './support/stub.js';
 import { Told, until } from './support/until.js';
 
-const open: { close(): unknown }[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one.close();
-});
+const open = closedAfterEach();
 
 const GONE = { status: 410, body: '{"type":"about:blank","title":"Gone","status":410,"detail":"reserve again"}' };
 const tokens = { descriptor: { user: 'ann' }, limits: '1000/minute', cost: 400 };

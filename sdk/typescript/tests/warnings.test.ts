@@ -4,14 +4,16 @@ import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { Tidegate } from '../src/client.js';
-import { Limiter, type PlainRequest } from '../src/core.js';
 import { rateLimit, type RateLimitOptions } from '../src/express.js';
+import { Limiter } from '../src/limiter.js';
+import type { PlainRequest } from '../src/limiter-options.js';
 import { forgetWarnings } from '../src/warnings.js';
 import { MAJORS, Running } from './support/app.js';
+import { closedAfterEach } from './support/open.js';
 import { passing, Stub } from './support/stub.js';
 import { Told, until } from './support/until.js';
 
-const open: { close(): unknown }[] = [];
+const open = closedAfterEach();
 let told: Told;
 let client: Tidegate;
 
@@ -21,9 +23,6 @@ beforeEach(async () => {
   const stub = await Stub.start(passing());
   client = new Tidegate({ url: stub.url, logger: told, deadlineMs: 20_000 });
   open.push(stub, client);
-});
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one.close();
 });
 
 const codes = (): string[] => told.lines.map((line) => line.split(':', 1)[0] ?? '');

@@ -1,4 +1,4 @@
-//! `vectors/rendering.json` through the ways in: the same bytes over HTTP and as headers for Envoy.
+//! `vectors/rendering.json` through the ways in: the same bytes over HTTP, and for Envoy.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate::rules::file;
 use tidegate::{Defaults, Limiter, Micros, VirtualClock};
-use tidegate_middleware::{ClientIp, Headers, Renderer};
+use tidegate_middleware::{ClientIp, DenialBody, Headers, Renderer};
 use tidegate_server::bounds::Bounds;
 use tidegate_server::denials::Denials;
 use tidegate_server::grpc::rate_limit::RateLimit;
@@ -34,6 +34,7 @@ struct Case {
     name: String,
     rules: String,
     families: Vec<String>,
+    denial: Option<Denial>,
     now_us: u64,
     ask: String,
     before: Vec<Value>,
@@ -41,12 +42,36 @@ struct Case {
     expect: Expect,
 }
 
-#[derive(Deserialize, Debug, PartialEq)]
+#[derive(Deserialize)]
+struct Denial {
+    body: String,
+    content_type: String,
+}
+
+#[derive(Deserialize)]
 struct Expect {
+    #[serde(flatten)]
+    answer: Answer,
+    problem: Option<String>,
+}
+
+#[derive(Deserialize, Clone, Debug, PartialEq)]
+struct Answer {
     status: u16,
     content_type: String,
     headers: Vec<(String, String)>,
     body: String,
+}
+
+impl Expect {
+    /// What those get who accept problems, and batches.
+    fn for_programs(&self) -> Answer {
+        let answer = self.answer.clone();
+        match self.problem.clone() {
+            Some(body) => Answer { content_type: "application/problem+json".to_owned(), body, ..answer },
+            None => answer,
+        }
+    }
 }
 
 fn cases() -> Vec<Case> {
@@ -57,12 +82,16 @@ fn cases() -> Vec<Case> {
 impl Case {
     fn renderer(&self) -> Renderer {
         let has = |family: &str| self.families.iter().any(|known| known == family);
+        let read = |denial: &Denial| {
+            Arc::new(DenialBody::new(&denial.body, &denial.content_type).expect("a body of denials"))
+        };
         Renderer::new(Headers {
             ratelimit: has("ratelimit"),
             draft06: has("draft06"),
             x_ratelimit: has("x_ratelimit"),
             partition_key: has("partition_key"),
         })
+        .denial_body(self.denial.as_ref().map(read))
     }
 
     fn limiter(&self) -> Limiter {
@@ -76,7 +105,7 @@ impl Case {
             limiter: limiter.clone(),
             bounds: Bounds::default(),
             headers: Some(self.renderer()),
-            body: None,
+            body: self.denial.as_ref().map(|_| self.renderer()),
             metrics: Metrics::default(),
             denials: Denials::default(),
             traced: false,
@@ -117,29 +146,35 @@ fn told(find: impl Fn(&str) -> Vec<String>) -> Vec<(String, String)> {
     NAMES.iter().flat_map(one).collect()
 }
 
-async fn post(api: &HttpApi, path: &str, body: &Value) -> http::Response<Full<Bytes>> {
+async fn post(api: &HttpApi, path: &str, accept: &str, body: &Value) -> http::Response<Full<Bytes>> {
     let body = Full::new(Bytes::from(body.to_string()));
-    api.answer(Request::post(path).body(body).expect("a request")).await
+    api.answer(Request::post(path).header("accept", accept).body(body).expect("a request")).await
+}
+
+/// What the request of a case is answered over HTTP.
+async fn answered(case: &Case, accept: &str) -> Answer {
+    let api = case.http();
+    let path = if case.ask == "acquire" { "/v1/acquire" } else { "/v1/check" };
+    for before in &case.before {
+        assert_eq!(post(&api, path, accept, before).await.status(), 200, "{}", case.name);
+    }
+    let (head, body) = post(&api, path, accept, &case.request).await.into_parts();
+    let body = body.collect().await.expect("a body").to_bytes();
+    let text = |value: &http::HeaderValue| value.to_str().expect("a text").to_owned();
+    Answer {
+        status: head.status.as_u16(),
+        content_type: text(&head.headers["content-type"]),
+        headers: told(|name| head.headers.get_all(name).iter().map(text).collect()),
+        body: String::from_utf8(body.to_vec()).expect("a text"),
+    }
 }
 
 #[tokio::test]
 async fn over_http_every_vector_is_the_bytes_of_the_file() {
     for case in cases() {
-        let api = case.http();
-        let path = if case.ask == "acquire" { "/v1/acquire" } else { "/v1/check" };
-        for before in &case.before {
-            assert_eq!(post(&api, path, before).await.status(), 200, "{}", case.name);
-        }
-        let (head, body) = post(&api, path, &case.request).await.into_parts();
-        let body = body.collect().await.expect("a body").to_bytes();
-        let text = |value: &http::HeaderValue| value.to_str().expect("a text").to_owned();
-        let found = Expect {
-            status: head.status.as_u16(),
-            content_type: text(&head.headers["content-type"]),
-            headers: told(|name| head.headers.get_all(name).iter().map(text).collect()),
-            body: String::from_utf8(body.to_vec()).expect("a text"),
-        };
-        assert_eq!(found, case.expect, "{}", case.name);
+        assert_eq!(answered(&case, "*/*").await, case.expect.answer, "{}", case.name);
+        let for_programs = answered(&case, "application/problem+json").await;
+        assert_eq!(for_programs, case.expect.for_programs(), "{}", case.name);
     }
 }
 
@@ -147,15 +182,16 @@ async fn over_http_every_vector_is_the_bytes_of_the_file() {
 async fn in_a_batch_every_vector_has_the_same_status_headers_and_body() {
     for case in cases().into_iter().filter(|case| case.ask == "check") {
         let requests: Vec<&Value> = case.before.iter().chain([&case.request]).collect();
-        let answer = post(&case.http(), "/v1/check", &json!(requests)).await;
+        let answer = post(&case.http(), "/v1/check", "*/*", &json!(requests)).await;
+        let expect = case.expect.for_programs();
         let body = answer.into_body().collect().await.expect("a body").to_bytes();
         let text = String::from_utf8(body.to_vec()).expect("a text");
-        assert!(text.ends_with(&format!(r#""body":{}}}]"#, case.expect.body)), "{}: {text}", case.name);
+        assert!(text.ends_with(&format!(r#""body":{}}}]"#, expect.body)), "{}: {text}", case.name);
         let answers: Value = serde_json::from_str(&text).expect("JSON");
         let last = answers.as_array().and_then(|list| list.last()).expect("an answer");
-        assert_eq!(last["status"], case.expect.status, "{}", case.name);
+        assert_eq!(last["status"], expect.status, "{}", case.name);
         let found = told(|name| last["headers"][name].as_str().map(str::to_owned).into_iter().collect());
-        assert_eq!(found, case.expect.headers, "{}", case.name);
+        assert_eq!(found, expect.headers, "{}", case.name);
     }
 }
 
@@ -176,7 +212,7 @@ fn message(asked: &Value) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn as_headers_for_envoy_every_vector_is_the_bytes_of_the_file() {
+async fn for_envoy_every_vector_is_the_headers_of_the_file_and_the_body_if_it_is_the_operators() {
     for case in cases().into_iter().filter(|case| case.ask == "check") {
         let rate_limit = case.rate_limit(&case.limiter());
         let mut last = RateLimitResponse::default();
@@ -187,6 +223,13 @@ async fn as_headers_for_envoy_every_vector_is_the_bytes_of_the_file() {
         }
         let headers = last.response_headers_to_add;
         let found: Vec<_> = headers.into_iter().map(|header| (header.key, header.value)).collect();
-        assert_eq!(found, case.expect.headers, "{}", case.name);
+        let Answer { content_type, mut headers, body, .. } = case.expect.answer;
+        // Envoy sends a body only where there is one of the operator's.
+        let own = case.expect.problem.is_some();
+        if own {
+            headers.push(("content-type".to_owned(), content_type));
+        }
+        assert_eq!(found, headers, "{}", case.name);
+        assert_eq!(last.raw_body, if own { body.as_bytes() } else { b"" }, "{}", case.name);
     }
 }

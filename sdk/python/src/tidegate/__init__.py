@@ -17,10 +17,11 @@ from .errors import (
     ServiceUnavailable,
     TidegateError,
 )
+from .estimate import Settlement
 from .limits import Limit, parse_limits
 from .permit import Permit
 from .request import Request, by_header
-from .reservation import Reservation, Settlement
+from .reservation import Reservation
 from .sync import SyncPermit, SyncReservation, SyncTidegate
 
 __version__ = "0.1.0"

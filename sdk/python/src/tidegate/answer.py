@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .decision import JSON_TYPE, PROBLEM_TYPE, Decision
-from .errors import RequestRefused, TidegateError
+from .errors import RequestRefused, ServiceUnavailable, TidegateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -27,6 +28,15 @@ class Unanswered(TidegateError):  # noqa: N818
         super().__init__(why)
         self.dead = dead
         self.sent = sent
+
+
+@contextmanager
+def or_unavailable(what: str) -> Iterator[None]:
+    """Where no fallback can take over: raises `ServiceUnavailable`, which says what could not be done."""
+    try:
+        yield
+    except Unanswered as why:
+        raise ServiceUnavailable(f"{what}: {why}") from why
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,15 @@ class Answer:
         if not isinstance(members, dict):
             raise Unanswered(f"the answer (status {self.status}) is no JSON object")
         return members
+
+
+def answer_of(status: int, headers: Iterable[tuple[bytes, bytes]], content: bytes) -> Answer:
+    """An answer as the wire has it; raises `Unanswered` if its body is no text."""
+    pairs = tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers)
+    try:
+        return Answer(status, pairs, content.decode())
+    except UnicodeDecodeError as error:
+        raise Unanswered(f"the answer (status {status}) is no text") from error
 
 
 def decision_of(answer: Answer) -> Decision:

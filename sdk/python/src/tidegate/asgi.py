@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .ask import DEFAULT_DOMAIN
-from .asking import Asking, Descriptors, Maybe
+from .asking import Asking, Descriptors, Given, Maybe
 from .client import Tidegate
 from .client_ip import ClientIp, ForwardingHeader
 from .guard import Guard
@@ -40,7 +40,7 @@ class TidegateMiddleware:
     def __init__(
         self,
         app: ASGIApp,
-        limits: LimitsLike | Callable[[Request], Maybe[LimitsLike]] | None = None,
+        limits: Given[LimitsLike, Request] | None = None,
         *,
         client: Tidegate | None = None,
         url: str | None = None,
@@ -51,9 +51,9 @@ class TidegateMiddleware:
         domain: str = DEFAULT_DOMAIN,
         route: str | None = None,
         key: Callable[[Request], Maybe[str | None]] | None = None,
-        cost: int | Callable[[Request], Maybe[int]] = 1,
+        cost: Given[int, Request] = 1,
         skip: Callable[[Request], Maybe[bool]] | None = None,
-        descriptors: Descriptors | Callable[[Request], Maybe[Descriptors]] | None = None,
+        descriptors: Given[Descriptors, Request] | None = None,
         trusted_proxies: Iterable[str] = (),
         header: ForwardingHeader = "x-forwarded-for",
         ipv6_prefix: int = 56,

@@ -16,6 +16,8 @@ R = TypeVar("R", bound=RequestLike)
 T = TypeVar("T")
 
 Maybe: TypeAlias = T | Awaitable[T]
+Given: TypeAlias = T | Callable[[R], Maybe[T]]
+"""A value, or a function of the request that gives it now or later."""
 
 Descriptors: TypeAlias = DescriptorLike | Sequence[Descriptor]
 
@@ -29,14 +31,14 @@ class Asking(Generic[R]):
 
     def __init__(
         self,
-        limits: LimitsLike | Callable[[R], Maybe[LimitsLike]] | None,
+        limits: Given[LimitsLike, R] | None,
         *,
         domain: str = DEFAULT_DOMAIN,
         route: str | None = None,
         key: Callable[[R], Maybe[str | None]] | None = None,
-        cost: int | Callable[[R], Maybe[int]] = 1,
+        cost: Given[int, R] = 1,
         skip: Callable[[R], Maybe[bool]] | None = None,
-        descriptors: Descriptors | Callable[[R], Maybe[Descriptors]] | None = None,
+        descriptors: Given[Descriptors, R] | None = None,
         app: Any = None,
     ) -> None:
         if (limits is None) == (descriptors is None):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .answer import Unanswered
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .clock import Clock
 
 _log = logging.getLogger("tidegate")
@@ -55,6 +60,19 @@ class Breaker:
             # Nobody else until it has reported, or was lost with its event loop.
             self._retry_at = now + self._patience_s
             return Admission(self._epoch, alone=True)
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Around one request by itself: raises `Unanswered` if it may not be sent, and learns how it ends."""
+        admission = self.admit()
+        if admission is None:
+            raise Unanswered("the service did not answer a moment ago", sent=False)
+        try:
+            yield
+        except Unanswered as why:
+            self.failed(admission, str(why))
+            raise
+        self.succeeded(admission)
 
     def succeeded(self, admission: Admission) -> None:
         """The service answered."""

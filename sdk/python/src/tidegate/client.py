@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from .answer import Answer, Unanswered, decision_of
 from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of
 from .batch import Batcher
+from .estimate import OnError
 from .permit import AcquireContext
 from .refund import PATH as REFUND_PATH
 from .refund import left_of, refund_here
-from .reservation import OnError, ReserveContext
+from .reservation import ReserveContext
 from .settings import DEFAULT_DEADLINE_S, settings_of
 from .warnings import made
 from .wire import AsyncWire
@@ -152,17 +153,8 @@ class Tidegate:
 
     async def call(self, path: str, body: bytes) -> Answer:
         """One request by itself, within the deadline; raises `Unanswered`."""
-        breaker = self._settings.breaker
-        admission = breaker.admit()
-        if admission is None:
-            raise Unanswered("the service did not answer a moment ago", sent=False)
-        try:
-            answer = await _within(self._settings.deadline_s, self._lane().wire.post(path, body))
-        except Unanswered as why:
-            breaker.failed(admission, str(why))
-            raise
-        breaker.succeeded(admission)
-        return answer
+        with self._settings.breaker.attempt():
+            return await _within(self._settings.deadline_s, self._lane().wire.post(path, body))
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Goes on with work after its caller has left, until the client is closed."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import h11
 
-from .answer import Answer, Unanswered
+from .answer import Answer, Unanswered, answer_of
 
 if TYPE_CHECKING:
     import ssl
@@ -118,11 +118,10 @@ class Connection(asyncio.Protocol):
             self.abort()
         if head is None or self._waiting is None or self._waiting.done():
             return
-        pairs = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers)
         try:
-            self._waiting.set_result(Answer(head.status_code, pairs, content.decode()))
-        except UnicodeDecodeError:
-            self._fail(f"the answer (status {head.status_code}) is no text")
+            self._waiting.set_result(answer_of(head.status_code, head.headers, content))
+        except Unanswered as why:
+            self._fail(str(why))
 
     def _fail(self, why: str, kind: type[Unanswered] = Unanswered) -> None:
         self.abort()

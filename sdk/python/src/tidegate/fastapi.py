@@ -13,31 +13,29 @@ from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from .asgi import ASGIApp, Message, Receive, Send, with_headers
 from .ask import DEFAULT_DOMAIN
-from .asking import Asking, Descriptors, Maybe
+from .asking import Asking, Descriptors, Given, Maybe
 from .client import Tidegate
 from .client_ip import ClientIp, ForwardingHeader
 from .decision import Decision
+from .endpoint import REQUEST, RESPONSE, find, resolved_signature, threaded, with_parameters
 from .errors import RateLimitExceeded
+from .estimate import OnError, on_error_of
 from .guard import Guard, guard_of
 from .limits import LimitsLike
 from .request import Scope, marks_of
-from .reservation import OnError, Reservation, on_error_of
+from .reservation import Reservation
 from .warnings import made_limit
 
 __all__ = ["install", "limit", "limited", "rate_limit_handler", "reserve"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
 
-_REQUEST = "tidegate_request"
-_RESPONSE = "tidegate_response"
 _COST = "tidegate_cost"
 
 
@@ -62,13 +60,13 @@ class limit:  # noqa: N801 - it is called like a function
 
     def __init__(
         self,
-        limits: LimitsLike | Callable[[Request], Maybe[LimitsLike]] | None = None,
+        limits: Given[LimitsLike, Request] | None = None,
         *,
-        cost: int | Callable[[Request], Maybe[int]] = 1,
+        cost: Given[int, Request] = 1,
         key: Callable[[Request], Maybe[str | None]] | None = None,
         route: str | None = None,
         domain: str = DEFAULT_DOMAIN,
-        descriptors: Descriptors | Callable[[Request], Maybe[Descriptors]] | None = None,
+        descriptors: Given[Descriptors, Request] | None = None,
         skip: Callable[[Request], Maybe[bool]] | None = None,
         client: Tidegate | None = None,
     ) -> None:
@@ -89,8 +87,7 @@ class limit:  # noqa: N801 - it is called like a function
         """The decision, if it is one to pass; ``None`` if the request is not limited."""
         decision = await guard_of(request.scope).decide(self._asking, request, self._client)
         if decision is not None and not decision.allowed:
-            _handle_by_itself(request.scope)
-            raise HTTPRateLimitExceeded(decision)
+            raise _denial(request.scope, decision)
         return decision
 
 
@@ -115,13 +112,13 @@ class reserve:  # noqa: N801 - it is called like a function
 
     def __init__(
         self,
-        limits: LimitsLike | Callable[[Request], Maybe[LimitsLike]] | None = None,
+        limits: Given[LimitsLike, Request] | None = None,
         *,
-        cost: int | Callable[[Request], Maybe[int]],
+        cost: Given[int, Request],
         key: Callable[[Request], Maybe[str | None]] | None = None,
         route: str | None = None,
         domain: str = DEFAULT_DOMAIN,
-        descriptors: Descriptors | Callable[[Request], Maybe[Descriptors]] | None = None,
+        descriptors: Given[Descriptors, Request] | None = None,
         ttl: float = 60.0,
         on_error: OnError = "refund",
         client: Tidegate | None = None,
@@ -158,20 +155,19 @@ class reserve:  # noqa: N801 - it is called like a function
             try:
                 reservation = await stack.enter_async_context(reserving)
             except RateLimitExceeded as denied:
-                _handle_by_itself(request.scope)
-                raise HTTPRateLimitExceeded(denied.decision) from None
+                raise _denial(request.scope, denied.decision) from None
             add_headers(response, reservation.decision)
             yield reservation
 
 
 def limited(
-    limits: LimitsLike | Callable[[Request], Maybe[LimitsLike]] | None = None,
+    limits: Given[LimitsLike, Request] | None = None,
     *,
-    cost: int | Callable[[Request], Maybe[int]] = 1,
+    cost: Given[int, Request] = 1,
     key: Callable[[Request], Maybe[str | None]] | None = None,
     route: str | None = None,
     domain: str = DEFAULT_DOMAIN,
-    descriptors: Descriptors | Callable[[Request], Maybe[Descriptors]] | None = None,
+    descriptors: Given[Descriptors, Request] | None = None,
     skip: Callable[[Request], Maybe[bool]] | None = None,
     client: Tidegate | None = None,
 ) -> Callable[[F], F]:
@@ -195,13 +191,13 @@ def limited(
     )
 
     def decorate(endpoint: F) -> F:
-        signature = _resolved_signature(endpoint)
-        call = endpoint if inspect.iscoroutinefunction(endpoint) else _threaded(endpoint)
+        signature = resolved_signature(endpoint)
+        call = endpoint if inspect.iscoroutinefunction(endpoint) else threaded(endpoint)
 
         @functools.wraps(endpoint)
         async def limited_endpoint(*args: Any, **kwargs: Any) -> Any:
-            request = kwargs.pop(_REQUEST, None) or _find(Request, args, kwargs)
-            response = kwargs.pop(_RESPONSE, None) or _find(Response, args, kwargs)
+            request = kwargs.pop(REQUEST, None) or find(Request, args, kwargs)
+            response = kwargs.pop(RESPONSE, None) or find(Response, args, kwargs)
             if request is None:
                 raise TypeError("the endpoint was called without a request; put @limited under the route")
             decision = await dependency.decide(request)
@@ -211,7 +207,7 @@ def limited(
                 add_headers(answer, decision)
             return result
 
-        limited_endpoint.__signature__ = _with_parameters(signature)  # type: ignore[attr-defined]
+        limited_endpoint.__signature__ = with_parameters(signature)  # type: ignore[attr-defined]
         return typing.cast("F", limited_endpoint)
 
     return decorate
@@ -278,8 +274,8 @@ def _after(acts: list[Callable[[], Awaitable[None]]], send: Send) -> Send:
     return send_after
 
 
-def _handle_by_itself(scope: Scope) -> None:
-    """Apps that `install` was not called for get the handler with their first denial.
+def _denial(scope: Scope, decision: Decision) -> HTTPRateLimitExceeded:
+    """What a dependency raises. Apps that `install` was not called for get the handler with their first.
 
     Starlette leaves its table of handlers in the scope. Where it does not, the denial is still an
     `HTTPException` of status 429.
@@ -287,50 +283,4 @@ def _handle_by_itself(scope: Scope) -> None:
     handlers = scope.get("starlette.exception_handlers")
     if handlers:
         handlers[0].setdefault(RateLimitExceeded, rate_limit_handler)
-
-
-def _find(kind: type[T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T | None:
-    return next((value for value in (*args, *kwargs.values()) if isinstance(value, kind)), None)
-
-
-def _threaded(endpoint: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    @functools.wraps(endpoint)
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        return await run_in_threadpool(endpoint, *args, **kwargs)
-
-    return call
-
-
-def _resolved_signature(endpoint: Callable[..., Any]) -> inspect.Signature:
-    """The endpoint's own signature; annotations that are texts are looked up where it was written."""
-    signature = inspect.signature(endpoint)
-    try:
-        hints = typing.get_type_hints(endpoint, include_extras=True)
-    except (NameError, TypeError):
-        return signature
-    parameters = [
-        parameter.replace(annotation=hints.get(name, parameter.annotation))
-        for name, parameter in signature.parameters.items()
-    ]
-    return signature.replace(
-        parameters=parameters, return_annotation=hints.get("return", signature.return_annotation)
-    )
-
-
-def _with_parameters(signature: inspect.Signature) -> inspect.Signature:
-    """With a request and a response, which FastAPI then hands in; Starlette does not look.
-
-    FastAPI hands each to one parameter only, so an endpoint that has its own keeps it.
-    """
-    parameters = list(signature.parameters.values())
-    last = parameters.pop() if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD else None
-    for name, kind in ((_REQUEST, Request), (_RESPONSE, Response)):
-        if not any(_is_a(parameter.annotation, kind) for parameter in parameters):
-            parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind))
-    if last is not None:
-        parameters.append(last)
-    return signature.replace(parameters=parameters)
-
-
-def _is_a(annotation: object, kind: type) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, kind)
+    return HTTPRateLimitExceeded(decision)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 from .client import Tidegate, shared_client
 from .client_ip import ClientIp
 from .errors import RateLimitExceeded, TidegateError
+from .estimate import OnError
 from .request import RequestLike, Scope, header_pairs, marks_of
-from .reservation import OnError, Reservation, ReserveContext
+from .reservation import Reservation, ReserveContext
 from .warnings import warn_once
 
 if TYPE_CHECKING:

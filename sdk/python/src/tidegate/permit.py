@@ -11,19 +11,24 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from .answer import Answer, Unanswered, decision_of, refuse
+from .answer import Answer, Unanswered, decision_of, or_unavailable, refuse
 from .ask import Ask, encode
-from .errors import PermitLost, RequestRefused, ServiceUnavailable, TidegateError
+from .errors import PermitLost, RequestRefused, TidegateError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from .client import Tidegate
     from .clock import Clock
+    from .fallback import Fallback
 
 _log = logging.getLogger("tidegate")
 
 PATH = "/v1/acquire"
+RENEW_PATH = "/v1/renew"
+RELEASE_PATH = "/v1/release"
+NOT_RENEWED = "could not renew a permit"
+NOT_RELEASED = "could not release a permit, it runs out by itself"
 # However short the time-out: renewing more often than this is no use to anybody.
 _MOST_OFTEN_S = 0.5
 _FRACTION = re.compile(r"\.(\d+)")
@@ -41,11 +46,17 @@ class Held:
     """How long it is held."""
 
 
-NOTHING = Held(None, None, None)
+_NOTHING = Held(None, None, None)
+
+
+def held_here(fallback: Fallback) -> Held:
+    """Holds nothing, as the service does not answer; raises `RateLimitExceeded` if nothing passes then."""
+    fallback.hold().raise_for_denied()
+    return _NOTHING
 
 
 def held_of(answer: Answer, clock: Clock) -> Held:
-    """Reads the answer to an acquisition or a renewal; raises `RateLimitExceeded` on a denial."""
+    """Reads the answer to an acquisition; raises `RateLimitExceeded` on a denial."""
     if answer.status == 429:
         decision_of(answer).raise_for_denied()
     refuse(answer)
@@ -74,6 +85,27 @@ def _seconds(text: str) -> float:
         return datetime.fromisoformat(text).timestamp()
     except ValueError as error:
         raise Unanswered(f"expires_at is no time: {text!r}") from error
+
+
+def message_of(permit: str) -> bytes:
+    """What is sent to renew or release one."""
+    return encode({"permit": permit})
+
+
+def renewed_of(answer: Answer, clock: Clock) -> Held:
+    """Reads the answer to a renewal; raises `PermitLost` if it came too late."""
+    try:
+        return held_of(answer, clock)
+    except RequestRefused as refused:
+        if refused.status != 404:
+            raise
+        raise PermitLost(refused.detail) from refused
+
+
+def expect_released(answer: Answer) -> None:
+    """Reads the answer to a release."""
+    if answer.status != 204:
+        refuse(answer)
 
 
 class Permit:
@@ -109,26 +141,19 @@ class Permit:
         if self.id is None:
             return
         try:
-            answer = await self._client.call("/v1/renew", encode({"permit": self.id}))
-            self._held = held_of(answer, self._client.clock)
-        except RequestRefused as refused:
-            if refused.status != 404:
-                raise
+            with or_unavailable(NOT_RENEWED):
+                answer = await self._client.call(RENEW_PATH, message_of(self.id))
+                self._held = renewed_of(answer, self._client.clock)
+        except PermitLost:
             self._is_lost = True
-            raise PermitLost(refused.detail) from refused
-        except Unanswered as why:
-            raise ServiceUnavailable(f"could not renew a permit: {why}") from why
+            raise
 
     async def release(self) -> None:
         """Gives the slot back. Happens by itself; may be repeated."""
         if self.id is None:
             return
-        try:
-            answer = await self._client.call("/v1/release", encode({"permit": self.id}))
-            if answer.status != 204:
-                refuse(answer)
-        except Unanswered as why:
-            raise ServiceUnavailable(f"could not release a permit, it runs out by itself: {why}") from why
+        with or_unavailable(NOT_RELEASED):
+            expect_released(await self._client.call(RELEASE_PATH, message_of(self.id)))
 
 
 class AcquireContext:
@@ -157,8 +182,7 @@ class AcquireContext:
         try:
             return held_of(await self._client.call(PATH, self._ask.message()), self._client.clock)
         except Unanswered:
-            self._client.fallback.hold().raise_for_denied()
-            return NOTHING
+            return held_here(self._client.fallback)
 
 
 async def _keep(permit: Permit, clock: Clock) -> None:

@@ -6,23 +6,37 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .answer import Answer, Unanswered, decision_of, refuse
-from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of, cost_of, encode
-from .errors import PermitLost, RequestRefused, ReservationGone, ServiceUnavailable, TidegateError
-from .permit import NOTHING, Held, held_of
-from .permit import PATH as ACQUIRE_PATH
-from .refund import PATH as REFUND_PATH
-from .refund import left_of, refund_here
-from .reservation import PATH as RESERVE_PATH
-from .reservation import (
+from .answer import Answer, Unanswered, decision_of, or_unavailable
+from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of, cost_of
+from .errors import TidegateError
+from .estimate import PATH as RESERVE_PATH
+from .estimate import (
     SETTLE_PATH,
+    Estimate,
     OnError,
     Reserved,
     Settlement,
     on_error_of,
+    reserve_message,
+    reserved_here,
     reserved_of,
     settlement_of,
 )
+from .permit import (
+    NOT_RELEASED,
+    NOT_RENEWED,
+    RELEASE_PATH,
+    RENEW_PATH,
+    Held,
+    expect_released,
+    held_here,
+    held_of,
+    message_of,
+    renewed_of,
+)
+from .permit import PATH as ACQUIRE_PATH
+from .refund import PATH as REFUND_PATH
+from .refund import left_of, refund_here
 from .settings import DEFAULT_DEADLINE_S, settings_of
 from .sync_wire import SyncWire
 from .warnings import made
@@ -140,31 +154,19 @@ class SyncTidegate:
 
     def _reserve(self, ask: Ask, ttl_ms: int) -> Reserved:
         try:
-            return reserved_of(self._call(RESERVE_PATH, ask.message(cost=ask.cost, ttl_ms=ttl_ms)), ask.cost)
+            return reserved_of(self._call(RESERVE_PATH, reserve_message(ask, ttl_ms)), ask.cost)
         except Unanswered:
-            taken_s = self._settings.clock.monotonic()
-            decision = self._settings.fallback.decide(ask).raise_for_denied()
-            return Reserved(decision, ask.cost, None, None, taken_s)
+            return reserved_here(self._settings.fallback, ask, self._settings.clock)
 
     def _acquire(self, ask: Ask) -> Held:
         try:
             return held_of(self._call(ACQUIRE_PATH, ask.message()), self._settings.clock)
         except Unanswered:
-            self._settings.fallback.hold().raise_for_denied()
-            return NOTHING
+            return held_here(self._settings.fallback)
 
     def _call(self, path: str, body: bytes) -> Answer:
-        breaker = self._settings.breaker
-        admission = breaker.admit()
-        if admission is None:
-            raise Unanswered("the service did not answer a moment ago", sent=False)
-        try:
-            answer = self._wire.post(path, body, self._settings.deadline_s)
-        except Unanswered as why:
-            breaker.failed(admission, str(why))
-            raise
-        breaker.succeeded(admission)
-        return answer
+        with self._settings.breaker.attempt():
+            return self._wire.post(path, body, self._settings.deadline_s)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -179,20 +181,12 @@ class SyncTidegate:
         self.close()
 
 
-class SyncReservation:
+class SyncReservation(Estimate):
     """An estimate that was taken; `settle` says what it really cost."""
 
     def __init__(self, client: SyncTidegate, ask: Ask, reserved: Reserved) -> None:
+        super().__init__(ask, reserved)
         self._client = client
-        self._ask = ask
-        self._cost: int | None = None
-        self._is_settled = False
-        self._tried: Settlement | None = None
-        self.id = reserved.id
-        self.decision = reserved.decision
-        self.estimate = reserved.estimate
-        self.expires_at = reserved.expires_at
-        self._taken_s = reserved.taken_s
 
     def settle(self, cost: int) -> None:
         """Says what it really cost. It is sent when the block is left, or at once by `send`."""
@@ -200,39 +194,14 @@ class SyncReservation:
 
     def send(self) -> Settlement:
         """Sends what `settle` was told. If it raises `ServiceUnavailable` it may be tried again."""
-        if self._cost is None:
-            raise TidegateError("nothing to send; call settle(cost) first")
-        if self._is_settled:
-            raise ReservationGone("the reservation has been settled")
-        try:
-            settlement = self._send(self._cost)
-        except ReservationGone:
-            self._is_settled = True
-            raise
-        self._is_settled = True
-        return settlement
+        with self._sending() as cost:
+            return self._send(cost)
 
     def _send(self, cost: int) -> Settlement:
         if self.id is None:
-            self._client._settings.fallback.settle(self._ask, cost, self._taken_s)
-            return Settlement(self.estimate, cost, ())
-        tried = self._tried
-        self._tried = tried or Settlement(self.estimate, cost, ())
-        try:
-            answer = self._client._call(SETTLE_PATH, encode({"id": self.id, "cost": cost}))
-        except Unanswered as why:
-            raise ServiceUnavailable(f"could not settle, so the estimate stays charged: {why}") from why
-        return settlement_of(answer, tried)
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether a cost was told and the service has not answered yet."""
-        return self._cost is not None and not self._is_settled
-
-    @property
-    def is_open(self) -> bool:
-        """Whether nobody has told a cost."""
-        return self._cost is None
+            return self._settle_here(self._client._settings.fallback, cost)
+        before = self._note_sent(cost)
+        return settlement_of(self._client._call(SETTLE_PATH, self._message(cost)), before)
 
 
 class SyncPermit:
@@ -247,26 +216,16 @@ class SyncPermit:
         """Keeps it for another time-out; raises `PermitLost` if it is too late."""
         if self.id is None:
             return
-        try:
-            answer = self._client._call("/v1/renew", encode({"permit": self.id}))
-            self.expires_at = held_of(answer, self._client._settings.clock).expires_at
-        except RequestRefused as refused:
-            if refused.status != 404:
-                raise
-            raise PermitLost(refused.detail) from refused
-        except Unanswered as why:
-            raise ServiceUnavailable(f"could not renew a permit: {why}") from why
+        with or_unavailable(NOT_RENEWED):
+            answer = self._client._call(RENEW_PATH, message_of(self.id))
+            self.expires_at = renewed_of(answer, self._client._settings.clock).expires_at
 
     def release(self) -> None:
         """Gives the slot back; may be repeated."""
         if self.id is None:
             return
-        try:
-            answer = self._client._call("/v1/release", encode({"permit": self.id}))
-            if answer.status != 204:
-                refuse(answer)
-        except Unanswered as why:
-            raise ServiceUnavailable(f"could not release a permit, it runs out by itself: {why}") from why
+        with or_unavailable(NOT_RELEASED):
+            expect_released(self._client._call(RELEASE_PATH, message_of(self.id)))
 
 
 def _quietly(what: str, act: Callable[[], object]) -> None:

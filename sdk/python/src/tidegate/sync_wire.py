@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpcore
 
-from .answer import Answer, Unanswered
+from .answer import Answer, Unanswered, answer_of
 from .wire import KEEP_ALIVE_S, MAX_CONNECTIONS
 
 if TYPE_CHECKING:
@@ -57,13 +57,7 @@ class SyncWire:
         except _FAILURES as error:
             unsent = isinstance(error, _BEFORE_SENDING)
             raise Unanswered(f"{type(error).__name__}: {error}", sent=not unsent) from error
-        pairs = tuple(
-            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in response.headers
-        )
-        try:
-            return Answer(response.status, pairs, content.decode())
-        except UnicodeDecodeError as error:
-            raise Unanswered(f"the answer (status {response.status}) is no text") from error
+        return answer_of(response.status, response.headers, content)
 
     def close(self) -> None:
         """Closes the connections."""

@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
+import { afterAll, beforeAll } from 'vitest';
+
 import { until } from './until.js';
 
 export const RULES: Readonly<Record<string, string>> = {
@@ -71,6 +73,21 @@ export class Service {
     await this.kill();
     rmSync(this.folder, { recursive: true, force: true });
   }
+}
+
+/** One service for all tests of a file, which ask about clients of their own. */
+export function serviceForAll(): { readonly url: string } {
+  let service: Service | undefined;
+  beforeAll(async () => {
+    service = await Service.start();
+  });
+  afterAll(() => service?.stop());
+  return {
+    get url(): string {
+      if (!service) throw new Error('the service runs only while tests do');
+      return service.url;
+    },
+  };
 }
 
 async function launch(folder: string, listen: string): Promise<{ child: ChildProcess; place: string }> {

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { Tidegate } from '../src/client.js';
 import { ClientIpFinder } from '../src/client-ip.js';
-import { Limiter } from '../src/core.js';
+import { Limiter } from '../src/limiter.js';
 import { parseLimits } from '../src/limits.js';
 import { denying, passing, Stub } from './support/stub.js';
 

@@ -1,109 +1,17 @@
 import { fallbackOf, Tidegate, type CheckOptions } from './client.js';
-import { ClientIpFinder, ipKey, type ClientIpOptions, type HeaderSource } from './client-ip.js';
+import { ClientIpFinder, ipKey } from './client-ip.js';
 import { decidingLimit, type Decision } from './decision.js';
 import { DEFAULT_DOMAIN, withValues, type CheckRequest, type Descriptor } from './descriptor.js';
 import { RefusedError, TidegateError, UnavailableError } from './errors.js';
 import type { Fallback } from './fallback.js';
-import { headersOf, type StandardHeaders } from './headers.js';
-import { limitsOf, type Limit } from './limits.js';
+import { headersOf } from './headers.js';
+import { given, type LimiterOptions, type PlainRequest } from './limiter-options.js';
+import { limitsOf } from './limits.js';
+import { answerOf, type Outcome } from './outcome.js';
 import type { Reservation } from './reservation.js';
 import { ChargedRoutes } from './routes.js';
 import { sendable } from './value.js';
 import { noteCreated, readsSpoofableHeader, warnOnce, type Logger, type WarningCode } from './warnings.js';
-
-/** A request as far as a limiter needs to know it, whatever the framework. */
-export interface PlainRequest {
-  /** In capital letters. */
-  readonly method: string;
-  /** Without the query. */
-  readonly path: string;
-  /** What the path is an instance of, where the framework knows: `GET /users/:id`. */
-  readonly route?: string;
-  /** The address at the other end of the connection. */
-  readonly peer: string;
-  /** As pairs in the order they came, or as Node's object. */
-  readonly headers: HeaderSource;
-  /** The framework's own object, by which a request that is counted twice is noticed. */
-  readonly identity?: object;
-}
-
-/** A value, or a function of the request that answers it now or later. */
-export type Given<C, T> = T | ((context: C) => T | Promise<T>);
-
-/** An answer in place of the service's. */
-export interface Reply {
-  /** 429 unless told. */
-  readonly status?: number;
-  /** Set beside those about limits. */
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Plain text, unless the headers have a content type. */
-  readonly body: string;
-}
-
-/** How a {@link Limiter} decides. `C` is what its functions are called with. */
-export interface LimiterOptions<C = PlainRequest> extends ClientIpOptions {
-  /** Whom to ask; else there is one client for each `url`. */
-  readonly client?: Tidegate;
-  /** Of the service's HTTP API; `http://localhost:8080` unless told. */
-  readonly url?: string;
-  /** A bearer token, if the service wants one. */
-  readonly token?: string;
-  /** How long a decision may take; 250 ms unless told. */
-  readonly deadlineMs?: number;
-  /** `"10/minute;200/hour"`; travels with each request. */
-  readonly limits?: Given<C, string | readonly Limit[]>;
-  /** Of the rules; `apps` unless told. */
-  readonly domain?: string;
-  /** In place of route and client; then the rules of the service apply, not `limits`. */
-  readonly descriptors?: Given<C, readonly Descriptor[]>;
-  /** What is limited; `METHOD path` unless told or known. Limiters with the same route share their counters. */
-  readonly route?: Given<C, string>;
-  /** Who is limited; the client's address unless told, and where this answers undefined or nothing (`''`). */
-  readonly key?: (context: C) => string | undefined | Promise<string | undefined>;
-  /** Units a request takes; 1 unless told. */
-  readonly cost?: Given<C, number>;
-  /** Requests that are not limited at all. */
-  readonly skip?: (context: C) => boolean | Promise<boolean>;
-  /** Who decides if the service does not; as the client has it unless told. */
-  readonly fallback?: Fallback;
-  /** Takes the cost as an estimate that is settled later. */
-  readonly reserve?: boolean;
-  /** How long it can be settled; 60 s unless told. */
-  readonly reserveTtlMs?: number;
-  /** Which `RateLimit` headers are sent; `draft-11` unless told. */
-  readonly standardHeaders?: StandardHeaders;
-  /** Whether `X-RateLimit-*` are sent; true unless told. */
-  readonly legacyHeaders?: boolean;
-  /** Makes the answer to a denial; undefined leaves it as it is. */
-  readonly onReject?: (decision: Decision, context: C) => Reply | undefined | Promise<Reply | undefined>;
-  /** Whether to warn of mistakes: of all, or by code. */
-  readonly validate?: boolean | Readonly<Record<string, boolean>>;
-  /** Where warnings go; `console` unless told. */
-  readonly logger?: Logger;
-}
-
-/** What to do with a request. */
-export type Outcome =
-  | { readonly kind: 'skip' }
-  | {
-      readonly kind: 'pass';
-      readonly decision: Decision;
-      /** To be added to the answer of the app. */
-      readonly headers: readonly (readonly [name: string, value: string])[];
-      /** Who was charged; undefined if the app gave its own descriptors. */
-      readonly key: string | undefined;
-      /** If the limiter reserves. */
-      readonly reservation: Reservation | undefined;
-    }
-  | {
-      readonly kind: 'deny';
-      readonly decision: Decision;
-      readonly key: string | undefined;
-      /** The whole answer, the content type among its headers. */
-      readonly status: number;
-      readonly headers: readonly (readonly [name: string, value: string])[];
-      readonly body: string;
-    };
 
 /** Requests and what they were charged for. */
 const charged = new WeakMap<object, CheckRequest[]>();
@@ -307,28 +215,6 @@ const MOST_TOLD = 100;
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-async function given<C, T>(value: Given<C, T> | undefined, context: C): Promise<T | undefined> {
-  return typeof value === 'function' ? (value as (context: C) => T | Promise<T>)(context) : value;
-}
-
-function answerOf(
-  decision: Decision,
-  headers: [string, string][],
-  reply: Reply | undefined,
-): { status: number; headers: [string, string][]; body: string } {
-  if (!reply) {
-    return { status: decision.status, headers: [['content-type', decision.contentType], ...headers], body: decision.body.text };
-  }
-  const own = Object.entries(reply.headers ?? {}).map(([name, value]): [string, string] => [name.toLowerCase(), value]);
-  const names = new Set(own.map(([name]) => name));
-  const typed: [string, string][] = names.has('content-type') ? [] : [['content-type', 'text/plain; charset=utf-8']];
-  return {
-    status: reply.status ?? decision.status,
-    headers: [...typed, ...headers.filter(([name]) => !names.has(name)), ...own],
-    body: reply.body,
-  };
 }
 
 const clients = new Map<string, Tidegate>();

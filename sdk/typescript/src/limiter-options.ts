@@ -1,0 +1,75 @@
+import type { Tidegate } from './client.js';
+import type { ClientIpOptions, HeaderSource } from './client-ip.js';
+import type { Decision } from './decision.js';
+import type { Descriptor } from './descriptor.js';
+import type { Fallback } from './fallback.js';
+import type { StandardHeaders } from './headers.js';
+import type { Limit } from './limits.js';
+import type { Reply } from './outcome.js';
+import type { Logger } from './warnings.js';
+
+/** A request as far as a limiter needs to know it, whatever the framework. */
+export interface PlainRequest {
+  /** In capital letters. */
+  readonly method: string;
+  /** Without the query. */
+  readonly path: string;
+  /** What the path is an instance of, where the framework knows: `GET /users/:id`. */
+  readonly route?: string;
+  /** The address at the other end of the connection. */
+  readonly peer: string;
+  /** As pairs in the order they came, or as Node's object. */
+  readonly headers: HeaderSource;
+  /** The framework's own object, by which a request that is counted twice is noticed. */
+  readonly identity?: object;
+}
+
+/** A value, or a function of the request that answers it now or later. */
+export type Given<C, T> = T | ((context: C) => T | Promise<T>);
+
+/** @internal The value itself, whichever way it is given. */
+export async function given<C, T>(value: Given<C, T> | undefined, context: C): Promise<T | undefined> {
+  return typeof value === 'function' ? (value as (context: C) => T | Promise<T>)(context) : value;
+}
+
+/** How a limiter decides. `C` is what its functions are called with. */
+export interface LimiterOptions<C = PlainRequest> extends ClientIpOptions {
+  /** Whom to ask; else there is one client for each `url`. */
+  readonly client?: Tidegate;
+  /** Of the service's HTTP API; `http://localhost:8080` unless told. */
+  readonly url?: string;
+  /** A bearer token, if the service wants one. */
+  readonly token?: string;
+  /** How long a decision may take; 250 ms unless told. */
+  readonly deadlineMs?: number;
+  /** `"10/minute;200/hour"`; travels with each request. */
+  readonly limits?: Given<C, string | readonly Limit[]>;
+  /** Of the rules; `apps` unless told. */
+  readonly domain?: string;
+  /** In place of route and client; then the rules of the service apply, not `limits`. */
+  readonly descriptors?: Given<C, readonly Descriptor[]>;
+  /** What is limited; `METHOD path` unless told or known. Limiters with the same route share their counters. */
+  readonly route?: Given<C, string>;
+  /** Who is limited; the client's address unless told, and where this answers undefined or nothing (`''`). */
+  readonly key?: (context: C) => string | undefined | Promise<string | undefined>;
+  /** Units a request takes; 1 unless told. */
+  readonly cost?: Given<C, number>;
+  /** Requests that are not limited at all. */
+  readonly skip?: (context: C) => boolean | Promise<boolean>;
+  /** Who decides if the service does not; as the client has it unless told. */
+  readonly fallback?: Fallback;
+  /** Takes the cost as an estimate that is settled later. */
+  readonly reserve?: boolean;
+  /** How long it can be settled; 60 s unless told. */
+  readonly reserveTtlMs?: number;
+  /** Which `RateLimit` headers are sent; `draft-11` unless told. */
+  readonly standardHeaders?: StandardHeaders;
+  /** Whether `X-RateLimit-*` are sent; true unless told. */
+  readonly legacyHeaders?: boolean;
+  /** Makes the answer to a denial; undefined leaves it as it is. */
+  readonly onReject?: (decision: Decision, context: C) => Reply | undefined | Promise<Reply | undefined>;
+  /** Whether to warn of mistakes: of all, or by code. */
+  readonly validate?: boolean | Readonly<Record<string, boolean>>;
+  /** Where warnings go; `console` unless told. */
+  readonly logger?: Logger;
+}
