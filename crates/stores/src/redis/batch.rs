@@ -106,13 +106,15 @@ pub(super) struct Wanted<'a> {
     /// Counter, cost, mode, how often.
     pub(super) singles: Vec<(u32, u64, u8, u32)>,
     pub(super) several: Vec<&'a [Asked]>,
-    /// Counter, cost, when it was taken, when the limit would have been untouched again.
-    pub(super) refunds: Vec<(u32, u64, u64, u64)>,
+    pub(super) refunds: Vec<Refund>,
     /// Counter, cost.
     pub(super) overruns: Vec<(u32, u64)>,
     /// Counter, lease, whether it is a release.
     pub(super) slots: Vec<(u32, u64, bool)>,
 }
+
+/// Counter, cost, when it was taken, when the limit would have been untouched again.
+type Refund = (u32, u64, u64, u64);
 
 impl Wanted<'_> {
     /// The cost of each counter's charge and how often, if there is nothing else, and all of it in the
@@ -241,14 +243,12 @@ impl Batch {
                 },
                 Wish::GiveBack { taken_at } => {
                     let taken_at = taken_at.map_or(0, |at| at.0);
-                    let refund = |it: &Asked| (it.counter, it.cost.min(MAX_COUNT), taken_at, 0);
-                    wanted.refunds.extend(asked.iter().map(refund));
+                    wanted.refunds.extend(asked.iter().flat_map(|it| self.refunds(it, taken_at, 0)));
                 }
                 Wish::Correct(Correction::GiveBack(Taken { at, clear_at })) => {
                     // 0 would say that it is not known, and a limit that was untouched has nothing to give.
                     let (at, clear_at) = (at.0.max(1), clear_at.0.max(1));
-                    let refund = |it: &Asked| (it.counter, it.cost.min(MAX_COUNT), at, clear_at);
-                    wanted.refunds.extend(asked.iter().map(refund));
+                    wanted.refunds.extend(asked.iter().flat_map(|it| self.refunds(it, at, clear_at)));
                 }
                 Wish::Correct(Correction::Overdraw) => {
                     let overrun = |it: &Asked| (it.counter, it.cost.min(MAX_COUNT));
@@ -261,6 +261,17 @@ impl Batch {
             }
         }
         wanted
+    }
+
+    /// A refund in amounts that the script has numbers for: windows that slide hold up to twice the most, the
+    /// others up to the most.
+    fn refunds(&self, it: &Asked, taken_at: u64, clear_at: u64) -> impl Iterator<Item = Refund> + use<> {
+        let limit = self.limit(&self.counters[it.counter as usize]);
+        let slides = Kind::of(limit.algorithm()) == Kind::SlidingWindow;
+        let (counter, first) = (it.counter, it.cost.min(MAX_COUNT));
+        let rest = (it.cost - first).min(MAX_COUNT);
+        let amounts = [Some(first), Some(rest).filter(|rest| slides && *rest > 0)];
+        amounts.into_iter().flatten().map(move |amount| (counter, amount, taken_at, clear_at))
     }
 
     /// How the script is to take a charge.

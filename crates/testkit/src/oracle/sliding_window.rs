@@ -1,7 +1,7 @@
 //! Sliding windows: what was charged in the current window counts in full, what was charged in the
 //! one before counts by the part of it that lies within one window's length before now.
 
-use tidegate_core::{Limit, MAX_COUNT, Micros};
+use tidegate_core::{Limit, Micros};
 
 use super::history::History;
 use super::{Exact, Oracle};
@@ -59,7 +59,7 @@ impl Oracle for SlidingWindow {
         self.see_from(now);
         let period_us = self.limit.period_us();
         let window = self.window(now);
-        self.history.refund(now, cost.min(MAX_COUNT), |at| at.0 / period_us + 1 >= window);
+        self.history.refund(now, cost, |at| at.0 / period_us + 1 >= window);
     }
 
     fn see_from(&mut self, now: Micros) {

@@ -110,15 +110,15 @@ fn alone(
     let plan = Plan { connections: 1, streams: 1, ..world.plan(passes) };
     match subject {
         Subject::Tidegate => Ok(pass(&plan, kind.generous)?.latency),
-        Subject::Sleepy => Ok(pass(&to(sleepy, plan), kind.generous)?.latency),
+        Subject::Sleepy => Ok(pass(&to(sleepy, &plan), kind.generous)?.latency),
         Subject::Bare => Bare::new(&world.bare, kind).alone(passes),
         Subject::BareSameCore => Bare::new(&world.store, kind).alone(passes),
     }
 }
 
 /// The same plan for another service.
-fn to(service: &Tidegate, plan: Plan) -> Plan {
-    Plan { endpoint: Endpoint::Tcp(service.grpc()), pids: vec![service.child.pid()], ..plan }
+fn to(service: &Tidegate, plan: &Plan) -> Plan {
+    Plan { endpoint: Endpoint::Tcp(service.grpc()), pids: vec![service.child.pid()], ..plan.clone() }
 }
 
 fn at_rate(
@@ -132,7 +132,7 @@ fn at_rate(
     let plan = Plan { pace: Pace::Open { per_second, poisson: true }, ..world.plan(passes) };
     match subject {
         Subject::Tidegate => Ok(pass(&plan, kind.generous)?.latency),
-        Subject::Sleepy => Ok(pass(&to(sleepy, plan), kind.generous)?.latency),
+        Subject::Sleepy => Ok(pass(&to(sleepy, &plan), kind.generous)?.latency),
         Subject::Bare | Subject::BareSameCore => Bare::new(&world.bare, kind).open_loop(per_second, passes),
     }
 }

@@ -101,8 +101,6 @@ pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
 #[inline]
 pub fn give_back(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     let seen = state.at(now, limit.period_us());
-    // Two windows can hold more than one can be charged at once.
-    let cost = cost.min(MAX_COUNT);
     let from_current = cost.min(seen.current);
     *state = State {
         current: seen.current - from_current,

@@ -152,7 +152,7 @@ macro_rules! conformance {
             refund: [
                 a_refund_makes_room_for_what_was_taken,
                 a_refund_never_fills_above_full,
-                a_refund_is_of_at_most_what_can_be_charged_at_once,
+                a_refund_of_more_than_was_ever_taken_leaves_nothing,
                 a_refund_of_a_counter_that_is_not_there_does_nothing
             ],
             correcting: [
