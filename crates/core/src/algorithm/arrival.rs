@@ -8,7 +8,7 @@
 use super::Taken;
 use crate::limit::MAX_PERIOD_US;
 use crate::wide::{div_rem, mul};
-use crate::{Limit, Micros};
+use crate::{Limit, MAX_COUNT, Micros};
 
 /// Both buckets in Lua, for stores that run it beside their data.
 pub const SCRIPT: &str = include_str!("arrival.lua");
@@ -147,15 +147,21 @@ pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
 /// Charges what was used already: the bucket owes it even if that is more than it holds.
 pub fn overdraw(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     if limit.requests() > 0 {
-        let after = state.debt(limit, now) + mul(cost, limit.period_us());
+        let after = state.debt(limit, now) + debt_of(limit, cost);
         *state = State::owing(limit, after, now);
     }
+}
+
+/// The debt of a cost, which is at most what every language has numbers for.
+#[inline]
+fn debt_of(limit: &Limit, cost: u64) -> u128 {
+    mul(cost.min(MAX_COUNT), limit.period_us())
 }
 
 /// Refunds; an empty bucket stays empty.
 #[inline]
 pub fn give_back(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
-    refund(limit, state, mul(cost, limit.period_us()), now);
+    refund(limit, state, debt_of(limit, cost), now);
 }
 
 /// Refunds what is surely left of an earlier charge. What may have drained since is not given back: had it
@@ -163,7 +169,7 @@ pub fn give_back(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
 /// bucket. Whether it would have been is not known: what others owed then may have been refunded since.
 pub fn give_back_taken(limit: &Limit, state: &mut State, cost: u64, taken: Taken, now: Micros) {
     let drained = mul(now.since(taken.at), limit.requests());
-    let left = mul(cost, limit.period_us()).saturating_sub(drained);
+    let left = debt_of(limit, cost).saturating_sub(drained);
     // Under numbers that have changed, no more than was owed by the old ones.
     let owed = mul(taken.clear_at.since(now), limit.requests());
     refund(limit, state, left.min(owed), now);

@@ -58,29 +58,25 @@ struct Shape {
     algorithm: usize,
     tiers: bool,
     shadow: bool,
-    count_denied: bool,
+    defaults: Defaults,
     other_domain: bool,
 }
 
 fn shape() -> impl Strategy<Value = Shape> {
     let parts = (0..3_usize, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    parts.prop_map(|(algorithm, tiers, shadow, count_denied, other_domain)| Shape {
-        algorithm,
-        tiers,
-        shadow,
-        count_denied,
-        other_domain,
+    parts.prop_map(|(algorithm, tiers, shadow, count_denied, other_domain)| {
+        let defaults = Defaults { count_denied, ..Defaults::default() };
+        Shape { algorithm, tiers, shadow, defaults, other_domain }
     })
 }
 
 fn build(shape: Shape, wishes: &[Wish]) -> Limiter {
-    let Shape { algorithm, tiers, shadow, count_denied, other_domain } = shape;
+    let Shape { algorithm, tiers, shadow, defaults, other_domain } = shape;
     let mut rule = Rule::by("tenant").limit(limit(algorithm)).rule(Rule::by("path").limit(per_minute(9)));
     if tiers {
         rule = rule.tier("pro", "minute", TierLimit::Change(requests(6)));
     }
     let rule = if shadow { rule.shadow() } else { rule };
-    let defaults = Defaults { count_denied, ..Defaults::default() };
     let mut builder =
         Limiter::builder().defaults(defaults).domain(Domain::new("d").tenant_key("tenant").rule(rule));
     if other_domain {
