@@ -32,7 +32,8 @@
 //! Every write is one transaction. It first raises the one version of the catalog, which makes writers wait
 //! for each other and versions appear in their order; it stamps what it changes with that version, its
 //! [revision](Tenant::revision); and it writes the [`AuditEntry`] of that number. What is deleted stays as a
-//! row, so that whoever asks for all rows above a version misses nothing. A write that changes nothing
+//! row, so that whoever asks for all rows above a version misses nothing. Once such a row is
+//! [purged](Catalog::purge), whoever has not heard of it gets everything. A write that changes nothing
 //! leaves no trace.
 //!
 //! # Layout
@@ -42,6 +43,7 @@
 //! - [`Rules`]: rule sets and their versions
 //! - [`Switch`], [`Token`], [`AuditEntry`]: what they say
 //! - [`Changes`]: the feed of changes, and copies of a catalog; [`Listener`]: word of them
+//! - [`Retention`]: how much of what was before stays
 //! - [`By`], [`Precondition`]: who writes, and if what; [`Page`]: long lists
 //! - `sql`: what differs between the two databases; `migrations/`: their tables
 
@@ -55,6 +57,7 @@ mod listen;
 mod name;
 mod page;
 mod plans;
+mod retention;
 mod rules;
 mod sql;
 mod switch;
@@ -71,6 +74,7 @@ pub use feed::{Changes, RulesChange, TenantChange};
 pub use listen::Listener;
 pub use name::{MAX_NAME, check as check_name};
 pub use page::{MAX_PAGE, Page};
+pub use retention::{PURGE_ROWS, Purged, Retention};
 pub use rules::{MAX_RULES, Rules};
 pub use switch::{Switch, SwitchMode};
 pub use tenant::{

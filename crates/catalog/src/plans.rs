@@ -6,7 +6,7 @@ use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::sql::Arg;
 use crate::tenant::table::{self as tenants, TenantFilter};
-use crate::{AuditFilter, audit, feed, rules};
+use crate::{AuditFilter, audit, feed, retention, rules};
 
 impl Catalog {
     /// Each statement with the plan of the database for it, line by line.
@@ -44,6 +44,10 @@ fn statements(since: u64, at: Timestamp) -> Result<Vec<(String, Vec<Arg>)>> {
     found.push((tenants::NEXT_TURN.to_owned(), vec![at.into()]));
     found.extend(feed::statements(false).map(|sql| (sql, vec![since.into()])));
     found.push((rules::versions_sql(), vec!["domain".into(), i64::MAX.into(), 50_i64.into()]));
+    for sql in retention::BEFORE {
+        found.push((sql.to_owned(), vec![at.into(), 50_i64.into()]));
+    }
+    found.push((retention::OLD_VERSIONS.to_owned(), vec![50_i64.into(), 50_i64.into()]));
     let filter = AuditFilter::default;
     for filter in [
         filter(),

@@ -1,4 +1,4 @@
-//! Rule sets: the text of a domain's rules, and every version it has had.
+//! Rule sets: the text of a domain's rules, and the versions it has had.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub(crate) const RULES: &str = "domain, version, text, author, comment, restored
 pub struct Rules {
     /// The domain.
     pub domain: String,
-    /// From 1 on, without gaps.
+    /// From 1 on, without gaps; the oldest may be [purged](Catalog::purge).
     pub version: u64,
     /// The rules as they were written; none if this version is their deletion.
     pub text: Option<String>,
@@ -162,7 +162,7 @@ impl Catalog {
         .await
     }
 
-    /// All versions of a domain's rules, the newest first, at most 100 on a page.
+    /// The versions of a domain's rules that are kept, the newest first, at most 100 on a page.
     ///
     /// # Errors
     ///
@@ -294,7 +294,7 @@ pub(crate) fn read_rules(row: &Row<'_>) -> Result<Rules> {
     })
 }
 
-/// Without the text, which stays for good under the number of its version.
+/// Without the text, which is under the number of its version.
 fn audited(rules: &Rules) -> serde_json::Value {
     serde_json::json!({
         "version": rules.version,

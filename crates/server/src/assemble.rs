@@ -99,8 +99,13 @@ async fn open_control(settings: &Settings, data: &DataFolder, trail: &Trail) -> 
     if let Some(file) = &settings.admin.token_file {
         own::given(&book, file)?;
     }
-    let parts =
-        Parts { book, trail: Some(trail.clone()), switches: settings.switches.clone(), node: node(settings) };
+    let parts = Parts {
+        book,
+        trail: Some(trail.clone()),
+        switches: settings.switches.clone(),
+        retention: settings.history,
+        node: node(settings),
+    };
     Ok(Control::open(&settings.catalog, data.path(), parts).await?)
 }
 

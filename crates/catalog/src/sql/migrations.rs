@@ -7,10 +7,16 @@ use super::connection::{Arg, Connection};
 use crate::error::{Error, Result};
 
 /// The steps on `SQLite` and on `PostgreSQL`, which mean the same.
-const STEPS: [(&str, &str); 1] = [(
-    include_str!("../../migrations/sqlite/0001_catalog.sql"),
-    include_str!("../../migrations/postgres/0001_catalog.sql"),
-)];
+const STEPS: [(&str, &str); 2] = [
+    (
+        include_str!("../../migrations/sqlite/0001_catalog.sql"),
+        include_str!("../../migrations/postgres/0001_catalog.sql"),
+    ),
+    (
+        include_str!("../../migrations/sqlite/0002_retention.sql"),
+        include_str!("../../migrations/postgres/0002_retention.sql"),
+    ),
+];
 const KNOWN: u64 = STEPS.len() as u64;
 
 /// Runs what has not been run on this database. Many nodes may come at once: one does it, the others wait.

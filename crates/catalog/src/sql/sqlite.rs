@@ -3,12 +3,17 @@
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, SqliteConnection};
 
 use crate::catalog::DEADLINE;
 use crate::error::{Error, Result};
+
+/// How often a file that is busy is opened again, and after which time.
+const ATTEMPTS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// How to open the file.
 pub(crate) struct Options(SqliteConnectOptions);
@@ -41,7 +46,22 @@ impl Options {
     }
 
     pub(crate) async fn connect(&self) -> Result<SqliteConnection> {
+        let mut opened = self.0.connect().await;
+        for _ in 0..ATTEMPTS {
+            // Of many who open a new file at once and turn on its log, some are refused without any wait.
+            if !opened.as_ref().is_err_and(is_busy) {
+                break;
+            }
+            tokio::time::sleep(PAUSE).await;
+            opened = self.0.connect().await;
+        }
         let path = self.0.get_filename().display();
-        self.0.connect().await.map_err(|error| Error::Unavailable(format!("cannot open {path}: {error}")))
+        opened.map_err(|error| Error::Unavailable(format!("cannot open {path}: {error}")))
     }
+}
+
+/// Whether somebody else has the file just now; the lowest byte of a code says what it is about.
+fn is_busy(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)
 }

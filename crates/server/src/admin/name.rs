@@ -6,6 +6,9 @@ use tidegate_catalog::check_name;
 
 use super::problem::Problem;
 
+/// A page beside those of `/rules/{domain}`, which it would hide from a domain of that name.
+pub(super) const VALIDATE: &str = "/rules/validate";
+
 /// The tenant of a path.
 pub(super) struct TenantName(pub(super) String);
 
@@ -27,6 +30,10 @@ impl<S: Send + Sync> FromRequestParts<S> for DomainName {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        // That page has no parameter, and a domain may be called like it.
+        if parts.uri.path().ends_with(VALIDATE) {
+            return Ok(Self("validate".to_owned()));
+        }
         named("domain", parts, state).await.map(Self)
     }
 }

@@ -5,15 +5,18 @@
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use axum::routing::{get, put};
 use tidegate_catalog::Role;
 use utoipa::OpenApi;
+use utoipa::openapi::path::{Operation, Parameter};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, Ref, Response, ResponseBuilder};
+use utoipa::openapi::{Content, Paths, Ref, RefOr, Response, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::guard::guard;
+use super::name::VALIDATE;
 use super::problem::{FieldError, Problem};
 use super::{Admin, audit, explain, quotas, rules, switches, tokens, usage};
 use crate::access::Book;
@@ -52,6 +55,7 @@ pub(super) fn routes(book: &Book) -> (Router<Admin>, utoipa::openapi::OpenApi) {
         .routes(routes!(rules::versions))
         .routes(routes!(rules::compare))
         .routes(routes!(rules::validate))
+        .route(VALIDATE, get(rules::show))
         .routes(routes!(switches::list))
         .routes(routes!(switches::show))
         .routes(routes!(audit::list))
@@ -60,6 +64,7 @@ pub(super) fn routes(book: &Book) -> (Router<Admin>, utoipa::openapi::OpenApi) {
         .routes(routes!(quotas::put, quotas::remove))
         .routes(routes!(usage::reset))
         .routes(routes!(rules::put, rules::remove))
+        .route(VALIDATE, put(rules::put).delete(rules::remove))
         .routes(routes!(rules::rollback))
         .routes(routes!(switches::put));
     let administrators =
@@ -70,12 +75,34 @@ pub(super) fn routes(book: &Book) -> (Router<Admin>, utoipa::openapi::OpenApi) {
         .merge(for_role(Role::Admin, administrators, book));
     let (router, mut document) =
         OpenApiRouter::with_openapi(Document::openapi()).nest(BASE, guarded).split_for_parts();
+    describe_validate(&mut document.paths);
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some("A token: `tidegate token create`, or the one in the data folder"));
     let components = document.components.get_or_insert_default();
     components.add_security_scheme(SCHEME, SecurityScheme::Http(bearer.build()));
     (router, document)
+}
+
+/// Says of the page that validates what can be asked there of the domain that is called so: what the document
+/// has for any domain does not hold for a path that it has by itself.
+fn describe_validate(paths: &mut Paths) {
+    let any = paths.paths.get(&format!("{BASE}/rules/{{domain}}")).cloned();
+    let page = paths.paths.get_mut(&format!("{BASE}{VALIDATE}"));
+    if let (Some(any), Some(page)) = (any, page) {
+        page.get = any.get.map(of_validate);
+        page.put = any.put.map(of_validate);
+        page.delete = any.delete.map(of_validate);
+    }
+}
+
+fn of_validate(mut operation: Operation) -> Operation {
+    operation.operation_id = operation.operation_id.map(|id| format!("{id}_validate"));
+    let is_domain = |given: &RefOr<Parameter>| matches!(given, RefOr::T(given) if given.name == "domain");
+    if let Some(parameters) = &mut operation.parameters {
+        parameters.retain(|given| !is_domain(given));
+    }
+    operation
 }
 
 /// What any operation may answer.

@@ -245,7 +245,7 @@ pub(super) async fn show(
     Ok((etag(found.version), [(CONTENT_TYPE, YAML)], text).into_response())
 }
 
-/// Takes a domain's rules away; their history stays.
+/// Takes a domain's rules away; their history stays for as long as `history.keep` says.
 #[utoipa::path(
     delete, path = "/rules/{domain}", tag = TAG,
     params(
@@ -268,7 +268,7 @@ pub(super) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Every version of a domain's rules, newest first.
+/// The versions of a domain's rules, newest first, as many as `history.versions` keeps.
 #[utoipa::path(
     get, path = "/rules/{domain}/versions", tag = TAG,
     params(("domain" = String, Path, description = "The domain, percent-encoded", max_length = 256), VersionsQuery),
@@ -385,7 +385,9 @@ async fn found_version(admin: &Admin, domain: &str, version: Option<u64>) -> Ans
     };
     found.ok_or_else(|| match version {
         None => none(admin, domain),
-        Some(version) => Problem::not_found(format!("domain {domain:?} has no version {version}")),
+        Some(version) => Problem::not_found(format!(
+            "domain {domain:?} has no version {version}, or no longer: `versions` lists those there are"
+        )),
     })
 }
 

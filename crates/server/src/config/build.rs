@@ -1,10 +1,12 @@
 //! From values by name to the typed settings.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{AlgorithmName, Defaults, Fallback, Switches};
+use tidegate_catalog::Retention;
 use tidegate_middleware::client_ip::ForwardingHeader;
 use tidegate_middleware::{ClientIp, DenialBody, DenialBodyError};
 
@@ -119,6 +121,11 @@ pub(super) fn settings(in_force: InForce) -> Settings {
             segment_bytes: by.number("audit.segment_bytes") as u64,
             total_bytes: by.number("audit.total_bytes") as u64,
             keep: by.duration("audit.keep"),
+        },
+        history: Retention {
+            // The table has at least 1.
+            versions: NonZeroU32::new(by.number("history.versions") as u32).unwrap_or(NonZeroU32::MIN),
+            history: by.duration_or_none("history.keep"),
         },
         drain: Drain { delay: by.duration("drain.delay"), grace: by.duration("drain.grace") },
         log: by.log(),

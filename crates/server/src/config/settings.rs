@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_catalog::Retention;
 use tidegate_middleware::{ClientIp, DenialBody};
 use tidegate_stores::redis::url::StoreUrl;
 
@@ -59,6 +60,8 @@ pub struct Settings {
     pub memory: Memory,
     /// `audit.*`
     pub audit: Audit,
+    /// `history.*`
+    pub history: Retention,
     /// `drain.*`
     pub drain: Drain,
     /// `log.*`

@@ -75,7 +75,7 @@ const CLIENT_CA: &str =
     "File with the authorities of client certificates, PEM. With it a client without one is refused (mTLS).";
 
 /// What each section is about; the settings before the first section have none.
-pub const SECTIONS: [(&str, &str); 16] = [
+pub const SECTIONS: [(&str, &str); 17] = [
     ("", "What is limited, and where the numbers live."),
     ("defaults", "What holds where a rule does not say."),
     ("grpc", "The listener for Envoy's rate limit protocol and tidegate.v1."),
@@ -89,6 +89,7 @@ pub const SECTIONS: [(&str, &str); 16] = [
     ("fallback", "What rules with `on_store_error: local` admit while the shared store fails."),
     ("memory", "The embedded store."),
     ("audit", "Files in the data folder that say who changed what and, sampled, who was denied."),
+    ("history", "How much of what was before stays in the catalog. The same on all nodes that share one."),
     ("drain", "How the service stops."),
     ("log", "What it tells on standard error."),
     ("traces", "OpenTelemetry traces."),
@@ -421,6 +422,18 @@ pub static SETTINGS: &[Setting] = &[
     ),
     row("audit.total_bytes", "1GiB", size(1 << 20, 1 << 50), "The oldest files go while all are larger."),
     row("audit.keep", "9600h", up_to(24 * 36_500), "Files in which everything is older go."),
+    row(
+        "history.versions",
+        "100",
+        whole(1, 1_000_000),
+        "Versions of each domain's rules, the newest; the one in force is always among them.",
+    ),
+    row(
+        "history.keep",
+        "9600h",
+        up_to_or(24 * 36_500, "no end"),
+        "How long it stays who changed what, and that tenants, rules and tokens were there that are no more. A node that was away for longer reads everything anew.",
+    ),
     row(
         "drain.delay",
         "0s",

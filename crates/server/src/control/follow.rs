@@ -141,6 +141,7 @@ impl Control {
         drop(followed);
         tokio::spawn(self.clone().keep_up());
         tokio::spawn(self.clone().keep_time());
+        tokio::spawn(self.clone().keep_tidy());
     }
 
     async fn keep_up(self) {

@@ -8,10 +8,12 @@
 //! - [`tenants`][]: from the catalog's tenants to the limiter's
 //! - [`write`][]: changes that administrators make
 //! - [`read`][]: what they look at
+//! - [`purge`][]: what need not be kept any longer
 //! - [`health`][]: how far behind the catalog this node is
 
 mod follow;
 pub mod health;
+mod purge;
 mod read;
 mod tenants;
 mod write;
@@ -25,7 +27,7 @@ use std::sync::OnceLock;
 use jiff::Timestamp;
 use tidegate::{Limiter, Switches};
 use tidegate_audit::Trail;
-use tidegate_catalog::{Catalog, Error};
+use tidegate_catalog::{Catalog, Error, Retention};
 use tokio::sync::{Mutex, Notify};
 
 use self::follow::Followed;
@@ -50,6 +52,7 @@ struct Inner {
     trail: Option<Trail>,
     /// The switches of the settings; the catalog's go on top.
     switches: Switches,
+    retention: Retention,
     node: String,
     health: CatalogHealth,
     /// Locked while something is put in force, so that changes do not overtake each other.
@@ -74,6 +77,8 @@ pub struct Parts {
     pub trail: Option<Trail>,
     /// The switches of the settings.
     pub switches: Switches,
+    /// How much of what was before the catalog keeps.
+    pub retention: Retention,
     /// What this node is called.
     pub node: String,
 }
@@ -95,7 +100,7 @@ impl Control {
             }
         };
         let is_copy = matches!(place, CatalogPlace::Postgres(_));
-        let Parts { book, trail, switches, node } = parts;
+        let Parts { book, trail, switches, retention, node } = parts;
         let inner = Inner {
             catalog,
             local,
@@ -104,6 +109,7 @@ impl Control {
             book,
             trail,
             switches,
+            retention,
             node,
             health: CatalogHealth::default(),
             followed: Mutex::default(),

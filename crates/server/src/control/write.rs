@@ -186,6 +186,8 @@ impl Control {
             // What changed nothing was written down when it did.
             Ok(entry) if entry.at != whole_us(by.at) || entry.request_id != by.request_id => return,
             Ok(entry) => entry,
+            // Nor is what did so long ago that it is not kept.
+            Err(Error::NotFound { .. }) => return,
             Err(error) => {
                 tracing::warn!(%error, by.request_id, "a change is not in the audit files; the catalog has it");
                 return;

@@ -73,6 +73,8 @@ fn the_defaults_are_those_of_the_code_they_set() {
     assert_eq!(settings.workers, None);
     assert_eq!(settings.memory.max_keys, 10_000_000);
     assert_eq!(settings.header_bytes, 16 << 10);
+    assert_eq!(settings.history.versions.get(), 100);
+    assert_eq!(settings.history.history, Some(settings.audit.keep));
     assert_eq!(settings.grpc.max_connection_age, Some(Duration::from_mins(30)));
     assert_eq!(settings.log.format, LogFormat::Auto);
     assert!(settings.grpc.tls.is_none() && settings.traces.is_none());
@@ -146,6 +148,7 @@ fn values_are_read_by_kind() {
         bounds: { message_bytes: 1MB, header_bytes: 20480, key_bytes: 1KiB }
         headers: { ratelimit: no, rls: \"true\" }
         memory: { snapshot_every: 10ms }
+        history: { versions: 7, keep: 0 }
         log: { level: debug, format: json }
         traces: { endpoint: 'http://otel:4317', sample: 0.000125 }
         ",
@@ -164,6 +167,7 @@ fn values_are_read_by_kind() {
     assert_eq!((settings.header_bytes, settings.bounds.key_bytes), (20480, 1024));
     assert!(!settings.headers.ratelimit && settings.headers.rls);
     assert_eq!(settings.memory.snapshot_every, Some(Duration::from_millis(10)));
+    assert_eq!((settings.history.versions.get(), settings.history.history), (7, None));
     assert_eq!((settings.log.level, settings.log.format), ("debug", LogFormat::Json));
     let traces = settings.traces.unwrap();
     assert_eq!((traces.endpoint.as_str(), traces.sample_ppm), ("http://otel:4317", 125));
@@ -204,7 +208,7 @@ fn mistakes_in_the_file() {
     let table = [
         (
             "[1]",
-            "tidegate.yaml:1:1: must be a mapping, got a list; its fields: rules, reload, data, store, catalog, node, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, denial, redis, fallback, memory, audit, drain, log, traces",
+            "tidegate.yaml:1:1: must be a mapping, got a list; its fields: rules, reload, data, store, catalog, node, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, denial, redis, fallback, memory, audit, history, drain, log, traces",
         ),
         (
             "grpc: on",
@@ -217,7 +221,7 @@ fn mistakes_in_the_file() {
         ),
         (
             "max_keys: 5",
-            "tidegate.yaml:1:1: max_keys: unknown setting; allowed here: rules, reload, data, store, catalog, node, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, denial, redis, fallback, memory, audit, drain, log, traces; did you mean memory.max_keys?",
+            "tidegate.yaml:1:1: max_keys: unknown setting; allowed here: rules, reload, data, store, catalog, node, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, denial, redis, fallback, memory, audit, history, drain, log, traces; did you mean memory.max_keys?",
         ),
         (
             "grpc.listen: x",

@@ -19,7 +19,7 @@ laws! {
 
 /// Something done to a catalog.
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     Put(usize, i64),
     Delete(usize),
     PutRules(usize, u8),
@@ -35,7 +35,7 @@ enum Step {
 
 const NAMES: [&str; 4] = ["a", "b'", "ç", "d/d"];
 
-fn step() -> impl Strategy<Value = Step> {
+pub(super) fn step() -> impl Strategy<Value = Step> {
     let name = || 0..NAMES.len();
     let modes = prop_oneof![Just(SwitchMode::Enforce), Just(SwitchMode::Shadow), Just(SwitchMode::Off)];
     prop_oneof![
@@ -53,7 +53,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Does it, to the catalog and to the picture of what it should hold.
-async fn take(step: &Step, second: i64, catalog: &Catalog, model: &mut Picture) {
+pub(super) async fn take(step: &Step, second: i64, catalog: &Catalog, model: &mut Picture) {
     let (any, by) = (Precondition::Any, ann_at(second));
     let outcome: Result<(), Error> = match step {
         Step::Put(name, count) => {
@@ -105,7 +105,7 @@ async fn take(step: &Step, second: i64, catalog: &Catalog, model: &mut Picture) 
 }
 
 /// When a token was used last is no part of the feed.
-fn without_uses(mut picture: Picture) -> Picture {
+pub(super) fn without_uses(mut picture: Picture) -> Picture {
     picture.tokens.values_mut().for_each(|token| token.last_used_at = None);
     picture
 }

@@ -2,9 +2,13 @@
 
 use tidegate_catalog::{Catalog, Error, Precondition};
 
-use crate::world::{SERVER, World, ann, tier};
+use super::plans::run;
+use crate::world::{SERVER, World, ann, at, tier};
 
-laws! { what_is_stored_survives_the_next_start }
+laws! {
+    what_is_stored_survives_the_next_start,
+    tables_of_an_older_version_are_brought_up_to_date,
+}
 
 const NODES: usize = 8;
 
@@ -65,6 +69,22 @@ async fn tables_of_a_newer_version_are_left_alone() {
 async fn what_is_stored_survives_the_next_start(world: World) {
     let put = world.catalog.put_tenant("acme", &tier("t"), Precondition::Any, &ann()).await.unwrap();
     assert_eq!(world.another().await.tenant("acme").await.unwrap(), put);
+}
+
+/// As the first step left them.
+const OLDER: &str = "DROP INDEX tenants_gone; DROP INDEX domains_gone; DROP INDEX domains_version; \
+     DROP INDEX tokens_ended; DELETE FROM catalog_steps WHERE step > 1";
+
+async fn tables_of_an_older_version_are_brought_up_to_date(world: World) {
+    let put = world.catalog.put_tenant("acme", &tier("t"), Precondition::Any, &ann()).await.unwrap();
+    run(&world, OLDER).await;
+    let next = world.another().await;
+    assert_eq!(next.tenant("acme").await.unwrap(), put);
+    let plans = next.plans(0, at(0)).await.unwrap();
+    let by_tokens = plans.iter().find(|(sql, _)| sql.contains("coalesce(revoked_at")).unwrap();
+    assert!(world.file().is_none() || by_tokens.1.join(" ").contains("tokens_ended"), "{by_tokens:?}");
+    // It has nothing left to do.
+    world.another().await.migrate().await.unwrap();
 }
 
 #[tokio::test]

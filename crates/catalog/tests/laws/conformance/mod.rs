@@ -27,6 +27,7 @@ mod audit;
 mod feed;
 mod migrations;
 mod plans;
+mod retention;
 mod rules;
 mod switches;
 mod tenants;

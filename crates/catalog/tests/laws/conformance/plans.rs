@@ -78,13 +78,17 @@ const TRAIL: &str = "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n 
      'tenant', 'tenant-' || (n % 5000), 'r' FROM numbers";
 
 /// Where something is asked for by this, there is an index for it.
-const INDEXES: [(&str, &str); 6] = [
+const INDEXES: [(&str, &str); 10] = [
     ("tier =", "tenants_tier"),
     ("revision >", "_revision"),
     ("actor =", "audit_actor"),
     ("action =", "audit_action"),
     ("object =", "audit_object"),
     ("effective_at >", "overrides_effective"),
+    ("updated_at <", "tenants_gone"),
+    ("d.deleted = 1", "domains_gone"),
+    ("d.version >", "domains_version"),
+    ("coalesce(revoked_at", "tokens_ended"),
 ];
 
 async fn no_question_is_answered_by_looking_at_every_row(world: World) {
@@ -99,7 +103,7 @@ async fn no_question_is_answered_by_looking_at_every_row(world: World) {
     check_plans(catalog).await;
 }
 
-async fn run(world: &World, statement: &'static str) {
+pub(super) async fn run(world: &World, statement: &'static str) {
     if let Some(database) = world.database() {
         SERVER.query(database, statement);
     }

@@ -3,6 +3,7 @@
 mod access;
 mod audit;
 mod contract;
+mod history;
 mod nodes;
 mod postgres;
 mod quotas;

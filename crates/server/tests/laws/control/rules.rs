@@ -145,6 +145,66 @@ fn rules_with_mistakes_are_refused_at_their_places_and_change_nothing() {
 }
 
 #[test]
+fn a_domain_may_have_any_name() {
+    let service = start();
+    let pages = ["validate", "versions", "diff", "rollback", "validate%2Fversions", "a%20b", "%C3%A9"];
+    for (path, name) in
+        pages.iter().zip(["validate", "versions", "diff", "rollback", "validate/versions", "a b", "é"])
+    {
+        let text = SHOP.replace("shop", &format!("{name:?}"));
+        let more = text.replace("requests_per_unit: 2", "requests_per_unit: 4");
+        assert_eq!(put(&service, &format!("{path}?dry_run=true"), &text).status, 200, "{name}");
+        assert_eq!(look(&service, &format!("/{path}")).status, 404, "{name}");
+        for text in [&text, &more] {
+            let answer = put(&service, path, text);
+            assert_eq!((answer.status, &answer.json()["domain"]), (200, &json!(name)), "{}", answer.body);
+        }
+        let allowed = |_: &usize| service.check(name, r#"{"user":"ann"}"#).status == 200;
+        assert_eq!((0..9).take_while(allowed).count(), 4, "{name}");
+        assert_eq!(look(&service, &format!("/{path}")).body, more);
+        assert_eq!(look(&service, &format!("/{path}?version=1")).body, text);
+        let versions = look(&service, &format!("/{path}/versions")).json();
+        assert_eq!(versions["items"].as_array().map(Vec::len), Some(2), "{name}");
+        assert_eq!(look(&service, &format!("/{path}/diff")).status, 200, "{name}");
+        let back = json!({ "version": 1 });
+        assert_eq!(
+            service.ask("POST", &format!("/admin/v1/rules/{path}/rollback"), &back).status,
+            200,
+            "{name}"
+        );
+        assert_eq!(
+            service.ask("DELETE", &format!("/admin/v1/rules/{path}"), &Value::Null).status,
+            204,
+            "{name}"
+        );
+        assert_eq!(look(&service, &format!("/{path}")).status, 404, "{name}");
+    }
+}
+
+#[test]
+fn the_page_that_validates_is_one_beside_the_domain_of_its_name() {
+    let service = start();
+    let path = "/admin/v1/rules/validate";
+    let made = service.ask("POST", "/admin/v1/tokens", &json!({ "name": "eve", "role": "viewer" })).json();
+    let viewer = made["token"].as_str().expect("a token");
+    let ask =
+        |token: Option<&str>, method: &str| ask_at(service.admin, token, method, path, &[], SHOP).status;
+    // Each method needs the role it has on every other domain.
+    assert_eq!(
+        ["POST", "GET", "PUT", "DELETE"].map(|method| ask(Some(viewer), method)),
+        [200, 404, 403, 403]
+    );
+    assert_eq!(["POST", "GET", "PUT", "DELETE"].map(|method| ask(None, method)), [401; 4]);
+    assert_eq!(ask(Some(viewer), "PATCH"), 405);
+    let document = crate::support::service::get(service.admin, "/openapi.json").json();
+    let methods = |path: &str| -> Vec<String> {
+        document["paths"][path].as_object().expect("a path").keys().cloned().collect()
+    };
+    assert_eq!(methods(path), ["get", "put", "post", "delete"]);
+    assert_eq!(methods("/admin/v1/rules/{domain}"), ["get", "put", "delete"]);
+}
+
+#[test]
 fn a_domain_has_one_owner() {
     let service = start();
     let answer = put(&service, "api", RULES);
