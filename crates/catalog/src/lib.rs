@@ -74,7 +74,7 @@ pub use feed::{Changes, RulesChange, TenantChange};
 pub use listen::Listener;
 pub use name::{MAX_NAME, check as check_name};
 pub use page::{MAX_PAGE, Page};
-pub use retention::{PURGE_ROWS, Purged, Retention};
+pub use retention::{PURGE_ROWS, PURGE_VERSIONS, Purged, Retention};
 pub use rules::{MAX_RULES, Rules};
 pub use switch::{Switch, SwitchMode};
 pub use tenant::{

@@ -5,6 +5,7 @@
 //! below its base a reader gets everything.
 
 use std::num::NonZeroU32;
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -16,6 +17,8 @@ use crate::sql::{Arg, Session, batch};
 
 /// How many rows of each kind a purge removes at once: writers wait for no more than that.
 pub const PURGE_ROWS: u64 = 200;
+/// The same of versions of rules, which may be long.
+pub const PURGE_VERSIONS: u64 = 20;
 
 /// What is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,16 @@ impl Purged {
     }
 }
 
+impl AddAssign for Purged {
+    fn add_assign(&mut self, more: Self) {
+        self.tenants += more.tenants;
+        self.domains += more.domains;
+        self.tokens += more.tokens;
+        self.versions += more.versions;
+        self.changes += more.changes;
+    }
+}
+
 /// Deleted tenants; like the next three with the time before which it must have been, and how many at most.
 const TENANTS: &str =
     "SELECT name FROM tenants WHERE deleted = 1 AND updated_at < $1 ORDER BY updated_at LIMIT $2";
@@ -68,8 +81,8 @@ pub(crate) const OLD_VERSIONS: &str = "SELECT r.domain, r.version FROM domains d
      WHERE d.version > $1 AND r.domain = d.domain AND r.version <= d.version - $1 LIMIT $2";
 
 impl Catalog {
-    /// Removes some of what need not be kept any longer, at most [`PURGE_ROWS`] of each kind: call it until
-    /// it finds nothing. Where there is nothing it waits for no writer, and no writer for it. Many nodes may
+    /// Removes some of what need not be kept any longer, at most [`PURGE_ROWS`] of each kind and
+    /// [`PURGE_VERSIONS`] of rules: call it until it finds nothing. Where there is nothing it waits for no writer, and no writer for it. Many nodes may
     /// do it at once.
     ///
     /// # Errors
@@ -124,7 +137,7 @@ async fn purge_before(write: &mut Connection, before: Timestamp, purged: &mut Pu
     let tokens = remove(write, "tokens", "id", TOKENS, before).await?;
     let versions = remove_versions(write, VERSIONS_OF_DOMAINS, before).await?;
     // Only those of which the last version is all that is left.
-    let domains = if versions < PURGE_ROWS {
+    let domains = if versions < PURGE_VERSIONS {
         remove(write, "domains", "domain", DOMAINS, before).await?
     } else {
         vec![]
@@ -159,5 +172,5 @@ async fn remove(
 
 async fn remove_versions(write: &mut Connection, found: &str, arg: impl Into<Arg>) -> Result<u64> {
     let sql = format!("DELETE FROM rule_sets WHERE (domain, version) IN ({found})");
-    write.execute(sql, &[arg.into(), PURGE_ROWS.into()]).await
+    write.execute(sql, &[arg.into(), PURGE_VERSIONS.into()]).await
 }

@@ -164,13 +164,15 @@ async fn build_limiter(
     Ok(built?)
 }
 
-/// Whether there is a CPU quota of less than the cores that this process may use. Who looks for answers there
-/// uses up what the others need, and then all stand still.
-fn cpu_is_rationed() -> bool {
+/// Whether the machine has one core only, or there is a CPU quota of less than the cores that this process may
+/// use. Who looks for answers there uses up what the others need, and then all stand still.
+fn cpu_is_scarce() -> bool {
+    let alone =
+        std::fs::read_to_string("/sys/devices/system/cpu/online").is_ok_and(|cores| cores.trim() == "0");
     // The one considers quotas, the other does not.
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = rustix::thread::sched_getaffinity(None).map_or(1, |cores| cores.count() as usize);
-    allowed < cores
+    alone || allowed < cores
 }
 
 /// A store on these servers, and in the log what is wrong with them. The service starts all the same:
@@ -183,7 +185,7 @@ async fn connect(url: &StoreUrl, settings: &Redis) -> RedisStore {
         nodes: settings.nodes,
         remember_denials: settings.remember_denials,
         most_waiting: settings.max_waiting,
-        busy_poll: if cpu_is_rationed() { Duration::ZERO } else { settings.busy_poll },
+        busy_poll: if cpu_is_scarce() { Duration::ZERO } else { settings.busy_poll },
         ..RedisStoreConfig::new(url.clone())
     })
     .await;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, SqliteConnection};
+use tokio::time::Instant;
 
 use crate::catalog::DEADLINE;
 use crate::error::{Error, Result};
 
-/// How often a file that is busy is opened again, and after which time.
-const ATTEMPTS: u32 = 100;
+/// After which time a file that is busy is opened again.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// How to open the file.
@@ -46,12 +46,10 @@ impl Options {
     }
 
     pub(crate) async fn connect(&self) -> Result<SqliteConnection> {
+        let began = Instant::now();
         let mut opened = self.0.connect().await;
-        for _ in 0..ATTEMPTS {
-            // Of many who open a new file at once and turn on its log, some are refused without any wait.
-            if !opened.as_ref().is_err_and(is_busy) {
-                break;
-            }
+        // Of many who open a new file at once and turn on its log, some are refused without any wait.
+        while opened.as_ref().is_err_and(is_busy) && began.elapsed() < DEADLINE {
             tokio::time::sleep(PAUSE).await;
             opened = self.0.connect().await;
         }

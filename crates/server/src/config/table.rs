@@ -375,7 +375,7 @@ pub static SETTINGS: &[Setting] = &[
         "redis.busy_poll",
         "200us",
         Kind::Duration { zero: Some("never"), most: Duration::from_millis(10) },
-        "For how long a thread looks for an answer, and after it for the next request, before it sleeps, as long as two of three come in time: saves two wake-ups of a core for a request, and costs CPU. Never under a CPU quota of less than the cores.",
+        "For how long a thread looks for an answer, and after it for the next request, before it sleeps, as long as two of three come in time: saves two wake-ups of a core for a request, and costs CPU. Never on a machine of one core, or under a CPU quota of less than the cores.",
     ),
     row(
         "fallback.share_percent",

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tidegate_catalog::{Catalog, Error};
+use tidegate_catalog::{Catalog, Error, Purged};
 use tokio::time::sleep;
 
 use super::Control;
@@ -39,20 +39,19 @@ impl Control {
 
     /// Step by step: each keeps writers waiting for a moment only.
     async fn purge_all(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
+        let mut all = Purged::default();
         loop {
             let purged = catalog.purge(&self.0.retention, now).await?;
             if purged.is_empty() {
-                return Ok(());
+                break;
             }
-            tracing::info!(
-                tenants = purged.tenants,
-                domains = purged.domains,
-                tokens = purged.tokens,
-                versions = purged.versions,
-                changes = purged.changes,
-                "the catalog's history was purged"
-            );
+            all += purged;
             sleep(PAUSE).await;
         }
+        if !all.is_empty() {
+            let Purged { tenants, domains, tokens, versions, changes } = all;
+            tracing::info!(tenants, domains, tokens, versions, changes, "the catalog's history was purged");
+        }
+        Ok(())
     }
 }

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;
 
+use quanta::Instant;
 use tokio::task::yield_now;
-use tokio::time::Instant;
 
 /// How one thing is awaited that comes again and again.
 ///
@@ -33,15 +33,22 @@ impl Vigil {
             return awaited.await;
         }
         let began = Instant::now();
-        let until = if self.luck < Self::ENOUGH { began } else { began + self.longest };
+        let until = if self.looks() { began + self.longest } else { began };
         let came = tokio::select! {
             biased;
             came = awaited => came,
             never = stay_awake(until) => match never {},
         };
-        let in_time = began.elapsed() <= self.longest;
-        self.luck = if in_time { Self::MOST.min(self.luck + 1) } else { self.luck.saturating_sub(2) };
+        self.learn(began.elapsed() <= self.longest);
         came
+    }
+
+    fn looks(&self) -> bool {
+        self.luck >= Self::ENOUGH
+    }
+
+    fn learn(&mut self, in_time: bool) {
+        self.luck = if in_time { Self::MOST.min(self.luck + 1) } else { self.luck.saturating_sub(2) };
     }
 }
 
@@ -51,4 +58,39 @@ async fn stay_awake(until: Instant) -> Infallible {
         yield_now().await;
     }
     pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of a hundred it looks for, if it goes on like this.
+    fn looked_for(comes: &[bool]) -> usize {
+        let mut vigil = Vigil::new(Duration::from_micros(1));
+        let mut looks = comes.iter().cycle().take(400).map(|in_time| {
+            let looks = vigil.looks();
+            vigil.learn(*in_time);
+            looks
+        });
+        // What it was before is forgotten by then.
+        looks.by_ref().take(300).for_each(drop);
+        looks.filter(|looks| *looks).count()
+    }
+
+    #[test]
+    fn it_looks_for_what_mostly_comes_in_time_and_for_nothing_else() {
+        assert_eq!(looked_for(&[true]), 100);
+        assert_eq!(looked_for(&[true, true, true, false]), 100);
+        assert_eq!(looked_for(&[true, false]), 0);
+        assert_eq!(looked_for(&[false]), 0);
+    }
+
+    #[test]
+    fn it_begins_again_when_that_would_pay() {
+        let mut vigil = Vigil::new(Duration::from_micros(1));
+        (0..100).for_each(|_| vigil.learn(false));
+        assert!(!vigil.looks());
+        (0..Vigil::ENOUGH).for_each(|_| vigil.learn(true));
+        assert!(vigil.looks());
+    }
 }

@@ -3,7 +3,7 @@
 use tidegate_catalog::{Catalog, Error, Precondition};
 
 use super::plans::run;
-use crate::world::{SERVER, World, ann, at, tier};
+use crate::world::{SERVER, World, ann, tier};
 
 laws! {
     what_is_stored_survives_the_next_start,
@@ -80,11 +80,10 @@ async fn tables_of_an_older_version_are_brought_up_to_date(world: World) {
     run(&world, OLDER).await;
     let next = world.another().await;
     assert_eq!(next.tenant("acme").await.unwrap(), put);
-    let plans = next.plans(0, at(0)).await.unwrap();
-    let by_tokens = plans.iter().find(|(sql, _)| sql.contains("coalesce(revoked_at")).unwrap();
-    assert!(world.file().is_none() || by_tokens.1.join(" ").contains("tokens_ended"), "{by_tokens:?}");
     // It has nothing left to do.
     world.another().await.migrate().await.unwrap();
+    // They are there again: what is not there cannot be dropped.
+    run(&world, OLDER).await;
 }
 
 #[tokio::test]

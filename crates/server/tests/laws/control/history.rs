@@ -60,7 +60,9 @@ fn a_node_purges_what_its_settings_do_not_keep() {
     // By default nothing of it is old enough.
     let service = setup.start();
     assert_eq!(kept(&service), (8, vec![5, 4, 3, 2, 1]));
-    let setup = Setup::after(service.stop()).with("history.versions", "2").with("history.keep", "24h");
+    let ended = service.stop();
+    assert!(!ended.errors.contains("history was purged"), "{}", ended.errors);
+    let setup = Setup::after(ended).with("history.versions", "2").with("history.keep", "24h");
     let service = setup.start();
     until("it is purged", || kept(&service) == (0, vec![5, 4]));
     let gone = service.ask("GET", "/admin/v1/rules/shop?version=3", &Value::Null);

@@ -90,7 +90,7 @@ struct History {
     admin: AdminFlags,
 }
 
-/// Take a domain's rules out of force. Their history stays.
+/// Take a domain's rules out of force. Their history stays for as long as `history.keep` says.
 #[derive(Args)]
 #[command(visible_alias = "rm", after_long_help = long_help(EXAMPLES))]
 struct Delete {
