@@ -4,13 +4,12 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
 use tidegate_catalog::{
     AuditFilter, Catalog, Error, PURGE_ROWS, PURGE_VERSIONS, Precondition, Purged, Retention, Role,
     TokenDraft, TokenHash,
 };
 
-use super::feed::{Step, step, take, without_uses};
+use super::feed::{Step, random_histories, step, take, without_uses};
 use crate::picture::Picture;
 use crate::world::{World, ann, ann_at, at, tier};
 
@@ -263,23 +262,17 @@ async fn is_followed_while_purged(world: World, steps: Vec<Option<Step>>) {
     }
 }
 
-fn random_histories<F: Future<Output = World>>(cases: u32, world: impl Fn() -> F) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let steps = prop_oneof![6 => step().prop_map(Some), 1 => Just(None)];
-    let outcome = TestRunner::new(config).run(&proptest::collection::vec(steps, 1..40), |steps| {
-        runtime.block_on(async { is_followed_while_purged(world().await, steps).await });
-        Ok(())
-    });
-    outcome.unwrap();
+/// Steps, and purges among them.
+fn step_or_purge() -> impl Strategy<Value = Option<Step>> {
+    prop_oneof![6 => step().prop_map(Some), 1 => Just(None)]
 }
 
 #[test]
 fn from_any_version_the_feed_leads_to_everything_whatever_was_purged_on_sqlite() {
-    random_histories(24, World::sqlite);
+    random_histories(24, World::sqlite, step_or_purge(), is_followed_while_purged);
 }
 
 #[test]
 fn from_any_version_the_feed_leads_to_everything_whatever_was_purged_on_postgres() {
-    random_histories(12, World::postgres);
+    random_histories(12, World::postgres, step_or_purge(), is_followed_while_purged);
 }
