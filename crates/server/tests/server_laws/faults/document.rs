@@ -13,7 +13,7 @@ fn tests_of(source: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn every_line_of_failure_modes_md_names_its_test_and_every_test_has_a_line() {
-    let folder = workspace().join("crates/server/tests/laws/faults");
+    let folder = workspace().join("crates/server/tests/server_laws/faults");
     let mut tests = BTreeSet::new();
     for file in fs::read_dir(&folder).expect("a folder").flatten() {
         let name = file.file_name();
