@@ -9,7 +9,9 @@
 //! - [`Service`]: who answers; [`Inbox`]: the body of a request that is not waited for
 //! - [`Connection`]: the protocol, without input and output
 //! - [`Server`]: a connection on a socket
+//! - [`MemoryBudget`]: bytes that all connections share
 
+mod budget;
 mod calm;
 mod connection;
 pub mod frame;
@@ -23,6 +25,7 @@ mod streams;
 mod tasks;
 mod windows;
 
+pub use self::budget::{MemoryBudget, MemoryClaim};
 pub use self::connection::{Connection, Fault, Settings};
 pub use self::inbox::{Inbox, Reset};
 pub use self::reason::Reason;
