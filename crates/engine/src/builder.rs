@@ -51,6 +51,7 @@ use crate::warning;
 #[must_use = "nothing happens until `build` is called"]
 pub struct Builder {
     domains: Vec<Domain>,
+    default_domains: Vec<Domain>,
     paths: Vec<PathBuf>,
     defaults: Defaults,
     max_keys: usize,
@@ -100,6 +101,7 @@ impl Builder {
     pub(crate) fn new() -> Self {
         Self {
             domains: Vec::new(),
+            default_domains: Vec::new(),
             paths: Vec::new(),
             defaults: Defaults::default(),
             max_keys: 10_000_000,
@@ -194,6 +196,12 @@ impl Builder {
     /// Adds a domain built in code.
     pub fn domain(mut self, domain: Domain) -> Self {
         self.domains.push(domain);
+        self
+    }
+
+    /// Adds a domain that is in force only while no other code, file or catalog defines one of its name.
+    pub fn default_domain(mut self, domain: Domain) -> Self {
+        self.default_domains.push(domain);
         self
     }
 
@@ -313,6 +321,7 @@ impl Builder {
             _ => MemoryStore::new(config),
         };
         let mut source = Source::new(self.domains, self.paths, self.defaults);
+        source.default_domains = self.default_domains;
         source.switches = self.switches;
         source.tenants = self.tenants;
         #[cfg(feature = "remote")]

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::Limiter;
+use tidegate::{Domain, Limiter};
 use tidegate_audit::{FileSink, Trail};
 use tidegate_middleware::{Headers, Renderer};
 use tidegate_stores::SystemClock;
@@ -135,14 +135,19 @@ async fn build_limiter(
     data: &DataFolder,
     control: &Control,
 ) -> Result<Limiter, ServeError> {
-    if let Some(path) = settings.rules.as_ref().filter(|path| !path.exists()) {
-        return Err(ServeError::NoRules { path: path.clone() });
-    }
     let never = Duration::from_hours(24 * 365);
-    let mut builder = Limiter::builder();
-    if let Some(path) = &settings.rules {
-        builder = builder.rules(path);
-    }
+    let builder = match &settings.rules {
+        None => Limiter::builder(),
+        Some(path) if settings.has_built_in_rules() => {
+            tracing::warn!(
+                path = %path.display(),
+                "there are no rules: only limits that requests bring along are enforced, in the domain apps"
+            );
+            Limiter::builder().default_domain(built_in_domain())
+        }
+        Some(path) if !path.exists() => return Err(ServeError::NoRules { path: path.clone() }),
+        Some(path) => Limiter::builder().rules(path),
+    };
     let builder = builder
         .tenants(Arc::new(control.tenants()))
         .rules_may_come_later(true)
@@ -162,6 +167,12 @@ async fn build_limiter(
     // Tenants are read from the catalog, and that waits.
     let built = tokio::task::spawn_blocking(|| builder.build()).await.map_err(io::Error::other)?;
     Ok(built?)
+}
+
+/// The domain of a service that was given no rules: the one in which the middlewares ask about limits that stand
+/// in the code of applications. `tidegate init` writes the same as rules/apps.yaml.
+fn built_in_domain() -> Domain {
+    Domain::new("apps").inline_limits(1_000)
 }
 
 /// Whether the machine has one core only, or there is a CPU quota of less than the cores that this process may

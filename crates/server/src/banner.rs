@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use tidegate::Limiter;
+use serde_json::json;
+use tidegate::{DomainListing, Limiter};
 
 use crate::config::Settings;
 use crate::listen::socket::Socket;
@@ -11,8 +12,8 @@ use crate::listen::socket::Socket;
 pub struct Banner {
     text: String,
     http: Option<String>,
-    /// A domain, and a key it has rules for.
-    example: Option<(String, String)>,
+    /// Bodies of check requests to try, each with what it shows.
+    examples: Vec<(&'static str, String)>,
 }
 
 impl Banner {
@@ -20,16 +21,17 @@ impl Banner {
     pub fn new(settings: &Settings, limiter: &Limiter) -> Self {
         let domains = limiter.domain_names();
         let mut text = format!("tidegate {}\n", env!("CARGO_PKG_VERSION"));
-        let rules = settings
-            .rules
-            .as_ref()
-            .map_or_else(|| "the catalog".to_owned(), |path| path.display().to_string());
+        let rules = match &settings.rules {
+            None => "the catalog".to_owned(),
+            Some(_) if settings.has_built_in_rules() => {
+                "built in; `tidegate init` writes rules to change".to_owned()
+            }
+            Some(path) => path.display().to_string(),
+        };
         // Writing to a text cannot fail.
         let _ = writeln!(text, "  rules   {rules} (domains: {})", listed(&domains));
         let _ = writeln!(text, "  data    {}", settings.data.display());
-        let example =
-            limiter.listing().into_iter().find_map(|domain| Some((domain.domain, domain.first_key?)));
-        Self { text, http: None, example }
+        Self { text, http: None, examples: examples(&limiter.listing()) }
     }
 
     /// Adds a listener.
@@ -48,16 +50,33 @@ impl Banner {
 
     /// Prints it.
     pub fn show(mut self) {
-        if let (Some(url), Some((domain, key))) = (&self.http, &self.example) {
-            let _ = writeln!(
-                self.text,
-                "\ntry it:\n  curl -i {url}/v1/check -d '{{\"domain\":\"{domain}\",\"descriptor\":{{\"{key}\":\"ann\"}}}}' \
-                 -H 'content-type: application/json'"
-            );
+        if let Some(url) = &self.http {
+            for (about, body) in &self.examples {
+                let _ = writeln!(
+                    self.text,
+                    "\n{about}\n  curl -i {url}/v1/check -H 'content-type: application/json' -d '{body}'"
+                );
+            }
         }
         // Nobody reads it if standard output is closed, and that is fine.
         let _ = std::io::Write::write_all(&mut std::io::stdout().lock(), self.text.as_bytes());
     }
+}
+
+/// A request that a rule applies to, and one that brings its limits along, if the rules have a domain for them.
+fn examples(domains: &[DomainListing]) -> Vec<(&'static str, String)> {
+    let by_rule = domains.iter().find_map(|domain| Some((&domain.domain, domain.first_key.as_ref()?)));
+    let by_rule = by_rule
+        .map(|(domain, key)| ("try it:", json!({ "domain": domain, "descriptor": { key.as_str(): "ann" } })));
+    let takes_limits = |domain: &&DomainListing| domain.inline_limits.is_some_and(|max| max > 0);
+    // The middlewares ask in `apps` by default.
+    let apps = domains.iter().filter(takes_limits).max_by_key(|domain| domain.domain == "apps");
+    let in_code = apps.map(|DomainListing { domain, .. }| {
+        let limits = json!([{ "requests": 10, "per": "minute" }]);
+        let body = json!({ "domain": domain, "descriptor": { "client": "ann" }, "limits": limits });
+        ("try a limit that stands in code, as the SDKs send it:", body)
+    });
+    by_rule.into_iter().chain(in_code).map(|(about, body)| (about, body.to_string())).collect()
 }
 
 /// So many domains are named.

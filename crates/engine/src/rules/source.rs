@@ -21,6 +21,8 @@ const READS: usize = 5;
 /// Everything a limiter's rules are made of.
 pub(crate) struct Source {
     pub(crate) domains: Vec<Domain>,
+    /// In force where nobody else defines a domain of that name.
+    pub(crate) default_domains: Vec<Domain>,
     pub(crate) defaults: Defaults,
     pub(crate) watch: Watch,
     pub(crate) switches: Switches,
@@ -45,7 +47,8 @@ impl Source {
     pub(crate) fn new(domains: Vec<Domain>, paths: Vec<PathBuf>, defaults: Defaults) -> Self {
         let (files, catalog) = (Vec::new(), Vec::new());
         let (switches, tenants) = (Switches::default(), None);
-        Self { domains, defaults, watch: Watch::new(paths), switches, tenants, files, catalog }
+        let (default_domains, watch) = (Vec::new(), Watch::new(paths));
+        Self { domains, default_domains, defaults, watch, switches, tenants, files, catalog }
     }
 
     /// Whether there is nothing but folders in which nothing is yet.
@@ -55,7 +58,10 @@ impl Source {
                 && std::fs::read_dir(path)
                     .is_ok_and(|files| files.flatten().all(|file| !is_rule_file(&file.path())))
         };
-        self.domains.is_empty() && self.catalog.is_empty() && self.watch.paths().iter().all(empty)
+        self.domains.is_empty()
+            && self.default_domains.is_empty()
+            && self.catalog.is_empty()
+            && self.watch.paths().iter().all(empty)
     }
 
     /// Reads and compiles all of it, or says everything that is wrong.
@@ -133,7 +139,12 @@ impl Source {
         if !clashes.is_empty() {
             return Err(Problems(clashes));
         }
-        let domains: Vec<Domain> = others().chain(catalog).cloned().collect();
+        let mut domains: Vec<Domain> = others().chain(catalog).cloned().collect();
+        for default in &self.default_domains {
+            if domains.iter().all(|domain| domain.name != default.name) {
+                domains.push(default.clone());
+            }
+        }
         let mut rules = RuleSet::compile(&domains, &self.defaults, seed, generation)?;
         rules.switch(&self.switches);
         Ok(rules)

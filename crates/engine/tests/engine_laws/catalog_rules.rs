@@ -102,3 +102,17 @@ fn a_text_is_checked_against_the_rules_in_force_without_acting() {
     let never = text(&format!("{}, {}", rule("'k', value: '*'", 1), rule("'k', value: 'x*'", 1)));
     assert!(!limiter.check_rules(None, &never).expect("they load").findings.is_empty(), "the lint is told");
 }
+
+#[test]
+fn a_default_domain_is_in_force_until_somebody_defines_one_of_its_name() {
+    let default = Domain::new("apps").rule(Rule::by("k").limit(per_minute(1)));
+    let limiter = Limiter::builder().default_domain(default).watch(false).build().expect("good rules");
+    assert_eq!(of(&limiter, "apps"), [1]);
+    assert_eq!(limiter.owner_of("apps"), None, "nobody has to give it up");
+    limiter.set_catalog_rules(vec![rules("apps", 7)]).expect("good rules");
+    assert_eq!(of(&limiter, "apps"), [7], "the catalog's replace it");
+    limiter.reload().expect("good rules");
+    assert_eq!((of(&limiter, "apps"), limiter.domain_names().len()), (vec![7], 1));
+    limiter.set_catalog_rules(Vec::new()).expect("good rules");
+    assert_eq!(of(&limiter, "apps"), [1], "without them it is back");
+}

@@ -11,6 +11,7 @@ use super::{EXIT_CODES, out};
 use crate::config::{USUAL_FILE, document};
 
 const EXAMPLE_RULES: &str = include_str!("example.yaml");
+const APPS_RULES: &str = include_str!("apps.yaml");
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,9 +20,10 @@ Examples:
 
 /// Write a settings file and example rules to begin with.
 ///
-/// Writes tidegate.yaml, in which every setting is explained and shown with its default, and
-/// rules/example.yaml, with rules to change. Files that exist are left alone, and nothing is written,
-/// unless --force says otherwise.
+/// Writes tidegate.yaml, in which every setting is explained and shown with its default;
+/// rules/example.yaml, with rules to change; and rules/apps.yaml, the domain that lets applications bring
+/// the limits in their code, as the Python, TypeScript and Rust middlewares do. If one of these files
+/// exists, nothing is written, unless --force says otherwise.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Init {
@@ -38,6 +40,7 @@ impl Init {
         let files = [
             (self.folder.join(USUAL_FILE), document::sample()),
             (self.folder.join("rules").join("example.yaml"), EXAMPLE_RULES.to_owned()),
+            (self.folder.join("rules").join("apps.yaml"), APPS_RULES.to_owned()),
         ];
         let there: Vec<_> = files.iter().filter(|(path, _)| path.exists()).collect();
         if !self.force && !there.is_empty() {

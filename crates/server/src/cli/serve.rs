@@ -10,7 +10,7 @@ use crate::config::document;
 
 const EXAMPLES: &str = "\
 Examples:
-  tidegate serve                                    with ./tidegate.yaml, if there is one
+  tidegate serve                                    with ./tidegate.yaml and ./rules, if there are any
   tidegate serve --config /etc/tidegate/tidegate.yaml
   tidegate serve --rules rules/api.yaml --grpc 127.0.0.1:8081 --http off
   TIDEGATE_LOG__LEVEL=debug tidegate serve
@@ -20,6 +20,10 @@ Examples:
 ///
 /// Reads settings and rules, listens, and answers. SIGTERM and SIGINT drain: the service says that it
 /// is not ready, finishes what it accepted, writes its counters to the data folder, and exits with 0.
+///
+/// Without rules, that is if there is no folder ./rules and no other path was named, it starts with one
+/// domain, `apps`. Limits that applications have in their code and send along are enforced there, as the
+/// Python, TypeScript and Rust middlewares do; `tidegate init` writes rules to change.
 ///
 /// A setting is taken from its flag, else from the environment, else from the settings file, else it
 /// has its default. `tidegate config` with the same flags shows what is in force; docs/settings.md

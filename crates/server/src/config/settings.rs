@@ -10,7 +10,7 @@ use tidegate_stores::redis::url::StoreUrl;
 
 use super::address::Listen;
 use super::gather::{Sources, load};
-use super::origin::InForce;
+use super::origin::{InForce, Origin};
 use crate::bounds::Bounds;
 
 /// Every setting, checked. [`docs/settings.md`](super::document) says what each does.
@@ -306,6 +306,13 @@ impl Settings {
     /// Every setting with its value and origin, in the order of the table.
     pub fn in_force(&self) -> &InForce {
         &self.in_force
+    }
+
+    /// Whether nobody named rules, and none are at the default path. The service then starts with the rules that
+    /// are built in; a path that somebody named and that is missing is a mistake.
+    pub fn has_built_in_rules(&self) -> bool {
+        let named = self.in_force.find("rules").is_some_and(|held| held.origin != Origin::Default);
+        !named && self.rules.as_ref().is_some_and(|path| !path.exists())
     }
 }
 

@@ -12,6 +12,7 @@ mod deploy;
 mod documents;
 mod envoy;
 mod faults;
+mod first_minutes;
 mod grpc;
 mod http;
 mod lifecycle;
