@@ -9,8 +9,10 @@ use serde_json::{Value as Json, json};
 use tidegate::{Explanation, Limiter, Request};
 
 use super::admin::client::Call;
+use super::admin::failure::Failure;
 use super::admin::flags::AdminFlags;
-use super::{EXIT_CODES, out};
+use super::admin::{EXIT_CODES, Outcome, finish};
+use super::out;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,25 +58,27 @@ type Descriptors = Vec<Vec<(String, String)>>;
 
 impl Explain {
     pub(super) fn run(self) -> ExitCode {
-        let descriptors = match descriptors(&self.entries) {
-            Ok(descriptors) => descriptors,
-            Err(message) => {
-                let _ = out::fail(format_args!("error: {message}"));
-                return ExitCode::from(2);
-            }
-        };
-        let json = self.json;
-        let explanation =
-            if self.live { self.ask_node(&descriptors) } else { self.explain_files(&descriptors) };
-        match explanation {
-            Ok(explanation) if json => out::print_json(&explanation),
-            Ok(explanation) => out::print(&explanation.to_string()),
-            Err(message) => return out::fail(message),
+        if self.live {
+            return finish(self.ask_node());
         }
-        ExitCode::SUCCESS
+        match descriptors(&self.entries) {
+            Ok(descriptors) => self.explain_files(&descriptors),
+            Err(failure) => finish(Err(failure)),
+        }
     }
 
-    fn explain_files(self, descriptors: &Descriptors) -> Result<Explanation, String> {
+    fn explain_files(self, descriptors: &Descriptors) -> ExitCode {
+        let json = self.json;
+        match self.by_files(descriptors) {
+            Ok(explanation) => {
+                print(&explanation, json);
+                ExitCode::SUCCESS
+            }
+            Err(message) => out::fail(message),
+        }
+    }
+
+    fn by_files(self, descriptors: &Descriptors) -> Result<Explanation, String> {
         let settings = self.admin.settings().map_err(|problems| problems.to_string())?;
         let path = self.rules.or(settings.rules).unwrap_or_else(|| "rules".into());
         let limiter = Limiter::builder().defaults(settings.defaults).rules(path).watch(false).build();
@@ -87,36 +91,44 @@ impl Explain {
         Ok(limiter.explain(&request))
     }
 
-    fn ask_node(self, descriptors: &Descriptors) -> Result<Explanation, String> {
+    fn ask_node(self) -> Outcome {
         let entry = |(key, value): &(String, String)| json!({ "key": key, "value": value });
         let descriptor = |entries: &Vec<(String, String)>| {
             let entries: Vec<Json> = entries.iter().map(entry).collect();
             json!({ "entries": entries })
         };
-        let descriptors: Vec<Json> = descriptors.iter().map(descriptor).collect();
+        let descriptors: Vec<Json> = descriptors(&self.entries)?.iter().map(descriptor).collect();
         let request = json!({ "domain": self.domain, "descriptors": descriptors, "cost": self.cost });
-        let call = Call::new(Method::POST, &["explain"]).json(&request);
-        let answer = self.admin.client().and_then(|client| client.send(call));
-        let answer = answer.map_err(|failure| failure.to_string())?;
-        serde_json::from_slice(&answer.body).map_err(|error| {
-            format!("error: the node answered with something else than an explanation: {error}")
-        })
+        let answer = self.admin.client()?.send(Call::new(Method::POST, &["explain"]).json(&request))?;
+        let explanation = serde_json::from_slice(&answer.body).map_err(|error| {
+            Failure::other(format!("the node answered with something else than an explanation: {error}"))
+        })?;
+        print(&explanation, self.json);
+        Ok(())
+    }
+}
+
+fn print(explanation: &Explanation, json: bool) {
+    if json {
+        out::print_json(explanation);
+    } else {
+        out::print(&explanation.to_string());
     }
 }
 
 /// `a=1 b=2 + c=3` is two descriptors. A value may hold further `=`.
-fn descriptors(tokens: &[String]) -> Result<Descriptors, String> {
+fn descriptors(tokens: &[String]) -> Outcome<Descriptors> {
     let mut all = Vec::new();
     for group in tokens.split(|token| token == "+") {
         let mut entries = Vec::with_capacity(group.len());
         for token in group {
             match token.split_once('=') {
                 Some((key, value)) if !key.is_empty() => entries.push((key.to_owned(), value.to_owned())),
-                _ => return Err(format!("an entry is written KEY=VALUE, got {token:?}")),
+                _ => return Err(Failure::usage(format!("an entry is written KEY=VALUE, got {token:?}"))),
             }
         }
         if entries.is_empty() {
-            return Err("a descriptor has no entries; write some on both sides of each +".to_owned());
+            return Err(Failure::usage("a descriptor has no entries; write some on both sides of each +"));
         }
         all.push(entries);
     }

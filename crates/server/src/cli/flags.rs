@@ -17,7 +17,7 @@ pub(super) struct SettingFlags {
 }
 
 /// `--config` alone, for commands that need a few settings only.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(super) struct ConfigFlag {
     #[arg(long, value_name = "FILE", help = config_help())]
     config: Option<PathBuf>,

@@ -25,13 +25,13 @@ use clap::{Parser, Subcommand};
 const EXIT_CODES: &str = "\
 Exit codes:
   0  all is well
-  1  mistakes in settings or rules, findings of `check`, a service that could not start or go on, or a
-     node that refused or could not be reached
-  2  the command line is wrong";
+  1  mistakes in settings or rules, findings of `check`, a service that could not start or go on
+  2  the command line is wrong
+  3 to 6  of the commands that ask a running node: refused, not found, conflict, unreachable; see their --help";
 
 const EXAMPLES: &str = "\
 Examples:
-  tidegate init                       write tidegate.yaml and rules/example.yaml here
+  tidegate init                       write tidegate.yaml, rules/example.yaml and rules/apps.yaml here
   tidegate check rules                look for mistakes in rules, and for what is probably one
   tidegate serve                      answer: gRPC on 8081, HTTP on 8080, admin on 127.0.0.1:6070
   tidegate explain --domain example api_key=ann
@@ -40,7 +40,8 @@ Examples:
   tidegate quota set acme --tier pro  give a tenant a tier on a running service
   tidegate usage acme                 what a tenant has used
   tidegate rules push api.yaml        put rules in force on every node
-  tidegate audit list --from 24h      who changed what";
+  tidegate audit list --from 24h      who changed what
+  tidegate context use prod           ask the nodes of prod from now on";
 
 /// A rate limiter for every request of an API.
 ///
@@ -74,6 +75,7 @@ enum Command {
     Switch(admin::switch::Switch),
     Token(admin::token::Token),
     Audit(admin::audit::Audit),
+    Context(admin::context::ContextCommand),
     Init(init::Init),
     Bench(bench::Bench),
     Completions(completions::Completions),
@@ -84,13 +86,11 @@ pub fn main_with<A>(args: impl IntoIterator<Item = A>) -> ExitCode
 where
     A: Into<OsString> + Clone,
 {
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    out::speak_json(asks_for_json(&args));
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
-        Err(message) => {
-            // Help and version are messages, too; where they cannot be written, nobody reads them.
-            let _ = message.print();
-            return ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2));
-        }
+        Err(message) => return tell(&message),
     };
     match cli.command {
         Command::Serve(command) => command.run(),
@@ -104,18 +104,56 @@ where
         Command::Switch(command) => command.run(),
         Command::Token(command) => command.run(),
         Command::Audit(command) => command.run(),
+        Command::Context(command) => command.run(),
         Command::Init(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Completions(command) => command.run(),
     }
 }
 
+/// Whether the arguments have `--json` or `-o json`, in whichever spelling. It is read from the words, because a
+/// command line that is wrong is to be told in JSON, too. What follows `--` are values.
+fn asks_for_json(args: &[OsString]) -> bool {
+    let words: Vec<&str> =
+        args.iter().map_while(|word| word.to_str()).take_while(|word| *word != "--").collect();
+    let pairs = words.windows(2).any(|pair| matches!(pair[0], "-o" | "--output") && pair[1] == "json");
+    pairs || words.iter().any(|word| matches!(*word, "--json" | "-ojson" | "-o=json" | "--output=json"))
+}
+
+/// Shows what came of the command line instead of a command: help, the version, or what is wrong.
+fn tell(message: &clap::Error) -> ExitCode {
+    let code = u8::try_from(message.exit_code()).unwrap_or(2);
+    if out::speaks_json() && message.use_stderr() {
+        let text = message.to_string();
+        let text = text.trim().trim_start_matches("error: ");
+        out::fail_json(&serde_json::json!({ "kind": "usage", "exit_code": code, "message": text }));
+    } else {
+        // Where it cannot be written, nobody reads it.
+        let _ = message.print();
+    }
+    ExitCode::from(code)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed() {
         super::Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn json_is_asked_for_in_any_spelling() {
+        let asks =
+            |line: &str| super::asks_for_json(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        for yes in ["t x --json", "t x -o json", "t x -ojson", "t x --output json", "t x --output=json y"] {
+            assert!(asks(yes), "{yes}");
+        }
+        for no in ["t x", "t x -o wide json", "t x -- --json", "t x -o name"] {
+            assert!(!asks(no), "{no}");
+        }
     }
 }

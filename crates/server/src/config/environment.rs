@@ -14,8 +14,9 @@ pub(super) const CONFIG: &str = "TIDEGATE_CONFIG";
 
 /// What commands over the admin API, the SDKs, applications and tests take from the environment; no settings of
 /// the service.
-const CLIENT: [&str; 9] = [
+const CLIENT: [&str; 10] = [
     "TIDEGATE_ADMIN",
+    "TIDEGATE_CONTEXT",
     "TIDEGATE_TOKEN",
     "TIDEGATE_TOKEN_FILE",
     "TIDEGATE_CA",

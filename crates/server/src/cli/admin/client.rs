@@ -1,6 +1,8 @@
-//! The one HTTP client: a request and its answer, over TCP, TLS or a Unix socket.
+//! The one HTTP client: requests and their answers, over one connection by TCP, TLS or a Unix socket.
 
+use std::cell::Cell;
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +27,9 @@ use super::failure::Failure;
 
 /// From connecting to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where a node's admin API listens unless its settings say otherwise.
+const ADMIN_PORT: u16 = 6070;
 
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
@@ -51,13 +56,21 @@ pub(in crate::cli) enum Base {
 }
 
 impl Base {
+    /// Without a scheme it is `http`, and the port the usual one.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
             return Ok(Self::Socket(path.into()));
         }
-        let wrong =
-            || "must be an address such as http://127.0.0.1:6070, https://host or unix:/path".to_owned();
-        let uri: Uri = text.parse().map_err(|_| wrong())?;
+        let wrong = || {
+            "must be an address such as 127.0.0.1:6070, http://127.0.0.1:6070, https://host or unix:/path"
+                .to_owned()
+        };
+        if text.starts_with('/') {
+            return Err(wrong());
+        }
+        let has_scheme = text.contains("://");
+        let with_scheme = if has_scheme { text.to_owned() } else { format!("http://{text}") };
+        let uri: Uri = with_scheme.parse().map_err(|_| wrong())?;
         let tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
@@ -65,13 +78,25 @@ impl Base {
         };
         let authority =
             uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
+        let (default_port, authority_text) = match (has_scheme, authority.port_u16()) {
+            (true, _) => (if tls { 443 } else { 80 }, authority.to_string()),
+            (false, Some(_)) => (ADMIN_PORT, authority.to_string()),
+            (false, None) => (ADMIN_PORT, format!("{authority}:{ADMIN_PORT}")),
+        };
         Ok(Self::Web {
             tls,
             host: authority.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
-            port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
-            authority: authority.to_string(),
+            port: authority.port_u16().unwrap_or(default_port),
+            authority: authority_text,
             prefix: uri.path().trim_end_matches('/').to_owned(),
         })
+    }
+
+    /// A node on this machine with the usual settings.
+    pub(super) fn usual() -> Self {
+        let (host, port) = ("127.0.0.1", ADMIN_PORT);
+        let (host, authority) = (host.to_owned(), format!("{host}:{port}"));
+        Self::Web { tls: false, host, port, authority, prefix: String::new() }
     }
 
     pub(super) fn is_tls(&self) -> bool {
@@ -182,14 +207,18 @@ pub(in crate::cli) struct Client {
     base: Base,
     token: Option<String>,
     tls: Option<Arc<ClientConfig>>,
+    /// The connection of the last call.
+    kept: Cell<Option<Sender>>,
     runtime: Runtime,
 }
+
+type Sender = http1::SendRequest<Full<Bytes>>;
 
 impl Client {
     pub(super) fn new(base: Base, token: Option<String>, tls: Option<Arc<ClientConfig>>) -> Outcome<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::other(format!("cannot start: {error}")))?;
-        Ok(Self { base, token, tls, runtime })
+        Ok(Self { base, token, tls, kept: Cell::new(None), runtime })
     }
 
     /// Asks, and takes a success only.
@@ -199,51 +228,85 @@ impl Client {
     pub(in crate::cli) fn send(&self, call: Call) -> Outcome<Answer> {
         let url = format!("{}/admin/v1/{}", self.base, call.path);
         let answer = self.runtime.block_on(async { timeout(TIMEOUT, self.ask(call)).await });
-        let answer =
-            answer.unwrap_or_else(|_| Err(format!("{url} did not answer within {TIMEOUT:?}; try again")));
-        let answer = answer.map_err(Failure::Other)?;
+        let late =
+            |_| Err(Failure::Unreachable(format!("{url} did not answer within {TIMEOUT:?}; try again")));
+        let answer = answer.unwrap_or_else(late)?;
         if answer.status.is_success() { Ok(answer) } else { Err(Failure::refused(&url, &answer)) }
     }
 
-    async fn ask(&self, call: Call) -> Result<Answer, String> {
+    async fn ask(&self, call: Call) -> Outcome<Answer> {
+        // Long lists and imports ask often: the connection is kept for the next call.
+        let mut kept = self.kept.take();
+        if let Some(sender) = &mut kept
+            && sender.ready().await.is_err()
+        {
+            kept = None;
+        }
+        let mut sender = match kept {
+            Some(sender) => sender,
+            None => self.connect().await?,
+        };
+        let request = self.request(call)?;
+        let answer = sender.send_request(request).await.map_err(|error| self.unreachable(&error))?;
+        let (parts, body) = answer.into_parts();
+        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+        let body = body.map_err(|error| {
+            Failure::Unreachable(format!("the answer of {} broke off: {error}", self.base))
+        })?;
+        self.kept.set(Some(sender));
+        Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
+    }
+
+    async fn connect(&self) -> Outcome<Sender> {
         match &self.base {
             Base::Socket(path) => {
                 let stream = UnixStream::connect(path).await.map_err(|error| self.unreachable(&error))?;
-                self.exchange(stream, call, "localhost", "").await
+                self.open(stream).await
             }
-            Base::Web { host, port, authority, prefix, .. } => {
+            Base::Web { host, port, authority, .. } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await;
                 let stream = stream.map_err(|error| self.unreachable(&error))?;
-                let Some(tls) = &self.tls else {
-                    return self.exchange(stream, call, authority, prefix).await;
-                };
+                let Some(tls) = &self.tls else { return self.open(stream).await };
                 let name = ServerName::try_from(host.clone()).map_err(|error| self.unreachable(&error))?;
                 let stream = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await;
-                let stream = stream.map_err(|error| {
-                    format!("{authority} is not trusted: {error}; give its authority with --ca, and --cert and --key if it asks for them")
+                let stream = stream.map_err(|error| match error.kind() {
+                    // What TLS finds wrong stays wrong however often it is tried.
+                    io::ErrorKind::InvalidData => Failure::other(format!(
+                        "{authority} is not trusted: {error}; give its authority with --ca, and --cert and --key if it \
+                         asks for them"
+                    )),
+                    _ => self.unreachable(&error),
                 })?;
-                self.exchange(stream, call, authority, prefix).await
+                self.open(stream).await
             }
         }
     }
 
-    fn unreachable(&self, error: &dyn fmt::Display) -> String {
+    fn unreachable(&self, error: &dyn fmt::Display) -> Failure {
         let place = match &self.base {
             Base::Web { authority, .. } => authority.clone(),
             Base::Socket(path) => path.display().to_string(),
         };
-        format!(
+        Failure::Unreachable(format!(
             "cannot reach {place}: {error}; is the node running, and is this its admin address (--admin)?"
-        )
+        ))
     }
 
-    async fn exchange<S>(&self, stream: S, call: Call, host: &str, prefix: &str) -> Result<Answer, String>
+    async fn open<S>(&self, stream: S) -> Outcome<Sender>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let handshake = http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = handshake.map_err(|error| self.unreachable(&error))?;
-        let connection = tokio::spawn(connection);
+        let (sender, connection) = handshake.map_err(|error| self.unreachable(&error))?;
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
+    fn request(&self, call: Call) -> Outcome<Request<Full<Bytes>>> {
+        let (host, prefix) = match &self.base {
+            Base::Socket(_) => ("localhost", ""),
+            Base::Web { authority, prefix, .. } => (authority.as_str(), prefix.as_str()),
+        };
         let mut request = Request::builder()
             .method(call.method.clone())
             .uri(format!("{prefix}{}", call.target()))
@@ -256,14 +319,7 @@ impl Client {
         for (name, value) in call.headers {
             request = request.header(name, value);
         }
-        let request = request.body(Full::new(Bytes::from(call.body))).map_err(|error| error.to_string())?;
-        let answer = sender.send_request(request).await.map_err(|error| self.unreachable(&error))?;
-        let (parts, body) = answer.into_parts();
-        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-        let body =
-            body.map_err(|error| format!("the answer of {} broke off: {error}", self.base))?.to_bytes();
-        connection.abort();
-        Ok(Answer { status: parts.status, headers: parts.headers, body })
+        request.body(Full::new(Bytes::from(call.body))).map_err(|error| Failure::other(error.to_string()))
     }
 }
 
@@ -286,8 +342,19 @@ mod tests {
         {
             assert_eq!(Base::parse(good).map(|base| base.to_string()).as_deref(), Ok(good));
         }
-        for bad in ["", "127.0.0.1:6070", "ftp://host", "http://", "http://user@host", "/run/x.sock"] {
+        for bad in
+            ["", "ftp://host", "http://", "http://user@host", "user@host", "/run/x.sock", "host:port", "a b"]
+        {
             assert!(Base::parse(bad).is_err(), "{bad}");
+        }
+        for (short, whole) in [
+            ("127.0.0.1:6070", "http://127.0.0.1:6070"),
+            ("node-1:7000", "http://node-1:7000"),
+            ("node-1", "http://node-1:6070"),
+            ("[::1]", "http://[::1]:6070"),
+            ("localhost:6070/behind/proxy", "http://localhost:6070/behind/proxy"),
+        ] {
+            assert_eq!(Base::parse(short).map(|base| base.to_string()).as_deref(), Ok(whole));
         }
         let here = |text| Base::parse(text).expect("an address").is_here();
         assert!(

@@ -1,9 +1,11 @@
 //! What went wrong, in words that say what to do next.
 
 use std::fmt;
+use std::path::Path;
 
 use http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
 
 use super::client::Answer;
 use super::table::plain;
@@ -15,14 +17,71 @@ pub(in crate::cli) enum Failure {
     Usage(String),
     /// The node refused.
     Refused(Refusal),
+    /// There is no such thing on this machine.
+    Missing(String),
+    /// The node cannot be reached, or did not answer in time.
+    Unreachable(String),
+    /// Several at once; there are at least two.
+    All(Vec<Failure>),
     /// Anything else.
     Other(String),
+}
+
+/// Kinds of failures that scripts tell apart: each has an exit code of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum FailureKind {
+    Failed,
+    Usage,
+    Refused,
+    NotFound,
+    Conflict,
+    Unreachable,
+}
+
+impl FailureKind {
+    fn of_status(status: StatusCode) -> Self {
+        match status {
+            StatusCode::NOT_FOUND | StatusCode::GONE => Self::NotFound,
+            StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => Self::Conflict,
+            StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+                Self::Unreachable
+            }
+            status if status.is_client_error() => Self::Refused,
+            _ => Self::Failed,
+        }
+    }
+
+    /// The exit code.
+    pub(in crate::cli) fn code(self) -> u8 {
+        match self {
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Refused => 3,
+            Self::NotFound => 4,
+            Self::Conflict => 5,
+            Self::Unreachable => 6,
+        }
+    }
+
+    /// The name in JSON.
+    pub(in crate::cli) fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Refused => "refused",
+            Self::NotFound => "not_found",
+            Self::Conflict => "conflict",
+            Self::Unreachable => "unreachable",
+        }
+    }
 }
 
 /// What a node says when it refuses.
 #[derive(Debug)]
 pub(in crate::cli) struct Refusal {
     pub(in crate::cli) status: StatusCode,
+    /// The file that was refused, if a file was sent.
+    file: Option<String>,
     detail: String,
     errors: Vec<FieldError>,
     retry_after: Option<String>,
@@ -39,18 +98,18 @@ struct Problem {
     errors: Vec<FieldError>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct FieldError {
     field: String,
     reason: String,
 }
 
 impl Failure {
-    pub(super) fn usage(message: impl Into<String>) -> Self {
+    pub(in crate::cli) fn usage(message: impl Into<String>) -> Self {
         Self::Usage(message.into())
     }
 
-    pub(super) fn other(message: impl Into<String>) -> Self {
+    pub(in crate::cli) fn other(message: impl Into<String>) -> Self {
         Self::Other(message.into())
     }
 
@@ -67,12 +126,80 @@ impl Failure {
                 (format!("{url} answered {status}: {}", plain(said.trim())), Vec::new())
             }
         };
-        Self::Refused(Refusal { status, detail, errors, retry_after })
+        Self::Refused(Refusal { status, file: None, detail, errors, retry_after })
     }
 
-    /// The exit code.
-    pub(super) fn code(&self) -> u8 {
-        if matches!(self, Self::Usage(_)) { 2 } else { 1 }
+    /// One failure of at least one.
+    pub(super) fn all(mut failures: Vec<Self>) -> Self {
+        match failures.len() {
+            1 => failures.remove(0),
+            _ => Self::All(failures),
+        }
+    }
+
+    /// The same failure, which was about this file.
+    pub(super) fn about_file(self, file: &Path) -> Self {
+        self.about(&file.display().to_string())
+    }
+
+    /// The same failure, which was about this file, or this line of it.
+    pub(super) fn about(self, file: &str) -> Self {
+        match self {
+            Self::Refused(refusal) => Self::Refused(Refusal { file: Some(file.to_owned()), ..refusal }),
+            Self::Other(message) => Self::Other(format!("{file}: {message}")),
+            Self::All(all) => Self::All(all.into_iter().map(|one| one.about(file)).collect()),
+            // It is about the command line or the node, whatever was to be sent.
+            other @ (Self::Usage(_) | Self::Missing(_) | Self::Unreachable(_)) => other,
+        }
+    }
+
+    /// What kind of failure it is.
+    pub(in crate::cli) fn kind(&self) -> FailureKind {
+        match self {
+            Self::Usage(_) => FailureKind::Usage,
+            Self::Refused(refusal) => FailureKind::of_status(refusal.status),
+            Self::Missing(_) => FailureKind::NotFound,
+            Self::Unreachable(_) => FailureKind::Unreachable,
+            // What they have in common, if anything.
+            Self::All(all) => {
+                let mut kinds = all.iter().map(Self::kind);
+                let first = kinds.next().unwrap_or(FailureKind::Failed);
+                if kinds.all(|kind| kind == first) { first } else { FailureKind::Refused }
+            }
+            Self::Other(_) => FailureKind::Failed,
+        }
+    }
+
+    /// For scripts.
+    pub(in crate::cli) fn json(&self) -> Json {
+        let kind = self.kind();
+        let mut error = json!({ "kind": kind.name(), "exit_code": kind.code() });
+        match self {
+            Self::Usage(message)
+            | Self::Missing(message)
+            | Self::Unreachable(message)
+            | Self::Other(message) => {
+                error["message"] = json!(message);
+            }
+            Self::All(all) => {
+                error["message"] = json!(format!("{} failures", all.len()));
+                error["failures"] = all.iter().map(Self::json).collect();
+            }
+            Self::Refused(refusal) => {
+                error["message"] = json!(refusal.detail);
+                error["status"] = json!(refusal.status.as_u16());
+                if let Some(file) = &refusal.file {
+                    error["file"] = json!(file);
+                }
+                if !refusal.errors.is_empty() {
+                    error["errors"] = json!(refusal.errors);
+                }
+                if let Some(seconds) = &refusal.retry_after {
+                    error["retry_after"] = json!(seconds);
+                }
+            }
+        }
+        error
     }
 
     /// Whether the node said that there is no such thing.
@@ -84,18 +211,53 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(message) | Self::Other(message) => write!(out, "error: {message}"),
+            Self::Usage(message)
+            | Self::Missing(message)
+            | Self::Unreachable(message)
+            | Self::Other(message) => {
+                write!(out, "error: {message}")
+            }
             Self::Refused(refusal) => write!(out, "error: {refusal}"),
+            Self::All(all) => {
+                for (index, one) in all.iter().enumerate() {
+                    write!(out, "{}{one}", if index == 0 { "" } else { "\n" })?;
+                }
+                Ok(())
+            }
         }
+    }
+}
+
+impl FieldError {
+    /// `api.yaml:8:36: descriptors[0]: reason`: the node puts the place in a file before the field.
+    fn in_file(&self, file: &str) -> String {
+        let placed = self.field.split_once(' ').filter(|(place, _)| {
+            place
+                .split_once(':')
+                .is_some_and(|(line, column)| line.parse::<u64>().is_ok() && column.parse::<u64>().is_ok())
+        });
+        let (place, field) = placed
+            .map_or((String::new(), self.field.as_str()), |(place, field)| (format!(":{place}"), field));
+        let field = if field.is_empty() { String::new() } else { format!(" {}:", plain(field)) };
+        format!("{}{place}:{field} {}", plain(file), plain(&self.reason))
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}", plain(&self.detail))?;
-        let told = |error: &&FieldError| !self.detail.contains(&error.reason);
-        for error in self.errors.iter().filter(told) {
-            write!(out, "\n  {}: {}", plain(&error.field), plain(&error.reason))?;
+        match &self.file {
+            Some(file) if !self.errors.is_empty() => {
+                let lines: Vec<String> = self.errors.iter().map(|error| error.in_file(file)).collect();
+                write!(out, "{}", lines.join("\nerror: "))?;
+            }
+            Some(file) => write!(out, "{}: {}", plain(file), plain(&self.detail))?,
+            None => {
+                write!(out, "{}", plain(&self.detail))?;
+                let told = |error: &&FieldError| !self.detail.contains(&error.reason);
+                for error in self.errors.iter().filter(told) {
+                    write!(out, "\n  {}: {}", plain(&error.field), plain(&error.reason))?;
+                }
+            }
         }
         match self.status {
             StatusCode::UNAUTHORIZED => write!(

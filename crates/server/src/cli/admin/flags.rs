@@ -9,6 +9,7 @@ use tidegate::Problems;
 
 use super::Outcome;
 use super::client::{Base, Client};
+use super::context::store::{Context, Contexts};
 use super::failure::Failure;
 use super::tls;
 use crate::cli::flags::ConfigFlag;
@@ -16,19 +17,26 @@ use crate::cli::out;
 use crate::config::Settings;
 
 /// What every command over the admin API takes.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection")]
 pub(in crate::cli) struct AdminFlags {
-    /// The node's admin address.
+    /// The node's admin address: `host:port`, a URL, or `unix:/path`.
     #[arg(
         long,
         visible_alias = "url",
         value_name = "URL",
-        env = "TIDEGATE_ADMIN",
-        default_value = "http://127.0.0.1:6070",
+        help = "The node's admin address: `host:port`, a URL, or `unix:/path` [env: TIDEGATE_ADMIN] [default: http://127.0.0.1:6070]",
         value_parser = Base::parse
     )]
-    admin: Base,
+    admin: Option<Base>,
+    /// The context to ask, instead of the one in use.
+    #[arg(
+        long,
+        value_name = "NAME",
+        help = "The context to ask, instead of the one in use; see `tidegate context` [env: TIDEGATE_CONTEXT]",
+        conflicts_with = "admin"
+    )]
+    context: Option<String>,
     /// The token itself; other users of this machine can see it.
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
     token: Option<String>,
@@ -40,39 +48,109 @@ pub(in crate::cli) struct AdminFlags {
     )]
     token_file: Option<PathBuf>,
     /// Authorities that the node's certificate is trusted by, PEM [default: the system's]
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_CA", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Authorities that the node's certificate is trusted by, PEM [default: the system's] [env: TIDEGATE_CA]"
+    )]
     ca: Option<PathBuf>,
     /// Certificate to show to the node, PEM; needs --key.
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_CERT", hide_env_values = true, requires = "key")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Certificate to show to the node, PEM; needs --key [env: TIDEGATE_CERT]",
+        requires = "key"
+    )]
     cert: Option<PathBuf>,
     /// Private key of that certificate, PEM.
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_KEY", hide_env_values = true, requires = "cert")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Private key of that certificate, PEM [env: TIDEGATE_KEY]",
+        requires = "cert"
+    )]
     key: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigFlag,
 }
 
+/// Where the node is that a command asks, before flags for tokens and certificates are looked at.
+struct Target {
+    base: Base,
+    context: Context,
+    /// Whether the context was named by its flag: what it says goes before the environment then.
+    by_flag: bool,
+}
+
+impl Target {
+    fn find(admin: Option<Base>, context: Option<&str>) -> Outcome<Self> {
+        let alone = |base| Ok(Self { base, context: Context::default(), by_flag: false });
+        if let Some(base) = admin {
+            return alone(base);
+        }
+        if let Some(name) = context {
+            return Self::of(Contexts::load()?.find(name)?.clone(), name, true);
+        }
+        if let Some(text) = variable("TIDEGATE_ADMIN") {
+            let base = Base::parse(&text);
+            return alone(
+                base.map_err(|wrong| Failure::usage(format!("TIDEGATE_ADMIN: {wrong}, got {text:?}")))?,
+            );
+        }
+        let contexts = Contexts::load()?;
+        match variable("TIDEGATE_CONTEXT").or_else(|| contexts.current.clone()) {
+            Some(name) => Self::of(contexts.find(&name)?.clone(), &name, false),
+            None => alone(Base::usual()),
+        }
+    }
+
+    fn of(context: Context, name: &str, by_flag: bool) -> Outcome<Self> {
+        let base = Base::parse(&context.admin).map_err(|wrong| {
+            Failure::other(format!("context {name}: admin {wrong}, got {:?}", context.admin))
+        })?;
+        Ok(Self { base, context, by_flag })
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
 impl AdminFlags {
     /// A client for the node.
     pub(in crate::cli) fn client(self) -> Outcome<Client> {
-        let identity = self.cert.as_deref().zip(self.key.as_deref());
-        let tls = if self.admin.is_tls() { Some(tls::trust(self.ca.as_deref(), identity)?) } else { None };
-        let given = token(self.token, self.token_file)?;
+        let Target { base, context, by_flag } = Target::find(self.admin, self.context.as_deref())?;
+        let ca = self.ca.or_else(|| file_variable("TIDEGATE_CA", by_flag, context.ca));
+        let (cert, key) = match (self.cert, self.key) {
+            (Some(cert), Some(key)) => (Some(cert), Some(key)),
+            _ => (
+                file_variable("TIDEGATE_CERT", by_flag, context.cert),
+                file_variable("TIDEGATE_KEY", by_flag, context.key),
+            ),
+        };
+        if cert.is_some() != key.is_some() {
+            return Err(Failure::usage(
+                "a certificate needs its key: set both TIDEGATE_CERT and TIDEGATE_KEY",
+            ));
+        }
+        let identity = cert.as_deref().zip(key.as_deref());
+        let tls = if base.is_tls() { Some(tls::trust(ca.as_deref(), identity)?) } else { None };
+        let (first, last) = if by_flag { (context.token_file, None) } else { (None, context.token_file) };
+        let given = token(self.token, self.token_file, first, last)?;
         let token = match given {
             Some(token) => {
-                if !self.admin.is_tls() && !self.admin.is_here() {
+                if !base.is_tls() && !base.is_here() {
                     out::note(format_args!(
-                        "warning: the token goes to {} unencrypted; give an https:// address",
-                        self.admin
+                        "warning: the token goes to {base} unencrypted; give an https:// address"
                     ));
                 }
                 Some(token)
             }
             // The token of a node on this machine is for nobody else.
-            None if self.admin.is_here() => own_token(self.config)?,
+            None if base.is_here() => own_token(self.config)?,
             None => None,
         };
-        Client::new(self.admin, token, tls)
+        Client::new(base, token, tls)
     }
 
     /// The settings in force on this machine.
@@ -81,20 +159,30 @@ impl AdminFlags {
     }
 }
 
-/// The token that flags or the environment give, the flags first.
-fn token(flag: Option<String>, file: Option<PathBuf>) -> Outcome<Option<String>> {
+/// The file that the environment or the context names; a context that was chosen by its flag goes first.
+fn file_variable(name: &str, context_first: bool, of_context: Option<PathBuf>) -> Option<PathBuf> {
+    let of_environment = variable(name).map(PathBuf::from);
+    if context_first { of_context.or(of_environment) } else { of_environment.or(of_context) }
+}
+
+/// The token of the flags, else of the first context, else of the environment, else of the last context. One of
+/// the contexts is `None`.
+fn token(
+    flag: Option<String>,
+    file: Option<PathBuf>,
+    first: Option<PathBuf>,
+    last: Option<PathBuf>,
+) -> Outcome<Option<String>> {
     if let Some(token) = flag {
         return checked(&token, "--token").map(Some);
     }
-    if let Some(file) = file {
+    if let Some(file) = file.or(first) {
         return read(&file).map(Some);
     }
-    if let Ok(token) = std::env::var("TIDEGATE_TOKEN")
-        && !token.is_empty()
-    {
+    if let Some(token) = variable("TIDEGATE_TOKEN") {
         return checked(&token, "TIDEGATE_TOKEN").map(Some);
     }
-    std::env::var_os("TIDEGATE_TOKEN_FILE").map(|file| read(Path::new(&file))).transpose()
+    variable("TIDEGATE_TOKEN_FILE").map(PathBuf::from).or(last).map(|file| read(&file)).transpose()
 }
 
 fn read(file: &Path) -> Outcome<String> {

@@ -32,6 +32,8 @@ fn command(folder: &Path, args: &[&str]) -> Command {
     for name in ours.filter(|name| name.to_string_lossy().starts_with("TIDEGATE_")) {
         command.env_remove(name);
     }
+    // Whoever runs the tests may have contexts of their own.
+    command.env("XDG_CONFIG_HOME", folder.join("config"));
     command.current_dir(folder).args(args).stdin(Stdio::null());
     command
 }

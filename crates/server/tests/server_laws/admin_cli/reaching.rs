@@ -8,7 +8,7 @@ use std::thread;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::node::{Answer, Asked, Node, exchange};
 use super::{command, finish, folder, run};
@@ -64,7 +64,7 @@ fn what_is_no_token_is_refused_without_showing_it() {
 fn the_variables_of_the_client_are_no_settings() {
     let here = folder();
     let mut command = command(here.path(), &["config"]);
-    for name in ["ADMIN", "TOKEN", "TOKEN_FILE", "CA", "CERT", "KEY"] {
+    for name in ["ADMIN", "CONTEXT", "TOKEN", "TOKEN_FILE", "CA", "CERT", "KEY"] {
         command.env(format!("TIDEGATE_{name}"), "x");
     }
     let done = finish(command);
@@ -76,7 +76,7 @@ fn refusals_say_which_fields_are_wrong_and_what_to_do() {
     let refused = |status, body| {
         let node = Node::new(move |_: &Asked| Answer::problem(status, &body));
         let done = run(&node, &["quota", "get", "acme"]);
-        assert_eq!((done.code, done.out.as_str()), (1, ""));
+        assert!(done.code > 2 && done.out.is_empty(), "{} {}", done.code, done.out);
         done.err
     };
     let errors = json!([
@@ -110,7 +110,7 @@ fn refusals_say_which_fields_are_wrong_and_what_to_do() {
 fn an_answer_that_makes_no_sense_is_told_and_does_nothing_to_the_terminal() {
     let node = Node::new(|_: &Asked| Answer("502 Bad Gateway", "", "\u{1b}[2Jlost".to_owned()));
     let done = run(&node, &["token", "list"]);
-    assert_eq!(done.code, 1);
+    assert_eq!(done.code, 6);
     assert_eq!(
         done.err,
         format!("error: {}/admin/v1/tokens answered 502 Bad Gateway: \\u{{1b}}[2Jlost\n", node.url)
@@ -126,11 +126,18 @@ fn a_node_that_is_not_there_is_told_and_an_address_that_is_none_is_usage() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let here = folder();
     let done = finish(command(here.path(), &["token", "list", "--admin", &format!("http://{free}")]));
-    assert_eq!(done.code, 1);
+    assert_eq!(done.code, 6);
     assert!(done.err.starts_with(&format!("error: cannot reach {free}: ")), "{}", done.err);
-    let done = finish(command(here.path(), &["token", "list", "--admin", "127.0.0.1:6070"]));
+    let done = finish(command(here.path(), &["token", "list", "--admin", &free.to_string()]));
+    assert_eq!(done.code, 6, "a scheme is not needed: {}", done.err);
+    let done = finish(command(here.path(), &["token", "list", "--admin", "ftp://127.0.0.1"]));
     assert_eq!(done.code, 2);
     assert!(done.err.contains("http://127.0.0.1:6070"), "{}", done.err);
+    let mut by_variable = command(here.path(), &["token", "list"]);
+    by_variable.env("TIDEGATE_ADMIN", "ftp://127.0.0.1");
+    let done = finish(by_variable);
+    assert_eq!(done.code, 2);
+    assert!(done.err.starts_with("error: TIDEGATE_ADMIN: must be an address"), "{}", done.err);
 }
 
 #[test]
@@ -182,6 +189,7 @@ fn every_command_explains_itself_with_examples_and_is_completed_by_the_shell() {
         ("switch", &["list", "get", "set"]),
         ("token", &["create", "list", "revoke", "generate"]),
         ("audit", &["list", "verify"]),
+        ("context", &["list", "current", "use", "set", "delete"]),
     ] {
         let help = finish(command(here.path(), &[command_name, "--help"]));
         assert!(
@@ -198,4 +206,61 @@ fn every_command_explains_itself_with_examples_and_is_completed_by_the_shell() {
             );
         }
     }
+}
+
+#[test]
+fn exit_codes_tell_refused_not_found_conflict_and_unreachable_apart() {
+    for (status, code, kind) in [
+        ("400 Bad Request", 3, "refused"),
+        ("401 Unauthorized", 3, "refused"),
+        ("403 Forbidden", 3, "refused"),
+        ("422 Unprocessable Entity", 3, "refused"),
+        ("404 Not Found", 4, "not_found"),
+        ("409 Conflict", 5, "conflict"),
+        ("412 Precondition Failed", 5, "conflict"),
+        ("503 Service Unavailable", 6, "unreachable"),
+        ("500 Internal Server Error", 1, "failed"),
+    ] {
+        let problem =
+            json!({ "title": status, "detail": "so it is", "errors": [{ "field": "f", "reason": "r" }] });
+        let node = Node::new(move |_: &Asked| Answer::problem(status, &problem));
+        assert_eq!(run(&node, &["quota", "get", "acme"]).code, code, "{status}");
+        for json_flag in [&["--json"][..], &["-o", "json"], &["-ojson"], &["--output=json"]] {
+            let done = run(&node, &[&["quota", "get", "acme"], json_flag].concat());
+            assert_eq!((done.code, done.out.as_str()), (code, ""), "{status}");
+            let said: Value = serde_json::from_str(&done.err).unwrap_or_else(|_| panic!("{}", done.err));
+            let error = &said["error"];
+            assert_eq!((&error["kind"], &error["exit_code"]), (&json!(kind), &json!(code)), "{said}");
+            assert_eq!((&error["message"], &error["errors"][0]["field"]), (&json!("so it is"), &json!("f")));
+            assert_eq!(
+                error["status"].as_u64().map(|status| status.to_string()).as_deref(),
+                status.split(' ').next()
+            );
+        }
+    }
+}
+
+#[test]
+fn whatever_goes_wrong_is_json_for_those_who_asked_for_it() {
+    let here = folder();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    fs::write(here.path().join("bad.yaml"), "worker: 1").unwrap();
+    for (args, code, kind) in [
+        (&["quota", "list", "--json", "--admin", &free][..], 6, "unreachable"),
+        (&["quota", "list", "--json", "--nonsense"], 2, "usage"),
+        (&["quota", "get", "--json"], 2, "usage"),
+        (&["quota", "list", "--json", "--context", "gone"], 4, "not_found"),
+        (&["config", "--json", "--config", "bad.yaml"], 1, "failed"),
+        (&["explain", "--live", "--json", "--admin", &free, "--domain", "d", "a=b"], 6, "unreachable"),
+    ] {
+        let done = finish(command(here.path(), args));
+        assert_eq!((done.code, done.out.as_str()), (code, ""), "{args:?}: {}", done.err);
+        let said: Value =
+            serde_json::from_str(&done.err).unwrap_or_else(|_| panic!("{args:?}: {}", done.err));
+        let error = &said["error"];
+        assert_eq!((&error["kind"], &error["exit_code"]), (&json!(kind), &json!(code)), "{args:?}");
+        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{said}");
+    }
+    let help = finish(command(here.path(), &["quota", "list", "--json", "--help"]));
+    assert!(help.code == 0 && help.out.contains("Usage:"), "help is for people");
 }

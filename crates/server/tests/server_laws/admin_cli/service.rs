@@ -72,9 +72,9 @@ fn quotas_are_set_shown_listed_and_forgotten() {
     assert_eq!(again, quota);
     done(&service, &["quota", "delete", name, "--yes"]);
     let gone = run(&service, &["quota", "get", name]);
-    assert_eq!((gone.code, gone.out.as_str()), (1, ""));
+    assert_eq!((gone.code, gone.out.as_str()), (4, ""));
     let wrong = run(&service, &["quota", "set", name, "--tier", "gold"]);
-    assert!(wrong.code == 1 && wrong.err.starts_with("error: tier: "), "{}", wrong.err);
+    assert!(wrong.code == 3 && wrong.err.starts_with("error: tier: "), "{}", wrong.err);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn rules_are_pushed_compared_rolled_back_and_taken_away() {
         done(&service, &["rules", "push", "-f", "shop.yaml", "--if-version", "1"]).contains("1 rule changed")
     );
     let late = run(&service, &["rules", "push", "-f", "shop.yaml", "--if-version", "1"]);
-    assert!(late.code == 1 && late.err.contains("run the command again"), "{}", late.err);
+    assert!(late.code == 5 && late.err.contains("run the command again"), "{}", late.err);
     assert!(
         done(&service, &["rules", "diff", "shop", "--from", "1", "--to", "2"])
             .contains("requests_per_unit: 8")
@@ -110,7 +110,7 @@ fn rules_are_pushed_compared_rolled_back_and_taken_away() {
     done(&service, &["rules", "delete", "shop", "--yes"]);
     write(&RULES.replace("per_key", "other"));
     let clash = run(&service, &["rules", "push", "-f", "shop.yaml"]);
-    assert!(clash.code == 1 && clash.err.contains("belongs to the file"), "{}", clash.err);
+    assert!(clash.code == 5 && clash.err.contains("belongs to the file"), "{}", clash.err);
 }
 
 #[test]
@@ -123,12 +123,12 @@ fn switches_tokens_and_the_trail_of_all_that() {
     let by = |args: &[&str]| run(&service, &[args, &["--token", token.trim()]].concat());
     assert_eq!(by(&["quota", "list"]).code, 0);
     let refused = by(&["switch", "set", "per_key", "off"]);
-    assert!(refused.code == 1 && refused.err.contains("needs the role operator"), "{}", refused.err);
+    assert!(refused.code == 3 && refused.err.contains("needs the role operator"), "{}", refused.err);
     let tokens = json(&service, &["token", "list"]);
     let id = tokens["items"][0]["id"].as_str().expect("an id");
     done(&service, &["token", "revoke", id, "--yes"]);
     let refused = by(&["quota", "list"]);
-    assert!(refused.code == 1 && refused.err.contains("\nhint: give a token"), "{}", refused.err);
+    assert!(refused.code == 3 && refused.err.contains("\nhint: give a token"), "{}", refused.err);
 
     let trail = done(&service, &["audit", "list", "--from", "1h", "--no-headers"]);
     assert_eq!(trail.lines().count(), 3, "{trail}");
@@ -153,5 +153,5 @@ fn a_token_of_a_file_counts_and_is_made_up_without_a_node() {
     assert_eq!(finish(list).code, 0);
     let mut list = command(here.path(), &["switch", "list"]);
     list.env("TIDEGATE_ADMIN", format!("http://{}", service.admin));
-    assert_eq!(finish(list).code, 1, "nobody's token is nobody's");
+    assert_eq!(finish(list).code, 3, "nobody's token is nobody's");
 }

@@ -220,6 +220,7 @@ impl Shell {
         {
             command.env_remove(name);
         }
+        command.env("XDG_CONFIG_HOME", folder.path().join("config"));
         // The ports of a service that is told nothing.
         for (listener, usual) in [("GRPC", 8081), ("HTTP", 8080), ("ADMIN", 6070)] {
             let free = ports.iter().find(|(port, _)| *port == usual).map_or(usual, |(_, free)| *free);

@@ -7,7 +7,7 @@ use http::Method;
 use http::header::IF_MATCH;
 use serde_json::{Value as Json, json};
 
-use super::super::client::{Answer, Call};
+use super::super::client::{Answer, Call, Client};
 use super::super::failure::Failure;
 use super::super::flags::AdminFlags;
 use super::super::input::read;
@@ -18,6 +18,10 @@ use super::EXAMPLES;
 use crate::cli::out;
 
 /// Put rule files in force on every node, each as a new version of its domain.
+///
+/// Several files are first checked by the node, all of them; if one is wrong, every mistake is told and nothing
+/// is changed. Then they are put in force one after the other. If that fails on the way, such as because the
+/// node goes away, it is told which are in force.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help(EXAMPLES))]
 pub(super) struct Push {
@@ -95,38 +99,111 @@ fn domain_of(rules: &[u8]) -> Option<String> {
 
 fn domain_or(given: Option<&String>, rules: &[u8]) -> Outcome<String> {
     given.cloned().or_else(|| domain_of(rules)).ok_or_else(|| {
-        Failure::other("the file names no domain; begin it with `domain: NAME`, or say which it is for")
+        Failure::other("names no domain; begin it with `domain: NAME`, or say which it is for")
     })
+}
+
+/// A file to push, and the domain it is for.
+struct RuleFile {
+    path: PathBuf,
+    domain: String,
+    text: Vec<u8>,
+}
+
+impl RuleFile {
+    fn read(path: PathBuf, domain: Option<&String>) -> Outcome<Self> {
+        let text = read(&path)?;
+        let domain = domain_or(domain, &text).map_err(|failure| failure.about_file(&path))?;
+        Ok(Self { path, domain, text })
+    }
 }
 
 impl Push {
     pub(super) fn run(self) -> Outcome {
-        let files = [self.files, self.named].concat();
-        if files.len() > 1 && (self.domain.is_some() || self.if_version.is_some() || self.output.is_json()) {
+        let paths = [self.files.clone(), self.named.clone()].concat();
+        if paths.len() > 1 && (self.domain.is_some() || self.if_version.is_some()) {
             return Err(Failure::usage(
-                "--domain, --if-version and JSON go with one file; push the files one by one",
+                "--domain and --if-version go with one file; push the files one by one",
             ));
         }
-        let client = self.admin.client()?;
-        for file in &files {
-            let rules = read(file)?;
-            let domain = domain_or(self.domain.as_ref(), &rules)?;
-            let mut call = Call::new(Method::PUT, &["rules", &domain])
-                .query("comment", self.comment.as_ref())
-                .query("dry_run", self.dry_run.then_some(true))
-                .yaml(rules);
-            if let Some(version) = self.if_version {
-                call = call.header(IF_MATCH, format!("\"{version}\""));
+        let read = paths.into_iter().map(|path| RuleFile::read(path, self.domain.as_ref()));
+        let files = sorted_out(read.collect())?;
+        for (index, file) in files.iter().enumerate() {
+            if let Some(other) = files[..index].iter().find(|other| other.domain == file.domain) {
+                let (one, two) = (other.path.display(), file.path.display());
+                return Err(Failure::usage(format!(
+                    "{one} and {two} are both for the domain {}: a domain has one rule file",
+                    plain(&file.domain)
+                )));
             }
-            let answer = client.send(call)?;
-            if self.output.is_json() {
-                print_body(&answer);
-            } else {
-                show_change(&answer)?;
+        }
+        let client = self.admin.clone().client()?;
+        if files.len() > 1 || self.dry_run {
+            let tried = sorted_out(files.iter().map(|file| self.put(&client, file, true)).collect())?;
+            if self.dry_run {
+                return self.show(&tried);
             }
+        }
+        let mut done = Vec::new();
+        for (index, file) in files.iter().enumerate() {
+            match self.put(&client, file, false) {
+                Ok(answer) => done.push(answer),
+                Err(failure) if index == 0 => return Err(failure),
+                Err(failure) => {
+                    self.show(&done)?;
+                    let names = |files: &[RuleFile]| {
+                        files.iter().map(|file| plain(&file.domain)).collect::<Vec<_>>().join(", ")
+                    };
+                    out::note(format_args!(
+                        "in force: {}; not in force: {}",
+                        names(&files[..index]),
+                        names(&files[index..])
+                    ));
+                    return Err(failure);
+                }
+            }
+        }
+        self.show(&done)
+    }
+
+    fn put(&self, client: &Client, file: &RuleFile, dry_run: bool) -> Outcome<Answer> {
+        let mut call = Call::new(Method::PUT, &["rules", &file.domain])
+            .query("comment", self.comment.as_ref().filter(|_| !dry_run || self.dry_run))
+            .query("dry_run", dry_run.then_some(true))
+            .yaml(file.text.clone());
+        if let Some(version) = self.if_version {
+            call = call.header(IF_MATCH, format!("\"{version}\""));
+        }
+        client.send(call).map_err(|failure| failure.about_file(&file.path))
+    }
+
+    /// JSON is what the API answers: an object for one file, a list for several.
+    fn show(&self, answers: &[Answer]) -> Outcome {
+        if !self.output.is_json() {
+            return answers.iter().try_for_each(show_change);
+        }
+        if let [answer] = answers {
+            print_body(answer);
+        } else {
+            let all = answers.iter().map(Answer::json).collect::<Outcome<Vec<Json>>>()?;
+            out::print_json(&all);
         }
         Ok(())
     }
+}
+
+/// All that succeeded, if all did; else every failure as one.
+fn sorted_out<T>(outcomes: Vec<Outcome<T>>) -> Outcome<Vec<T>> {
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    for outcome in outcomes {
+        match outcome {
+            Ok(one) => good.push(one),
+            // Nobody else will answer either, and each try may take long.
+            Err(failure @ Failure::Unreachable(_)) => return Err(failure),
+            Err(failure) => bad.push(failure),
+        }
+    }
+    if bad.is_empty() { Ok(good) } else { Err(Failure::all(bad)) }
 }
 
 /// The lines that changed, and what that comes to.
@@ -171,9 +248,10 @@ impl Diff {
             return Ok(());
         };
         let rules = read(file)?;
-        let domain = domain_or(self.domain.as_ref(), &rules)?;
+        let domain = domain_or(self.domain.as_ref(), &rules).map_err(|failure| failure.about_file(file))?;
         let call = Call::new(Method::PUT, &["rules", &domain]).query("dry_run", Some(true)).yaml(rules);
-        out::print(&lines(&text(&client.send(call)?.json()?, "diff")));
+        let answer = client.send(call).map_err(|failure| failure.about_file(file))?;
+        out::print(&lines(&text(&answer.json()?, "diff")));
         Ok(())
     }
 }

@@ -1,0 +1,156 @@
+//! The file with the contexts: `tidegate/contexts.json` in the user's configuration folder, for the user alone.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::super::Outcome;
+use super::super::failure::Failure;
+
+/// The longest name of a context.
+const MAX_NAME_BYTES: usize = 64;
+
+/// A node, and how to ask it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::cli::admin) struct Context {
+    /// The node's admin address.
+    pub(in crate::cli::admin) admin: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli::admin) token_file: Option<PathBuf>,
+    /// Authorities that the node's certificate is trusted by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli::admin) ca: Option<PathBuf>,
+    /// The certificate to show to the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli::admin) cert: Option<PathBuf>,
+    /// The private key of that certificate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli::admin) key: Option<PathBuf>,
+}
+
+/// Every context, and the one in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::cli::admin) struct Contexts {
+    pub(in crate::cli::admin) current: Option<String>,
+    #[serde(default)]
+    pub(in crate::cli::admin) contexts: BTreeMap<String, Context>,
+}
+
+/// Where the file is: below `XDG_CONFIG_HOME`, else below `~/.config`. `None` without a home.
+pub(in crate::cli::admin) fn path() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;
+    Some(folder.join("tidegate").join("contexts.json"))
+}
+
+impl Contexts {
+    /// Reads the file; without one there are no contexts.
+    pub(in crate::cli::admin) fn load() -> Outcome<Self> {
+        path().map_or_else(|| Ok(Self::default()), |path| Self::read(&path))
+    }
+
+    fn read(path: &Path) -> Outcome<Self> {
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(Self::default());
+            }
+            Err(error) => return Err(unusable(path, &error)),
+        };
+        serde_json::from_str(&text).map_err(|error| unusable(path, &error))
+    }
+
+    /// Writes the file, whole or not at all.
+    pub(super) fn save(&self) -> Outcome<PathBuf> {
+        let path = path().ok_or_else(|| {
+            Failure::other("there is no home folder to keep contexts in; set HOME or XDG_CONFIG_HOME")
+        })?;
+        self.write(&path).map_err(|error| unusable(&path, &error))?;
+        Ok(path)
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        if let Some(folder) = path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        let draft = path.with_extension(format!("json.{}", std::process::id()));
+        // A draft that is there was left by a process of the same number that is gone.
+        let _ = fs::remove_file(&draft);
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        let written = written.and_then(|()| fs::rename(&draft, path));
+        if written.is_err() {
+            let _ = fs::remove_file(&draft);
+        }
+        written
+    }
+
+    /// The context of that name.
+    pub(in crate::cli::admin) fn find(&self, name: &str) -> Outcome<&Context> {
+        self.contexts.get(name).ok_or_else(|| {
+            let names: Vec<&str> = self.contexts.keys().map(String::as_str).collect();
+            let known = if names.is_empty() {
+                "there are none yet: `tidegate context set NAME --admin URL` makes one".to_owned()
+            } else {
+                format!("there are: {}", names.join(", "))
+            };
+            Failure::Missing(format!("there is no context {name:?}; {known}"))
+        })
+    }
+}
+
+/// A name that needs no quotes anywhere.
+pub(super) fn parse_name(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte);
+    if text.is_empty() || text.len() > MAX_NAME_BYTES || text.starts_with('-') || !text.bytes().all(plain) {
+        return Err(format!("must be up to {MAX_NAME_BYTES} letters, digits, `-`, `_`, `.` or `@`"));
+    }
+    Ok(text.to_owned())
+}
+
+fn unusable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::other(format!("cannot use the contexts in {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_nobody_else_may_read_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a/tidegate/contexts.json");
+        assert_eq!(Contexts::read(&path).expect("none yet"), Contexts::default());
+        let mut contexts = Contexts { current: Some("prod".to_owned()), ..Contexts::default() };
+        let prod = Context { admin: "https://tidegate".to_owned(), ..Context::default() };
+        contexts.contexts.insert("prod".to_owned(), prod);
+        for _ in 0..2 {
+            contexts.write(&path).expect("it can be written");
+            assert_eq!(Contexts::read(&path).expect("it can be read"), contexts);
+        }
+        let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().expect("a folder"))), (0o600, 0o700));
+        let left: Vec<_> = fs::read_dir(path.parent().expect("a folder")).expect("it is there").collect();
+        assert_eq!(left.len(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn names_need_no_quotes() {
+        for good in ["prod", "eu-1", "ann@prod.example", "A_b"] {
+            assert_eq!(parse_name(good).as_deref(), Ok(good));
+        }
+        let long = "x".repeat(65);
+        for bad in ["", "-x", "a b", "a/b", "a\n", "*", "\u{fc}", &long] {
+            assert!(parse_name(bad).is_err(), "{bad:?}");
+        }
+    }
+}
