@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
 from support.clock import FakeClock
-from tidegate.pacing import Learned, Pacer, PacingTimeout, PacingTransport, SyncPacingTransport
+from support.limited_server import LimitedServer
+from support.virtual import VirtualLoop, run
+from tidegate.pacing import Learned, PacingTimeout, PacingTransport, SyncPacingTransport
+from tidegate.pacing.pacer import Lane
 
 pytestmark = pytest.mark.anyio
 
@@ -187,8 +192,24 @@ async def test_a_wait_beyond_the_deadline_sends_nothing() -> None:
     assert server.asked_at == [0]
 
 
-def starts(pacer: Pacer, count: int, now_s: float = 0.0) -> list[float | None]:
-    return [pacer.start_at_s("api", now_s, 1_000) for _ in range(count)]
+def told(learned: Learned, *, in_flight: int = 0) -> Lane:
+    """A lane whose first response came at second 0, while so many others were in flight."""
+    lane = Lane()
+    first = lane.start(0.0)
+    for _ in range(in_flight):
+        lane.start(0.0)
+    lane.respond(first, learned, denied=False, now_s=0.0)
+    return lane
+
+
+def starts(lane: Lane, count: int, now_s: float = 0.0) -> list[float]:
+    """When each of so many that wait is started; nobody answers."""
+    started = []
+    for _ in range(count):
+        now_s = lane.ready_at_s(now_s)
+        lane.start(now_s)
+        started.append(now_s)
+    return started
 
 
 @pytest.mark.parametrize(
@@ -196,27 +217,46 @@ def starts(pacer: Pacer, count: int, now_s: float = 0.0) -> list[float | None]:
     [
         (Learned(limit=100, remaining=50, reset_after_s=30), [0, 0, 0]),
         (Learned(limit=100, remaining=10, reset_after_s=30), [3, 6, 9]),
-        (Learned(limit=60, remaining=0, reset_after_s=30), [30, 30.5, 31]),
-        (Learned(retry_after_s=7), [7, 7.1, 7.2]),
+        (Learned(limit=100, remaining=2, reset_after_s=5), [0, 0, 5]),
+        (Learned(limit=60, remaining=0, reset_after_s=30), [30, 31, 32]),
+        (Learned(retry_after_s=7), [7, 8, 9]),
     ],
 )
-def test_those_who_wait_are_spread_and_not_released_at_once(learned: Learned, expected: list[float]) -> None:
-    pacer = Pacer()
-    pacer.learn("api", learned, 0.0)
-    assert starts(pacer, 3) == pytest.approx(expected)
+def test_no_more_start_than_are_left(learned: Learned, expected: list[float]) -> None:
+    assert starts(told(learned), 3) == pytest.approx(expected)
+
+
+def test_one_goes_ahead_where_nothing_is_known_and_the_others_wait_for_its_response() -> None:
+    lane = Lane()
+    first = lane.start(0.0)
+    assert lane.ready_at_s(0.1) == 1.0
+    lane.respond(first, Learned(), denied=False, now_s=0.2)
+    assert starts(lane, 5, now_s=0.2) == [0.2] * 5
+
+
+def test_a_request_without_a_response_holds_nobody_up() -> None:
+    lane = Lane()
+    lane.fail(lane.start(0.0), 0.3)
+    assert lane.ready_at_s(0.3) == 0.3
+
+
+def test_what_is_in_flight_is_taken_off_what_is_left() -> None:
+    lane = told(Learned(limit=10, remaining=5, reset_after_s=5), in_flight=3)
+    assert starts(lane, 3) == [0, 0, 5]
+
+
+def test_long_requests_that_the_server_has_counted_are_not_counted_twice() -> None:
+    lane = Lane()
+    for _ in range(9):
+        lane.start(0.0)
+    late = lane.start(60.0)
+    lane.respond(late, Learned(limit=10, remaining=5, reset_after_s=5), denied=False, now_s=60.1)
+    assert starts(lane, 5, now_s=60.1) == [60.1] * 5
 
 
 def test_what_was_learnt_long_ago_holds_nobody_up() -> None:
-    pacer = Pacer()
-    pacer.learn("api", Learned(limit=100, remaining=1, reset_after_s=30), 0.0)
-    assert starts(pacer, 3, now_s=31.0) == [31.0, 31.0, 31.0]
-
-
-def test_an_answer_to_an_older_request_does_not_shorten_a_wait() -> None:
-    pacer = Pacer()
-    pacer.learn("api", Learned(retry_after_s=10), 0.0)
-    pacer.learn("api", Learned(limit=100, remaining=90, reset_after_s=30), 4.0)
-    assert starts(pacer, 1, now_s=4.0) == [10.0]
+    lane = told(Learned(limit=100, remaining=1, reset_after_s=30))
+    assert lane.ready_at_s(31.0) == 31.0
 
 
 @pytest.mark.parametrize(
@@ -232,36 +272,69 @@ def test_an_answer_to_an_older_request_does_not_shorten_a_wait() -> None:
         Learned(limit=10, remaining=1, reset_after_s=10),
     ],
 )
-def test_no_answer_shortens_the_wait_that_another_asked_for(first: Learned, late: Learned) -> None:
-    pacer = Pacer()
-    pacer.learn("a", first, 0)
-    pacer.learn("a", late, 5)
-    assert pacer.is_held_back("a", 59.9)
-    first_s, second_s = (pacer.start_at_s("a", 6, latest_s=1000) for _ in range(2))
-    assert first_s == 60
-    assert second_s is not None
-    assert second_s > 60
-    assert not pacer.is_held_back("a", 60)
+def test_no_response_shortens_the_wait_that_another_asked_for(first: Learned, late: Learned) -> None:
+    lane = Lane()
+    requests = [lane.start(0.0), lane.start(0.0)]
+    lane.respond(requests[0], first, denied=False, now_s=0.0)
+    lane.respond(requests[1], late, denied=False, now_s=5.0)
+    assert lane.ready_at_s(6.0) == 60.0
 
 
 async def test_who_waited_waits_again_if_meanwhile_nothing_passes() -> None:
+    loop = VirtualLoop()
+    asked_at: list[float] = []
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        asked_at.append(loop.time())
+        await asyncio.sleep(float(request.url.path[1:]))
+        return said(200, retry_after="10") if len(asked_at) == 2 else said(200, ratelimit='"a";r=1;t=5')
+
+    async def client() -> None:
+        transport = PacingTransport(httpx.MockTransport(handle), clock=loop.clock())
+        async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+            await client.get("http://api/0")
+            await asyncio.gather(*(client.get(f"http://api/{path}") for path in ("4", "0")))
+
+    await asyncio.to_thread(run, loop, client())
+    assert asked_at == [0, 0, 14]
+
+
+def test_threads_are_paced_together() -> None:
+    server = LimitedServer("fixed_window", 1_000, 3_600, 0, "structured")
+
+    def handle(_request: httpx.Request) -> httpx.Response:
+        code, headers = server.ask(time.monotonic())
+        return httpx.Response(code, headers=headers)
+
+    transport = SyncPacingTransport(httpx.MockTransport(handle))
+    with httpx.Client(transport=transport, trust_env=False) as client:
+        with ThreadPoolExecutor(10) as threads:
+            answers = list(threads.map(lambda _: client.get("http://api/"), range(50)))
+    assert [answer.status_code for answer in answers] == [200] * 50
+    learned = transport.state("api")
+    assert learned is not None
+    assert learned.limit == 1_000
+
+
+async def test_github_denies_with_403() -> None:
     clock = FakeClock()
-    pacer_said: list[Callable[[], None]] = []
+    reset = str(int(clock.clock().wall()) + 20)
+    denial = httpx.Response(403, headers={"x-ratelimit-remaining": "0", "x-ratelimit-reset": reset})
+    outcome, asked_at = await ask(clock, Server(clock, [denial]), "POST", content=b"x")
+    assert status(outcome) == 200
+    assert asked_at == [0, 22]
+    clock = FakeClock()
+    outcome, asked_at = await ask(clock, Server(clock, [said(403, x_ratelimit_remaining="5")]))
+    assert status(outcome) == 403
+    assert asked_at == [0]
 
-    class Clock(FakeClock):
-        async def sleep(self, seconds: float) -> None:
-            await super().sleep(seconds)
-            if pacer_said:
-                pacer_said.pop()()
 
-    clock = Clock()
-    server = Server(clock, [said(200, ratelimit='"a";r=0;t=5')])
-    transport = PacingTransport(httpx.MockTransport(server), clock=clock.clock())
-    async with httpx.AsyncClient(transport=transport) as client:
-        await client.get("http://api/")
-        pacer_said.append(lambda: transport._pacer.learn("api", Learned(retry_after_s=10), clock.now_s))
-        await client.get("http://api/")
-    assert server.asked_at == [0, 15]
+async def test_a_denial_that_lasts_beyond_the_deadline_is_returned() -> None:
+    clock = FakeClock()
+    denial = said(429, ratelimit='"a";r=0;t=60', ratelimit_policy='"a";q=10;w=60')
+    outcome, asked_at = await ask(clock, Server(clock, [denial]))
+    assert status(outcome) == 429
+    assert asked_at == [0]
 
 
 async def test_the_key_may_be_another_than_the_host() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from support.vectors import cases
 from tidegate import ClientAddress, ClientIp, InvalidLimit, parse_limits
-from tidegate.pacing import Learned, Policy, delay_ms, learn
+from tidegate.pacing import Learned, Policy, delay_ms, is_denial, learn
 from tidegate.value import sendable
 
 
@@ -51,5 +51,6 @@ def test_learns_and_waits(case: dict[str, Any]) -> None:
     expect = case["expect"]
     policies = tuple(Policy(**policy) for policy in expect["policies"])
     assert learned == Learned(**{**expect, "policies": policies})
+    assert is_denial(case["status"], learned) == case["denied"]
     for delay in case["delays"]:
         assert delay_ms(learned, delay["elapsed_ms"]) == delay["delay_ms"]

@@ -9,9 +9,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[4]
 
 
+def load(name: str) -> dict[str, Any]:
+    """Returns a file of vectors."""
+    loaded: dict[str, Any] = json.loads((ROOT / "vectors" / f"{name}.json").read_text())
+    return loaded
+
+
 def cases(name: str) -> list[dict[str, Any]]:
-    """The cases of a file of vectors."""
-    loaded = json.loads((ROOT / "vectors" / f"{name}.json").read_text())
-    found: list[dict[str, Any]] = loaded["cases"]
+    """Returns the cases of a file of vectors."""
+    found: list[dict[str, Any]] = load(name)["cases"]
     assert found, f"{name}.json has no cases"
     return found

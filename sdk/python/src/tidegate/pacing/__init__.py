@@ -3,7 +3,7 @@
 >>> client = httpx.AsyncClient(transport=PacingTransport())
 """
 
-from .learned import Learned, Policy, delay_ms, learn
+from .learned import Learned, Policy, delay_ms, is_denial, learn
 from .pacer import Pacer
 from .retry import RetryPolicy
 from .transport import PacingTimeout, PacingTransport, SyncPacingTransport
@@ -17,5 +17,6 @@ __all__ = [
     "RetryPolicy",
     "SyncPacingTransport",
     "delay_ms",
+    "is_denial",
     "learn",
 ]

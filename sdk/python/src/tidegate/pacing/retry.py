@@ -33,16 +33,14 @@ def is_idempotent(method: str, headers: Mapping[str, str]) -> bool:
     return method.upper() in IDEMPOTENT or "idempotency-key" in headers
 
 
-def answer_is_worth_retrying(status: int, retry_after_s: float | None, *, idempotent: bool) -> bool:
-    """429, and 503 with ``Retry-After``, say that nothing was done; of 502, 503 and 504 nobody knows."""
-    if status == 429 or (status == 503 and retry_after_s is not None):
-        return True
-    return status in (502, 503, 504) and idempotent
+def is_worth_retrying(status: int, *, denied: bool, idempotent: bool) -> bool:
+    """A denial says that nothing was done; after 502, 503 and 504 nobody knows."""
+    return denied or (status in (502, 503, 504) and idempotent)
 
 
-def wait_s(attempt: int, retry_after_s: float | None, chance: Callable[[], float]) -> float:
-    """``Retry-After`` with a little jitter on top, or else a backoff with full jitter, from attempt 0 on."""
-    if retry_after_s is not None:
-        return retry_after_s + chance() * max(0.1, min(retry_after_s / 10, 5.0))
+def wait_s(attempt: int, told_s: float | None, chance: Callable[[], float]) -> float:
+    """The wait that was asked for with a little jitter on top, or else a backoff, from attempt 0 on."""
+    if told_s is not None:
+        return told_s + chance() * max(0.1, min(told_s / 10, 5.0))
     most_s: float = min(MOST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(attempt, 16))
     return chance() * most_s

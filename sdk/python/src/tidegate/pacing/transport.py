@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import httpx
 
 from ..clock import SYSTEM, Clock
-from .learned import Learned, learn
-from .pacer import Pacer
-from .retry import RetryPolicy, answer_is_worth_retrying, is_idempotent, wait_s
+from .learned import Learned, is_denial, learn, told_wait_s
+from .line import AsyncLine, Lines, SyncLine
+from .pacer import Pacer, Start
+from .retry import RetryPolicy, is_idempotent, is_worth_retrying, wait_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,23 +65,30 @@ class PacingTransport(_Pacing, httpx.AsyncBaseTransport):
     ) -> None:
         super().__init__(max_retries, deadline, key, clock)
         self._transport = transport or httpx.AsyncHTTPTransport()
+        self._lines = Lines(AsyncLine)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Sends a request when its turn has come, again if need be."""
         attempts = self._attempts(request)
+        line = self._lines.of(attempts.host)
         while True:
-            while (turn_s := attempts.turn_s()) > 0:
-                await self._clock.sleep(turn_s)
+            if not await line.pass_through(attempts.turn_s, attempts.deadline_at_s, self._clock):
+                raise attempts.timeout()
             try:
                 response = await self._transport.handle_async_request(request)
             except httpx.TransportError as error:
                 wait_s = attempts.after_error(error)
+            except BaseException:
+                attempts.after_end()
+                raise
             else:
-                wait = attempts.after_answer(response)
+                wait = attempts.after_response(response)
                 if wait is None:
                     return response
                 wait_s = wait
                 await _finish(response)
+            finally:
+                line.tell()
             await self._clock.sleep(wait_s)
 
     async def aclose(self) -> None:
@@ -105,23 +113,32 @@ class SyncPacingTransport(_Pacing, httpx.BaseTransport):
     ) -> None:
         super().__init__(max_retries, deadline, key, clock)
         self._transport = transport or httpx.HTTPTransport()
+        self._lines = Lines(SyncLine)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Sends a request when its turn has come, again if need be."""
         attempts = self._attempts(request)
+        line = self._lines.of(attempts.host)
         while True:
-            while (turn_s := attempts.turn_s()) > 0:
-                self._clock.block(turn_s)
+            if not line.pass_through(
+                attempts.turn_s, attempts.others_in_flight, attempts.deadline_at_s, self._clock
+            ):
+                raise attempts.timeout()
             try:
                 response = self._transport.handle_request(request)
             except httpx.TransportError as error:
                 wait_s = attempts.after_error(error)
+            except BaseException:
+                attempts.after_end()
+                raise
             else:
-                wait = attempts.after_answer(response)
+                wait = attempts.after_response(response)
                 if wait is None:
                     return response
                 wait_s = wait
                 response.close()
+            finally:
+                line.tell()
             self._clock.block(wait_s)
 
     def close(self) -> None:
@@ -135,59 +152,70 @@ class _Attempts:
     def __init__(
         self, request: httpx.Request, host: str, pacer: Pacer, policy: RetryPolicy, clock: Clock
     ) -> None:
-        self._host = host
+        self.host = host
+        self.deadline_at_s = clock.monotonic() + policy.deadline_s
         self._pacer = pacer
         self._clock = clock
         self._max_retries = policy.max_retries
-        self._deadline_at_s = clock.monotonic() + policy.deadline_s
         self._idempotent = is_idempotent(request.method, request.headers)
         self._repeatable = isinstance(request.stream, httpx.ByteStream)
         self._request = request
         self._retries = 0
-        self._start_at_s: float | None = None
+        self._start: Start | None = None
 
     def turn_s(self) -> float:
-        """Seconds until it may be sent; 0 if it may now."""
+        """Returns the seconds until it may start, and starts it if that is now."""
         now_s = self._clock.monotonic()
-        start_s = self._start_at_s
-        if start_s is not None and now_s >= start_s and not self._pacer.is_held_back(self._host, now_s):
-            self._start_at_s = None
-            return 0.0
-        if start_s is None or now_s >= start_s:
-            start_s = self._pacer.start_at_s(self._host, now_s, self._deadline_at_s)
-            if start_s is None:
-                raise PacingTimeout(
-                    f"{self._host} takes no request before the deadline; raise the deadline or send fewer",
-                    request=self._request,
-                )
-            if start_s <= now_s:
-                return 0.0
-            self._start_at_s = start_s
-        return start_s - now_s
+        ready_s = self._pacer.ready_at_s(self.host, now_s)
+        if ready_s > now_s and ready_s > self.deadline_at_s and not self.others_in_flight():
+            raise self.timeout()
+        if ready_s > now_s:
+            if now_s >= self.deadline_at_s:
+                raise self.timeout()
+            return min(ready_s, self.deadline_at_s) - now_s
+        self._start = self._pacer.start(self.host, now_s)
+        return 0.0
 
-    def after_answer(self, response: httpx.Response) -> float | None:
-        """Seconds to wait before another try; ``None`` if the answer is final."""
-        now_s = self._clock.monotonic()
+    def others_in_flight(self) -> bool:
+        """Whether a response may come that changes when this request may start."""
+        return self._pacer.others_in_flight(self.host)
+
+    def timeout(self) -> PacingTimeout:
+        """Returns the error of a request that was not sent."""
+        return PacingTimeout(
+            f"{self.host} takes no request before the deadline; raise the deadline or send fewer",
+            request=self._request,
+        )
+
+    def after_response(self, response: httpx.Response) -> float | None:
+        """Seconds to wait before another try; ``None`` if the response is final."""
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw]
         learned = learn(response.status_code, headers, self._clock.wall())
-        self._pacer.learn(self._host, learned, now_s)
-        retry_after_s = learned.retry_after_s
-        if not answer_is_worth_retrying(response.status_code, retry_after_s, idempotent=self._idempotent):
+        denied = is_denial(response.status_code, learned)
+        if self._start is not None:
+            self._pacer.respond(self._start, learned, denied=denied, now_s=self._clock.monotonic())
+        if not is_worth_retrying(response.status_code, denied=denied, idempotent=self._idempotent):
             return None
-        return self._next(retry_after_s)
+        return self._next(told_wait_s(learned))
 
     def after_error(self, error: httpx.TransportError) -> float:
         """Seconds to wait before another try; raises the error if there is none."""
+        self.after_end()
         wait = self._next(None) if self._idempotent and _is_of_the_connection(error) else None
         if wait is None:
             raise error
         return wait
 
-    def _next(self, retry_after_s: float | None) -> float | None:
+    def after_end(self) -> None:
+        """Notes that there is no response."""
+        if self._start is not None:
+            self._pacer.fail(self._start, self._clock.monotonic())
+
+    def _next(self, told_s: float | None) -> float | None:
         if not self._repeatable or self._retries >= self._max_retries:
             return None
-        wait = wait_s(self._retries, retry_after_s, self._clock.chance)
-        if self._clock.monotonic() + wait > self._deadline_at_s:
+        wait = wait_s(self._retries, told_s, self._clock.chance)
+        if self._clock.monotonic() + wait > self.deadline_at_s:
             return None
         self._retries += 1
         return wait
