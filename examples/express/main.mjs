@@ -27,7 +27,7 @@ app.get('/health', (_req, res) => {
 });
 
 // Limits in code: 5 a minute and 100 an hour for each address.
-app.get('/search', rateLimit({ ...common, route: 'search', limits: '5/minute;100/hour' }), (_req, res) => {
+app.get('/search', rateLimit({ ...common, name: 'search', limits: '5/minute;100/hour' }), (_req, res) => {
   res.json({ results: [] });
 });
 
@@ -44,7 +44,7 @@ app.post('/orders', orders, (_req, res) => {
 // A report takes as many units as it has pages.
 const reports = rateLimit({
   ...common,
-  route: 'reports',
+  name: 'reports',
   limits: '10/minute',
   cost: pages,
   keyGenerator: byApiKey,
@@ -57,7 +57,7 @@ app.post('/reports', reports, (_req, res) => {
 // take is settled.
 const complete = rateLimit({
   ...common,
-  route: 'complete',
+  name: 'complete',
   limits: '1000/minute',
   cost: (req) => req.body.max_tokens,
   keyGenerator: byApiKey,

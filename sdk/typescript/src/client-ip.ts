@@ -9,8 +9,11 @@ export type HeaderSource =
 
 /** Whom to believe about who asked. */
 export interface ClientIpOptions {
-  /** Networks of your own proxies, `10.0.0.0/8`; nobody is trusted unless told. */
-  readonly trustedProxies?: readonly string[];
+  /**
+   * Networks of your own proxies, `10.0.0.0/8`, or how many of them a request goes through: with 1, the client
+   * is the last entry of the header. Nobody is trusted unless told.
+   */
+  readonly trustedProxies?: readonly string[] | number;
   /** The one header that your proxies write; `x-forwarded-for` unless told. */
   readonly header?: 'x-forwarded-for' | 'forwarded';
   /** Addresses of version 6 are counted by networks of so many bits; 56 unless told. */
@@ -39,11 +42,15 @@ const DEFAULT_PREFIX = 56;
  */
 export class ClientIpFinder {
   readonly #networks: readonly Network[];
+  /** How many proxies a request goes through, if that is how they are told. */
+  readonly #hops: number | undefined;
   readonly #header: 'x-forwarded-for' | 'forwarded';
   readonly #prefix: number;
 
   constructor(options: ClientIpOptions = {}) {
-    this.#networks = (options.trustedProxies ?? []).map(parseNetwork);
+    const { trustedProxies = [] } = options;
+    this.#hops = typeof trustedProxies === 'number' ? hopsOf(trustedProxies) : undefined;
+    this.#networks = typeof trustedProxies === 'number' ? [] : networksOf(trustedProxies);
     this.#header = options.header ?? 'x-forwarded-for';
     this.#prefix = options.ipv6Prefix ?? DEFAULT_PREFIX;
     checkPrefix(this.#prefix);
@@ -60,9 +67,9 @@ export class ClientIpFinder {
   /** Who asked, from the address at the other end of the connection and what it said. */
   find(peer: string, headers: HeaderSource, ipv6Prefix = this.#prefix): ClientIp {
     const from = parseAddress(peer);
+    const address = this.#hops === undefined ? from && this.#search(from, headers) : this.#count(from, headers, this.#hops);
     // A Unix socket has no address; all that come through it are one client.
-    if (!from) return { ip: peer, key: peer };
-    const address = this.#trusts(from) ? this.#search(from, headers) : from;
+    if (!address) return { ip: peer, key: peer };
     return { ip: formatAddress(address), key: keyOf(address, ipv6Prefix) };
   }
 
@@ -70,10 +77,11 @@ export class ClientIpFinder {
     return this.#networks.some((network) => isWithin(address, network));
   }
 
+  /** The last hop that is no proxy of ours. */
   #search(peer: Address, headers: HeaderSource): Address {
-    const hops = linesOf(headers, this.#header).flatMap(this.#header === 'forwarded' ? forwardedHops : listedHops);
+    if (!this.#trusts(peer)) return peer;
     let last = peer;
-    for (const hop of hops.slice(-MOST_HOPS).reverse()) {
+    for (const hop of this.#hopsFromLast(headers)) {
       const address = hop === undefined ? undefined : parseAddress(hop);
       // What the proxy wrote here is no address: the proxy is all that is known.
       if (!address) return last;
@@ -82,6 +90,41 @@ export class ClientIpFinder {
     }
     return last;
   }
+
+  /** The hop of that number from the last, or as far as there are any. */
+  #count(peer: Address | undefined, headers: HeaderSource, hops: number): Address | undefined {
+    let last = peer;
+    for (const hop of this.#hopsFromLast(headers).slice(0, hops)) {
+      const address = hop === undefined ? undefined : parseAddress(hop);
+      if (!address) return last;
+      last = address;
+    }
+    return last;
+  }
+
+  #hopsFromLast(headers: HeaderSource): (string | undefined)[] {
+    const hops: (string | undefined)[] = linesOf(headers, this.#header).flatMap<string | undefined>(
+      this.#header === 'forwarded' ? forwardedHops : listedHops,
+    );
+    return hops.slice(-MOST_HOPS).reverse();
+  }
+}
+
+function hopsOf(hops: number): number {
+  if (Number.isInteger(hops) && hops >= 0 && hops <= MOST_HOPS) return hops;
+  throw new TidegateError(`trustedProxies must be a list of networks, or how many proxies there are (0 to ${MOST_HOPS}), got ${hops}`);
+}
+
+function networksOf(networks: readonly string[]): Network[] {
+  if (Array.isArray(networks)) return networks.map((network) => parseNetwork(network as string));
+  throw new TidegateError(
+    `trustedProxies must be a list of networks such as ["10.0.0.0/8"], or how many proxies a request goes through, got ${JSON.stringify(networks)}`,
+  );
+}
+
+/** Whether a text is an address, and not the name of something else, such as a Unix socket. */
+export function isAddress(text: string): boolean {
+  return parseAddress(text) !== undefined;
 }
 
 /** What an address is counted under. */

@@ -1,9 +1,11 @@
 import { Batcher } from './batch.js';
 import { Breaker, type Attempt } from './breaker.js';
+import { fallbackOf, positive, tokenOf, urlOf, type CheckOptions, type ClientOptions, type LocalOptions } from './client-options.js';
 import { decisionOf, failureOf, type Answer, type Decision, type LimitState } from './decision.js';
 import { askedOf, type Asked, type CheckRequest } from './descriptor.js';
-import { TidegateError, UnavailableError } from './errors.js';
+import { UnavailableError } from './errors.js';
 import { LocalLimiter, localCharges, type Fallback, type LocalVerdict } from './fallback.js';
+import { checkedLimits } from './limit-numbers.js';
 import { limitsOf, type Limit } from './limits.js';
 import { acquirePermit, type Permit } from './permit.js';
 import { refund } from './refund.js';
@@ -12,33 +14,6 @@ import { reserve, reserveAlone, type ReserveRequest, type Reservation } from './
 import { Transport } from './transport.js';
 import { noteCreated, type Logger } from './warnings.js';
 
-/** How a {@link Tidegate} client finds the service, and what it does without it. */
-export interface ClientOptions {
-  /** Of the HTTP API; `http://localhost:8080` unless told. */
-  readonly url?: string;
-  /** Sent as `Authorization: Bearer`, if the service wants one. */
-  readonly token?: string;
-  /** How long a decision may take as a whole; 250 ms unless told. Then the fallback decides. */
-  readonly deadlineMs?: number;
-  /** Who decides if the service does not; `local` unless told. */
-  readonly fallback?: Fallback;
-  /** Limits for `local` where a request has none of its own, as when rules of the service apply. */
-  readonly localLimits?: string | readonly Limit[];
-  /** Batches under way at the same time; 2 unless told. */
-  readonly maxInFlight?: number;
-  /** Where warnings go; `console` unless told. */
-  readonly logger?: Logger;
-}
-
-/** For one check. */
-export interface CheckOptions {
-  /** In place of the client's. */
-  readonly fallback?: Fallback;
-  /** In place of the client's. */
-  readonly deadlineMs?: number;
-}
-
-const DEFAULT_URL = 'http://localhost:8080';
 const DEFAULT_DEADLINE_MS = 250;
 const DEFAULT_IN_FLIGHT = 2;
 
@@ -63,18 +38,22 @@ export class Tidegate {
   readonly #batcher: Batcher;
   readonly #breaker: Breaker;
   readonly #limiter = new LocalLimiter();
+  /** Who decides: the service, this process, or nobody. */
+  readonly #mode: 'service' | 'local' | 'disabled';
+  readonly #now: () => number;
   #closed = false;
 
-  constructor(options: ClientOptions = {}) {
-    this.url = options.url ?? DEFAULT_URL;
+  /** @param inProcess Set by {@link Tidegate.local} alone. */
+  constructor(options: ClientOptions = {}, inProcess?: { readonly now: () => number }) {
+    this.url = urlOf(options.url);
     this.logger = options.logger ?? console;
+    this.#mode = inProcess ? 'local' : options.enabled === false ? 'disabled' : 'service';
+    this.#now = inProcess?.now ?? wallClock;
     this.#deadlineMs = positive('deadlineMs', options.deadlineMs ?? DEFAULT_DEADLINE_MS);
     this.#fallback = fallbackOf(options.fallback ?? 'local');
-    this.#localLimits = options.localLimits === undefined ? undefined : limitsOf(options.localLimits);
-    this.#transport = new Transport({
-      url: this.url,
-      ...(options.token === undefined ? {} : { token: options.token }),
-    });
+    this.#localLimits = options.localLimits === undefined ? undefined : checkedLimits(limitsOf(options.localLimits));
+    const token = tokenOf(options.token);
+    this.#transport = new Transport({ url: this.url, ...(token === undefined ? {} : { token }) });
     this.#breaker = new Breaker({
       onOpen: () => this.#onOpen(),
       onClose: () => this.logger.warn(`tidegate: the service at ${this.url} answers again`),
@@ -83,7 +62,40 @@ export class Tidegate {
       send: (body, timeoutMs) => this.#call('/v1/check', body, timeoutMs, this.#breaker.admit()),
       maxInFlight: positive('maxInFlight', options.maxInFlight ?? DEFAULT_IN_FLIGHT),
     });
-    noteCreated(this, this.logger);
+    if (this.#mode === 'service') noteCreated(this, this.logger);
+  }
+
+  /**
+   * Returns a client that counts in this process and asks no service: for tests, and for apps of one process.
+   * Limits in code count as they do in the service; rules of a service apply to nothing here.
+   *
+   * ```ts
+   * const client = Tidegate.local();
+   * app.use(rateLimit({ client, limit: 3 }));
+   * beforeEach(() => client.reset());
+   * ```
+   */
+  static local(options: LocalOptions = {}): Tidegate {
+    const { now = wallClock, localLimits, logger } = options;
+    return new Tidegate({ ...(localLimits === undefined ? {} : { localLimits }), ...(logger === undefined ? {} : { logger }) }, { now });
+  }
+
+  /** Whether it decides at all; false lets everything pass. */
+  get enabled(): boolean {
+    return this.#mode !== 'disabled';
+  }
+
+  /** Whether it counts in this process alone, as {@link Tidegate.local} does. */
+  get isLocal(): boolean {
+    return this.#mode === 'local';
+  }
+
+  /**
+   * Forgets all that this process has counted: between tests, so that each begins with full limits. What a
+   * service counts stays as it is.
+   */
+  reset(): void {
+    this.#limiter.clear();
   }
 
   /**
@@ -94,6 +106,7 @@ export class Tidegate {
    */
   async check(request: CheckRequest, options: CheckOptions = {}): Promise<Decision> {
     const asked = askedOf(request);
+    if (this.#mode !== 'service') return this.#decideAlone(asked, options.fallback);
     try {
       return decisionOf(await this.#ask(JSON.stringify(asked), options.deadlineMs ?? this.#deadlineMs));
     } catch (error) {
@@ -190,11 +203,27 @@ export class Tidegate {
   }
 
   #chargeAlone(asked: Asked, fallback: Fallback = this.#fallback): { decision: Decision; taken: LocalVerdict[] } {
+    if (this.#mode === 'disabled') return { decision: render.allowed('disabled'), taken: [] };
+    if (this.#mode === 'local') {
+      // Nobody else is there to refuse them.
+      for (const { limits } of asked.descriptors) if (limits) checkedLimits(limits);
+      return this.#count(asked);
+    }
     if (fallback === 'allow') return { decision: render.allowed(), taken: [] };
     if (fallback === 'deny') return { decision: render.denied(), taken: [] };
-    const now = Date.now();
+    return this.#count(asked);
+  }
+
+  #count(asked: Asked): { decision: Decision; taken: LocalVerdict[] } {
+    const now = this.#now();
     const taken = this.#limiter.charge(localCharges(asked, this.#localLimits), now);
     return { decision: render.local(taken, now), taken };
+  }
+
+  #giveBack(asked: Asked): LimitState[] {
+    const charges = localCharges(asked, this.#localLimits);
+    this.#limiter.giveBack(charges, this.#now());
+    return this.#limiter.charge(charges.map((charge) => ({ ...charge, cost: 0 })), this.#now()).map(render.stateOf);
   }
 
   /** What refunds, reservations and permits need of the client. */
@@ -202,6 +231,7 @@ export class Tidegate {
     const deadlineMs = options.deadlineMs ?? this.#deadlineMs;
     return {
       logger: this.logger,
+      alone: this.#mode !== 'service',
       call: async (path, body) => {
         const answer = await this.#call(path, JSON.stringify(body), deadlineMs, this.#breaker.admit());
         if (answer.status >= 400 && answer.status !== 429) throw failureOf(answer);
@@ -209,9 +239,10 @@ export class Tidegate {
       },
       chargeAlone: (asked) => this.#chargeAlone(asked, options.fallback),
       giveBackAlone: (asked) => {
-        if ((options.fallback ?? this.#fallback) === 'local') this.#limiter.giveBack(localCharges(asked, this.#localLimits), Date.now());
+        const counts = this.#mode === 'local' || (this.#mode === 'service' && (options.fallback ?? this.#fallback) === 'local');
+        return counts ? this.#giveBack(asked) : [];
       },
-      adjustAlone: (taken, by) => this.#limiter.adjust(taken, by, Date.now()),
+      adjustAlone: (taken, by) => this.#limiter.adjust(taken, by, this.#now()),
     };
   }
 }
@@ -219,25 +250,17 @@ export class Tidegate {
 /** A client as refunds, reservations and permits see it. */
 export interface Caller {
   readonly logger: Logger;
+  /** Whether no service is asked at all. */
+  readonly alone: boolean;
   /** POSTs JSON; a status that is neither 2xx nor 429 is thrown. */
   call(path: string, body: unknown): Promise<Answer>;
   chargeAlone(asked: Asked): { decision: Decision; taken: LocalVerdict[] };
-  giveBackAlone(asked: Asked): void;
+  /** Returns how each limit stands then. */
+  giveBackAlone(asked: Asked): LimitState[];
   adjustAlone(taken: readonly LocalVerdict[], by: number): void;
 }
 
-/** A timer for longer goes off at once. */
-const MOST = 2 ** 31 - 1;
-
-function positive(name: string, value: number): number {
-  if (!(value >= 1 && value <= MOST)) throw new TidegateError(`${name} must be from 1 to ${MOST}, got ${value}`);
-  return value;
-}
-
-/** Refuses what is no fallback: a misspelt one would otherwise count as another. */
-export function fallbackOf(fallback: Fallback): Fallback {
-  if (fallback !== 'allow' && fallback !== 'deny' && fallback !== 'local') {
-    throw new TidegateError(`fallback must be "allow", "deny" or "local", got ${JSON.stringify(fallback)}`);
-  }
-  return fallback;
+/** Milliseconds since the epoch that never go back, unlike those of `Date`, whatever becomes of the machine's clock. */
+function wallClock(): number {
+  return performance.timeOrigin + performance.now();
 }

@@ -1,5 +1,6 @@
 import { TidegateError } from './errors.js';
 import type { Context, RateLimitOptions, ValueOrFunction } from './express.js';
+import { STANDARD_HEADERS } from './headers.js';
 import type { LimiterOptions } from './limiter-options.js';
 import { perOf, type Limit } from './limits.js';
 
@@ -14,13 +15,29 @@ const KNOWN: Readonly<Record<keyof RateLimitOptions, true>> = {
   standardHeaders: true, identifier: true, requestPropertyName: true, skip: true, skipFailedRequests: true,
   skipSuccessfulRequests: true, requestWasSuccessful: true, keyGenerator: true, ipv6Subnet: true,
   passOnStoreError: true, validate: true, client: true, url: true, token: true, deadlineMs: true, limits: true,
-  route: true, cost: true, domain: true, descriptors: true, fallback: true, trustedProxies: true, header: true,
-  reserve: true, reserveTtlMs: true, onReject: true, logger: true,
+  name: true, cost: true, domain: true, descriptors: true, fallback: true, trustedProxies: true, header: true,
+  reserve: true, reserveTtlMs: true, onReject: true, logger: true, enabled: true, headers: true,
+};
+
+/** What to write in place of options that other versions, or express-rate-limit, have. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  store:
+    'store is no option of tidegate: the service keeps the counters, for all processes. Leave it out, and set url to where ' +
+    'the service is; for tests and apps of one process set client: Tidegate.local()',
+  route: 'route is called name: limiters with the same name share their counters. Without one, a limiter counts by itself, whatever the path',
+  onLimitReached: 'onLimitReached is gone: write a handler, which is called with every denial',
+  draft_polli_ratelimit_headers: "draft_polli_ratelimit_headers is called standardHeaders: 'draft-6'",
+  delayMs: 'delayMs is no option: requests are denied, not delayed. Leave it out',
+  delayAfter: 'delayAfter is no option: requests are denied, not delayed. Leave it out',
+  retryAfter:
+    'retryAfter is no option, of express-rate-limit neither: leave it out, as Retry-After is sent with every denial. ' +
+    'To have it in the body, write message: (req) => ({ error: "slow down", retryAfter: req.rateLimit.decision.retryAfter })',
 };
 
 /** Reads the options of the middleware into those of the core, and refuses what makes no sense. */
 export function optionsOf(options: RateLimitOptions): LimiterOptions<Context> {
   refuseUnknown(options);
+  refuseHeaders(options);
   const byResult = Boolean(options.skipFailedRequests || options.skipSuccessfulRequests);
   const { ipv6Subnet, keyGenerator, onReject, skip } = options;
   const fallback = fallbackOf(options);
@@ -29,9 +46,10 @@ export function optionsOf(options: RateLimitOptions): LimiterOptions<Context> {
     ...whatIsLimited(options),
     reserve: byResult || options.reserve === true,
     reserveTtlMs: options.reserveTtlMs ?? RESULT_TTL_MS,
-    ...(ipv6Subnet === undefined ? {} : { ipv6Prefix: ipv6Subnet === false ? 128 : ipv6Subnet }),
+    ...(ipv6Subnet === undefined ? {} : { ipv6Prefix: prefixOf(ipv6Subnet) }),
     ...(fallback === undefined ? {} : { fallback }),
-    ...(options.route === undefined ? {} : { route: ofContext(options.route) }),
+    ...(options.identifier === undefined ? {} : { identifier: ofContext(options.identifier) }),
+    ...(options.headers === undefined ? {} : { legacyHeaders: options.headers }),
     ...(options.cost === undefined ? {} : { cost: ofContext(options.cost) }),
     ...(keyGenerator === undefined ? {} : { key: ({ req, res }) => keyGenerator(req, res) }),
     ...(skip === undefined ? {} : { skip: ({ req, res }) => skip(req, res) }),
@@ -42,24 +60,38 @@ export function optionsOf(options: RateLimitOptions): LimiterOptions<Context> {
 /** Options that the core knows by the same name. */
 function asGiven(options: RateLimitOptions): Partial<LimiterOptions<Context>> {
   const names = [
-    'client', 'url', 'token', 'deadlineMs', 'domain', 'trustedProxies', 'header', 'standardHeaders',
+    'client', 'enabled', 'url', 'token', 'deadlineMs', 'name', 'domain', 'trustedProxies', 'header', 'standardHeaders',
     'legacyHeaders', 'validate', 'logger',
   ] as const;
   return Object.fromEntries(names.filter((name) => options[name] !== undefined).map((name) => [name, options[name]]));
 }
 
 function refuseUnknown(options: RateLimitOptions): void {
-  for (const name of Object.keys(options)) {
-    if (name === 'store') {
-      throw new TidegateError(
-        'store is no option of tidegate: the service keeps the counters, for all processes. Leave it out, and set url to where the service is',
-      );
-    }
-    if (!Object.hasOwn(KNOWN, name)) {
-      const meant = Object.keys(KNOWN).find((known) => known.toLowerCase() === name.toLowerCase());
-      throw new TidegateError(`unknown option ${name}${meant ? `: it is spelt ${meant}` : '; the README of tidegate lists all there are'}`);
-    }
+  // What is undefined is as if it were not there.
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  for (const [name] of given) {
+    if (Object.hasOwn(KNOWN, name)) continue;
+    if (Object.hasOwn(INSTEAD, name)) throw new TidegateError(INSTEAD[name]);
+    const meant = Object.keys(KNOWN).find((known) => known.toLowerCase() === name.toLowerCase());
+    throw new TidegateError(`unknown option ${name}${meant ? `: it is spelt ${meant}` : '; the README of tidegate lists all there are'}`);
   }
+}
+
+function refuseHeaders({ standardHeaders, headers, legacyHeaders }: RateLimitOptions): void {
+  if (standardHeaders !== undefined && !STANDARD_HEADERS.includes(standardHeaders)) {
+    const allowed = STANDARD_HEADERS.map((one) => JSON.stringify(one)).join(', ');
+    throw new TidegateError(`standardHeaders must be one of ${allowed}, got ${JSON.stringify(standardHeaders)}; drafts 8 to 11 look the same`);
+  }
+  if (headers !== undefined && legacyHeaders !== undefined) {
+    throw new TidegateError('headers is the old name of legacyHeaders: give one of them');
+  }
+}
+
+/** `false` counts every address by itself. */
+function prefixOf(ipv6Subnet: RateLimitOptions['ipv6Subnet'] & {}): number | ((context: Context) => Promise<number>) {
+  const bits = (subnet: number | false): number => (subnet === false ? 128 : subnet);
+  if (typeof ipv6Subnet !== 'function') return bits(ipv6Subnet);
+  return async ({ req, res }) => bits(await ipv6Subnet(req, res));
 }
 
 function fallbackOf({ fallback, passOnStoreError }: RateLimitOptions): RateLimitOptions['fallback'] {
@@ -83,23 +115,18 @@ function whatIsLimited(options: RateLimitOptions): Pick<LimiterOptions<Context>,
   return { limits: windowOf(options) };
 }
 
-/** The one limit of `windowMs`, `limit` and `identifier`. */
+/** The one limit of `windowMs` and `limit`. */
 function windowOf(options: RateLimitOptions): LimiterOptions<Context>['limits'] & {} {
   const per = perOf(options.windowMs ?? DEFAULT_WINDOW_MS);
   const limit = options.limit ?? options.max ?? DEFAULT_LIMIT;
-  const { identifier } = options;
-  const one = (requests: number, name: string | undefined): Limit[] => {
+  const one = (requests: number): Limit[] => {
     if (!Number.isInteger(requests) || requests < 0) {
       throw new TidegateError(`limit must be a whole number from 0 on, got ${requests}`);
     }
-    return [{ requests, per, ...(name === undefined ? {} : { name }) }];
+    return [{ requests, per }];
   };
-  if (typeof limit !== 'function' && typeof identifier !== 'function') return one(limit, identifier);
-  return async ({ req, res }) =>
-    one(
-      typeof limit === 'function' ? await limit(req, res) : limit,
-      typeof identifier === 'function' ? await identifier(req, res) : identifier,
-    );
+  if (typeof limit !== 'function') return one(limit);
+  return async ({ req, res }) => one(await limit(req, res));
 }
 
 /** A function of request and response as one of the core. */

@@ -48,9 +48,11 @@ export interface RateLimitOptions {
   readonly handler?: (req: Request, res: Response, next: NextFunction, options: HandlerOptions) => unknown;
   /** Whether `X-RateLimit-*` are sent; true unless told. */
   readonly legacyHeaders?: boolean;
+  /** The old name of `legacyHeaders`. */
+  readonly headers?: boolean;
   /** Which `RateLimit` headers are sent; `draft-11` unless told. */
   readonly standardHeaders?: StandardHeaders;
-  /** What the policy is called in headers; by default as the window. */
+  /** What the policy is called in headers; by default as the window. A label: it changes no counter. */
   readonly identifier?: ValueOrFunction<string>;
   /** Where the state of the limit is on the request; `rateLimit` unless told. */
   readonly requestPropertyName?: string;
@@ -65,7 +67,7 @@ export interface RateLimitOptions {
   /** Who is limited; the client's address unless told, and where this answers undefined or nothing (`''`). */
   readonly keyGenerator?: (req: Request, res: Response) => string | undefined | Promise<string | undefined>;
   /** Addresses of version 6 are counted by networks of so many bits, 56 unless told; false counts each. */
-  readonly ipv6Subnet?: number | false;
+  readonly ipv6Subnet?: ValueOrFunction<number | false>;
   /** True is `fallback: 'allow'`, false is `fallback: 'deny'`. */
   readonly passOnStoreError?: boolean;
   /** Whether to warn of mistakes: of all, or by code. */
@@ -73,16 +75,21 @@ export interface RateLimitOptions {
 
   /** Whom to ask; else there is one client for each `url`. */
   readonly client?: Tidegate;
-  /** Of the service's HTTP API; `http://localhost:8080` unless told. */
+  /** False lets everything pass, and asks nobody; true unless told. */
+  readonly enabled?: boolean;
+  /** Of the service's HTTP API; the variable `TIDEGATE_URL` unless told, else `http://localhost:8080`. */
   readonly url?: string;
-  /** A bearer token, if the service wants one. */
+  /** A bearer token, if the service wants one; the variable `TIDEGATE_TOKEN` unless told. */
   readonly token?: string;
   /** How long a decision may take; 250 ms unless told. */
   readonly deadlineMs?: number;
   /** In place of `windowMs` and `limit`: `"10/minute;200/hour"`. */
   readonly limits?: ValueOrFunction<string | readonly Limit[]>;
-  /** What is limited. Middlewares with the same route share their counters. */
-  readonly route?: ValueOrFunction<string>;
+  /**
+   * What is limited. Limiters that share a name share the counters of equal limits. Without one a limiter
+   * counts by itself, whatever the path.
+   */
+  readonly name?: string;
   /** Units a request takes; 1 unless told. */
   readonly cost?: ValueOrFunction<number>;
   /** Of the rules; `apps` unless told. */
@@ -91,8 +98,8 @@ export interface RateLimitOptions {
   readonly descriptors?: ValueOrFunction<readonly Descriptor[]>;
   /** Who decides if the service does not; as the client has it unless told, which is `local`. */
   readonly fallback?: Fallback;
-  /** Networks of your own proxies, `10.0.0.0/8`; nobody is trusted unless told. */
-  readonly trustedProxies?: readonly string[];
+  /** Networks of your own proxies, `10.0.0.0/8`, or how many a request goes through; nobody is trusted unless told. */
+  readonly trustedProxies?: readonly string[] | number;
   /** The one header that your proxies write; `x-forwarded-for` unless told. */
   readonly header?: 'x-forwarded-for' | 'forwarded';
   /** Takes `cost` as an estimate; the handler calls `req.rateLimit.settle` with what it did cost. */
@@ -142,24 +149,21 @@ export interface ClientRateLimitInfo {
 /** The middleware, with what can be done to a client by its key. */
 export interface RateLimitRequestHandler extends RequestHandler {
   /**
-   * How a client stands, by what `keyGenerator` answers for it, or its address; undefined if nothing is
-   * taken. `route` is what is limited; where neither it nor the option of that name says, all routes that
-   * this middleware has charged are looked at.
+   * How a client stands, by what `keyGenerator` answers for it, or its address; undefined if nothing is taken.
    *
    * @throws {UnavailableError} if the service cannot be reached, and nobody counts meanwhile.
    * @throws {RefusedError} if the service refuses it.
    */
-  getKey(key: string, route?: string): Promise<ClientRateLimitInfo | undefined>;
+  getKey(key: string): Promise<ClientRateLimitInfo | undefined>;
   /**
-   * Gives a client all of its limits back, on the routes that `getKey` looks at. What this process counts is
-   * reset whatever the service says.
+   * Gives a client all of its limits back. What this process counts is reset whatever the service says.
    *
    * Await it. The error of a call that nobody awaits is only logged, as a warning of the client's.
    *
    * @throws {UnavailableError} if the service does not answer: then only what this process counts is reset.
    * @throws {RefusedError} if the service refuses it; the same holds.
    */
-  resetKey(key: string, route?: string): Promise<void>;
+  resetKey(key: string): Promise<void>;
 }
 
 /** Request and response: what the functions of the core are called with. */
@@ -180,7 +184,10 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimitRequestHandl
   const limiter = new Limiter<Context>(optionsOf(options));
   // The core sees only what wraps it.
   if (options.keyGenerator && readsSpoofableHeader(options.keyGenerator)) limiter.warn('TIDEGATE_SPOOFABLE_KEY');
-  const warnOfTrustProxy = !options.trustedProxies?.length && !options.keyGenerator && !options.descriptors;
+  limiter.warnOfTwin();
+  const { trustedProxies = [] } = options;
+  const trustsNobody = typeof trustedProxies !== 'number' && trustedProxies.length === 0;
+  const warnOfTrustProxy = trustsNobody && !options.keyGenerator && !options.descriptors;
   const handler: RequestHandler = (req, res, next) => {
     if (warnOfTrustProxy && req.app?.get('trust proxy')) limiter.warn('TIDEGATE_TRUST_PROXY_IGNORED');
     limiter
@@ -189,8 +196,8 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimitRequestHandl
       .catch(next);
   };
   return Object.assign(handler, {
-    getKey: async (key: string, route?: string) => clientInfoOf(await limiter.getKey(key, route)),
-    resetKey: (key: string, route?: string) => limiter.resetKey(key, route),
+    getKey: async (key: string) => clientInfoOf(await limiter.getKey(key)),
+    resetKey: (key: string) => limiter.resetKey(key),
   });
 }
 
@@ -203,25 +210,7 @@ export function ipKeyGenerator(ip: string, ipv6Subnet: number | false = 56): str
 }
 
 function plainRequest(req: Request): PlainRequest {
-  return {
-    method: req.method,
-    path: req.path,
-    route: routeOf(req),
-    peer: req.socket.remoteAddress ?? 'unknown',
-    headers: rawPairs(req.rawHeaders),
-    identity: req,
-  };
-}
-
-/**
- * What the request falls under as Express knows it: the template, if the middleware stands in a route;
- * else the path it is mounted at, so that no client gets a fresh limit by asking for another path.
- */
-function routeOf(req: Request): string {
-  // Express takes /API for /api, and so must the counter.
-  const mount = req.baseUrl.toLowerCase();
-  const template: unknown = (req.route as { path?: unknown } | undefined)?.path;
-  return template === undefined ? mount || '/' : `${req.method} ${mount}${String(template)}`;
+  return { method: req.method, path: req.path, peer: req.socket.remoteAddress, headers: rawPairs(req.rawHeaders), identity: req };
 }
 
 /** Pairs as they came: Node joins lines of one name, and where one ends matters for `Forwarded`. */
@@ -332,6 +321,6 @@ async function deny(outcome: Denied, { req, res }: Context, next: NextFunction, 
   }
   const asRendered = options.onReject !== undefined || statusCode === outcome.status;
   // A problem repeats its status in the body.
-  const body = asRendered ? outcome.body : JSON.stringify({ ...outcome.decision.body.json, status: statusCode });
+  const body = asRendered ? outcome.body : JSON.stringify({ ...(JSON.parse(outcome.body) as object), status: statusCode });
   send(res, { status: statusCode, headers: outcome.headers, body });
 }

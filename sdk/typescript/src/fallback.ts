@@ -1,5 +1,7 @@
+import { counterOf, type Counter, type Numbers, type Verdict } from './algorithms/index.js';
 import type { Asked, FullDescriptor } from './descriptor.js';
-import { windowMs, type Limit } from './limits.js';
+import { algorithmOf, limitIdentity, numbersOf } from './limit-numbers.js';
+import { titlesOf, type Algorithm, type Limit } from './limits.js';
 
 /**
  * What happens if the service does not decide: `allow` and `deny` do what they say; `local` counts the
@@ -15,6 +17,8 @@ export interface LocalCharge {
   /** `inline`, or `local` for limits that are the client's. */
   readonly rule: string;
   readonly limit: Limit;
+  /** What the limit is called in its list. */
+  readonly title: string;
   readonly cost: number;
   /** Whether settling a reservation changes it: not where a descriptor has a cost of its own. */
   readonly adjustable: boolean;
@@ -23,8 +27,8 @@ export interface LocalCharge {
 /** How a limit stands after a charge was decided. */
 export interface LocalVerdict {
   readonly charge: LocalCharge;
-  /** Number of the window that it was counted in. */
-  readonly window: number;
+  /** When it was decided, in microseconds since the epoch. */
+  readonly atUs: number;
   readonly allowed: boolean;
   readonly remaining: number;
   readonly resetAfterMs: number;
@@ -32,11 +36,10 @@ export interface LocalVerdict {
   readonly retryAfterMs: number | null;
 }
 
-interface Counter {
-  /** Number of the window since the epoch. */
-  window: number;
-  before: number;
-  current: number;
+/** What is counted under a key, and by which algorithm: after a change of that, nothing is known. */
+interface Counted {
+  readonly algorithm: Algorithm;
+  readonly counter: Counter;
 }
 
 /** At most so many counters; of more, those that were not used for longest are forgotten. */
@@ -48,11 +51,13 @@ export function localCharges(asked: Asked, ofClient: readonly Limit[] | undefine
     const rule = descriptor.limits ? 'inline' : 'local';
     const limits = descriptor.limits ?? ofClient ?? [];
     const partition = partitionOf(asked.domain, rule, descriptor);
-    return limits.map((limit) => ({
-      key: partition + JSON.stringify([limit.requests, limit.per, limit.name]),
+    const titles = titlesOf(limits);
+    return limits.map((limit, index) => ({
+      key: partition + limitIdentity(limit),
       partition,
       rule,
       limit,
+      title: titles[index] as string,
       cost: descriptor.cost ?? asked.cost,
       adjustable: descriptor.cost === undefined,
     }));
@@ -63,12 +68,16 @@ function partitionOf(domain: string, rule: string, { entries }: FullDescriptor):
   return JSON.stringify([domain, rule, entries.map(({ key, value }) => [key, value])]);
 }
 
-/**
- * Counts in this process while the service cannot: a sliding window made of two counters, the last
- * window's weighted by how much of it the sliding one still covers.
- */
+/** A charge with its counter. */
+interface Open {
+  readonly charge: LocalCharge;
+  readonly numbers: Numbers;
+  readonly counter: Counter;
+}
+
+/** Counts in this process, by the algorithms of the service. */
 export class LocalLimiter {
-  readonly #counters = new Map<string, Counter>();
+  readonly #counted = new Map<string, Counted>();
   readonly #mostKeys: number;
 
   constructor(options: { readonly mostKeys?: number } = {}) {
@@ -77,107 +86,89 @@ export class LocalLimiter {
 
   /** How many counters there are. */
   get size(): number {
-    return this.#counters.size;
+    return this.#counted.size;
+  }
+
+  /** Forgets all that was counted. */
+  clear(): void {
+    this.#counted.clear();
   }
 
   /** Takes every charge or none; `nowMs` is since the epoch. */
   charge(charges: readonly LocalCharge[], nowMs: number): LocalVerdict[] {
-    const counters = charges.map((charge) => this.#counter(charge, nowMs));
+    const nowUs = microseconds(nowMs);
+    const open = charges.map((charge) => this.#open(charge));
     // Two charges of one request may be about one counter.
     const pending = new Map<Counter, number>();
-    const fits = charges.map((charge, index) => {
-      const counter = counters[index] as Counter;
+    const verdicts = open.map(({ charge, numbers, counter }) => {
       const cost = (pending.get(counter) ?? 0) + charge.cost;
       pending.set(counter, cost);
-      return charge.cost === 0 || cost <= room(counter, charge.limit, nowMs);
+      return counter.assess(numbers, cost, nowUs);
     });
-    if (fits.every(Boolean)) {
-      for (const [index, charge] of charges.entries()) (counters[index] as Counter).current += charge.cost;
+    const taken = verdicts.every(({ allowed }) => allowed);
+    for (const { charge, numbers, counter } of open) {
+      if (charge.cost === 0) continue;
+      if (taken) counter.take(numbers, charge.cost, nowUs);
+      else counter.carryOn?.(numbers, nowUs);
     }
-    return charges.map((charge, index) => verdict(charge, counters[index] as Counter, fits[index] === true, nowMs));
+    return open.map(({ charge, numbers, counter }, index) => {
+      const found = verdicts[index] as Verdict;
+      return verdictOf(charge, found.allowed ? { ...counter.assess(numbers, 0, nowUs), allowed: true, retryAfterUs: null } : found, nowUs);
+    });
   }
 
-  /** Gives back, never above full: to the window that there is now first, then to the one before, as the service does. */
+  /** Gives back, never above full, and what was charged last first, as the service does. */
   giveBack(charges: readonly LocalCharge[], nowMs: number): void {
     for (const charge of charges) {
       // Of who has taken nothing there is nothing to keep, least of all in another's place.
-      if (!this.#counters.has(charge.key)) continue;
-      const counter = this.#counter(charge, nowMs);
-      const fromCurrent = Math.min(counter.current, charge.cost);
-      counter.current -= fromCurrent;
-      counter.before = Math.max(0, counter.before - (charge.cost - fromCurrent));
+      if (!this.#counted.has(charge.key)) continue;
+      const { counter, numbers } = this.#open(charge);
+      counter.giveBack(numbers, charge.cost, microseconds(nowMs));
     }
   }
 
-  /**
-   * Changes what was taken: more is taken now; less is given back to the window it came from, as far as
-   * that is still counted.
-   */
+  /** Changes what was taken: more is taken now; less is given back to where it was taken, as far as that still counts. */
   adjust(taken: readonly LocalVerdict[], by: number, nowMs: number): void {
-    for (const { charge, window } of taken.filter((one) => one.charge.adjustable)) {
-      if (by <= 0 && !this.#counters.has(charge.key)) continue;
-      const counter = this.#counter(charge, nowMs);
-      if (by > 0 || window === counter.window) counter.current = Math.max(0, counter.current + by);
-      else if (window === counter.window - 1) counter.before = Math.max(0, counter.before + by);
+    const nowUs = microseconds(nowMs);
+    for (const { charge, atUs, resetAfterMs } of taken.filter((one) => one.charge.adjustable)) {
+      if (by <= 0 && !this.#counted.has(charge.key)) continue;
+      const { counter, numbers } = this.#open(charge);
+      if (by > 0) counter.overdraw(numbers, by, nowUs);
+      else counter.giveBackTaken(numbers, -by, { atUs, clearAtUs: atUs + resetAfterMs * 1_000 }, nowUs);
     }
   }
 
-  #counter({ key, limit }: LocalCharge, nowMs: number): Counter {
-    const window = Math.floor(nowMs / windowMs(limit.per));
-    const found = this.#counters.get(key);
-    const counter = found ?? { window, before: 0, current: 0 };
-    if (window > counter.window) {
-      counter.before = window === counter.window + 1 ? counter.current : 0;
-      counter.current = 0;
-      counter.window = window;
-    }
+  #open(charge: LocalCharge): Open {
+    const numbers = numbersOf(charge.limit);
+    const algorithm = algorithmOf(charge.limit);
+    const found = this.#counted.get(charge.key);
+    const counted = found?.algorithm === algorithm ? found : { algorithm, counter: counterOf(algorithm, numbers) };
     // A map keeps the order of insertion: the first was not used for longest.
-    if (found) this.#counters.delete(key);
-    this.#counters.set(key, counter);
-    if (this.#counters.size > this.#mostKeys) {
-      for (const oldest of this.#counters.keys()) {
-        this.#counters.delete(oldest);
+    if (found) this.#counted.delete(charge.key);
+    this.#counted.set(charge.key, counted);
+    if (this.#counted.size > this.#mostKeys) {
+      for (const oldest of this.#counted.keys()) {
+        this.#counted.delete(oldest);
         break;
       }
     }
-    return counter;
+    return { charge, numbers, counter: counted.counter };
   }
 }
 
-/** Milliseconds of the counter's window that have gone by; all of it if time stepped back. */
-function elapsed(counter: Counter, length: number, nowMs: number): number {
-  return Math.min(Math.max(nowMs - counter.window * length, 0), length);
+function microseconds(milliseconds: number): number {
+  return Math.floor(milliseconds * 1_000);
 }
 
-/** Units that are left; the part of the last window that still weighs is rounded up, so that nothing passes too early. */
-function room(counter: Counter, limit: Limit, nowMs: number): number {
-  const length = windowMs(limit.per);
-  const weighs = Math.ceil((counter.before * (length - elapsed(counter, length, nowMs))) / length);
-  return limit.requests - counter.current - weighs;
-}
-
-function verdict(charge: LocalCharge, counter: Counter, allowed: boolean, nowMs: number): LocalVerdict {
-  const { limit } = charge;
-  const length = windowMs(limit.per);
-  const gone = elapsed(counter, length, nowMs);
-  let resetAfterMs = 0;
-  if (counter.current > 0) resetAfterMs = 2 * length - gone;
-  else if (counter.before > 0) resetAfterMs = length - gone;
+/** Times are rounded up, so that nobody returns too early. */
+function verdictOf(charge: LocalCharge, verdict: Verdict, atUs: number): LocalVerdict {
+  const { allowed, remaining, resetAfterUs, retryAfterUs } = verdict;
   return {
     charge,
-    window: counter.window,
+    atUs,
     allowed,
-    remaining: Math.max(0, room(counter, limit, nowMs)),
-    resetAfterMs: Math.ceil(resetAfterMs),
-    retryAfterMs: allowed ? null : retryAfter(charge, counter, length, gone),
+    remaining,
+    resetAfterMs: Math.ceil(resetAfterUs / 1_000),
+    retryAfterMs: retryAfterUs === null ? null : Math.ceil(retryAfterUs / 1_000),
   };
-}
-
-function retryAfter({ cost, limit }: LocalCharge, counter: Counter, length: number, gone: number): number | null {
-  const most = limit.requests - cost;
-  if (most < 0) return null;
-  // Milliseconds into the next window after which a count weighs no more than `left`.
-  const shrunk = (count: number, left: number): number => (count <= left ? 0 : length - Math.floor((left * length) / count));
-  if (counter.current <= most) return Math.max(1, shrunk(counter.before, most - counter.current) - gone);
-  return Math.max(1, length - gone + shrunk(counter.current, most));
 }

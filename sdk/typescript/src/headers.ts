@@ -1,5 +1,5 @@
 import { decidingLimit, type Decision } from './decision.js';
-import { policyName } from './render.js';
+import { labelText, policyName } from './render.js';
 import { namedItems } from './structured-field.js';
 
 /**
@@ -13,7 +13,12 @@ export interface HeaderChoice {
   readonly standardHeaders: StandardHeaders;
   /** Whether `X-RateLimit-*` are passed on. */
   readonly legacyHeaders: boolean;
+  /** What the policy is called in place of its own name, where there is one limit. */
+  readonly label?: string | undefined;
 }
+
+/** @internal The shapes there are, for options that come from JavaScript. */
+export const STANDARD_HEADERS: readonly StandardHeaders[] = ['draft-11', 'draft-8', 'draft-7', 'draft-6', true, false];
 
 /** The limit that decided, in the numbers of headers. */
 export interface Deciding {
@@ -28,12 +33,38 @@ export interface Deciding {
 /** The headers to pass on, in order. */
 export function headersOf(decision: Decision, choice: HeaderChoice): [name: string, value: string][] {
   const asRendered = choice.standardHeaders === 'draft-11' || choice.standardHeaders === 'draft-8';
-  const kept = Object.entries(decision.headers).filter(([name]) => {
+  const kept = Object.entries(labelled(decision, choice.label)).filter(([name]) => {
     if (name.startsWith('x-ratelimit-')) return choice.legacyHeaders;
     return asRendered || !name.startsWith('ratelimit');
   });
   const deciding = asRendered || choice.standardHeaders === false ? undefined : decidingNumbers(decision);
   return deciding ? [...made(deciding, choice.standardHeaders), ...kept] : kept;
+}
+
+/** The headers, with the policy called by its label. */
+function labelled(decision: Decision, label: string | undefined): Readonly<Record<string, string>> {
+  const names = renaming(decision, label);
+  if (!names) return decision.headers;
+  const renamed = (value: string): string => (value.startsWith(`"${names.from}";`) ? `"${names.to}"${value.slice(names.from.length + 2)}` : value);
+  return Object.fromEntries(
+    Object.entries(decision.headers).map(([name, value]) => [name, name.startsWith('ratelimit') ? renamed(value) : value]),
+  );
+}
+
+/** What the one policy of a decision is called, and its label; undefined if there is nothing to rename. */
+function renaming(decision: Decision, label: string | undefined): { from: string; to: string } | undefined {
+  const [limit, ...more] = decision.limits;
+  if (label === undefined || !limit || more.length > 0) return undefined;
+  return { from: policyName(limit.rule, limit.name), to: labelText(label) };
+}
+
+/** The body of a denial, in which the policy has its label, too: clients find by it what the headers say. */
+export function bodyOf(decision: Decision, label: string | undefined): string {
+  const names = renaming(decision, label);
+  const violated = decision.body.json['violated-policies'];
+  if (!names || !violated) return decision.body.text;
+  const renamed = violated.map((policy) => (policy === names.from ? names.to : policy));
+  return JSON.stringify({ ...decision.body.json, 'violated-policies': renamed });
 }
 
 function made({ limit, remaining, resetS, windowS }: Deciding, shape: StandardHeaders): [string, string][] {

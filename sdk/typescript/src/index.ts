@@ -4,7 +4,8 @@
  *
  * @module
  */
-export { Tidegate, type CheckOptions, type ClientOptions } from './client.js';
+export { Tidegate } from './client.js';
+export { type CheckOptions, type ClientOptions, type LocalOptions } from './client-options.js';
 export { ClientIpFinder, ipKey, type ClientIp, type ClientIpOptions, type HeaderSource } from './client-ip.js';
 export { type DecidedBy, type Decision, type DecisionBody, type LimitState, type Source } from './decision.js';
 export { type CheckRequest, type Descriptor, type Entry, type FullDescriptor } from './descriptor.js';

@@ -14,10 +14,10 @@ export interface PlainRequest {
   readonly method: string;
   /** Without the query. */
   readonly path: string;
-  /** What the path is an instance of, where the framework knows: `GET /users/:id`. */
-  readonly route?: string;
-  /** The address at the other end of the connection. */
-  readonly peer: string;
+  /** Method and template of the route, where the framework knows them: `GET /users/:id`. Never the path itself. */
+  readonly template?: string;
+  /** The address at the other end of the connection; undefined for a Unix socket. */
+  readonly peer: string | undefined;
   /** As pairs in the order they came, or as Node's object. */
   readonly headers: HeaderSource;
   /** The framework's own object, by which a request that is counted twice is noticed. */
@@ -33,12 +33,14 @@ export async function given<C, T>(value: Given<C, T> | undefined, context: C): P
 }
 
 /** How a limiter decides. `C` is what its functions are called with. */
-export interface LimiterOptions<C = PlainRequest> extends ClientIpOptions {
+export interface LimiterOptions<C = PlainRequest> extends Omit<ClientIpOptions, 'ipv6Prefix'> {
   /** Whom to ask; else there is one client for each `url`. */
   readonly client?: Tidegate;
-  /** Of the service's HTTP API; `http://localhost:8080` unless told. */
+  /** False lets everything pass, and asks nobody; true unless told. */
+  readonly enabled?: boolean;
+  /** Of the service's HTTP API; the variable `TIDEGATE_URL` unless told, else `http://localhost:8080`. */
   readonly url?: string;
-  /** A bearer token, if the service wants one. */
+  /** A bearer token, if the service wants one; the variable `TIDEGATE_TOKEN` unless told. */
   readonly token?: string;
   /** How long a decision may take; 250 ms unless told. */
   readonly deadlineMs?: number;
@@ -48,10 +50,17 @@ export interface LimiterOptions<C = PlainRequest> extends ClientIpOptions {
   readonly domain?: string;
   /** In place of route and client; then the rules of the service apply, not `limits`. */
   readonly descriptors?: Given<C, readonly Descriptor[]>;
-  /** What is limited; `METHOD path` unless told or known. Limiters with the same route share their counters. */
-  readonly route?: Given<C, string>;
+  /**
+   * What is limited. Limiters that share a name share the counters of equal limits. Without one, a limiter
+   * counts by the template of the route where there is one, else by itself, whatever the path.
+   */
+  readonly name?: string;
+  /** A label for the policy in headers; it is no part of the counter. */
+  readonly identifier?: Given<C, string>;
   /** Who is limited; the client's address unless told, and where this answers undefined or nothing (`''`). */
   readonly key?: (context: C) => string | undefined | Promise<string | undefined>;
+  /** Addresses of version 6 are counted by networks of so many bits; 56 unless told. */
+  readonly ipv6Prefix?: Given<C, number>;
   /** Units a request takes; 1 unless told. */
   readonly cost?: Given<C, number>;
   /** Requests that are not limited at all. */

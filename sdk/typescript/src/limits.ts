@@ -17,7 +17,10 @@ export interface Limit {
   readonly requests: number;
   /** `second`, `minute`, `hour`, `day`, `week`, `month`, `year`, or a duration such as `250ms`, `90s`, `1h30m`. */
   readonly per: string;
-  /** `sliding_window` unless told; `token_bucket` if there is a `burst`. */
+  /**
+   * How it counts. Unless told: `token_bucket` if there is a `burst`, `sliding_log` for up to 10 requests,
+   * which is exact, and `sliding_window` above.
+   */
   readonly algorithm?: Algorithm;
   /** How many may come at once, for buckets. */
   readonly burst?: number;
@@ -129,9 +132,26 @@ export function perOf(milliseconds: number): string {
   return `${milliseconds}ms`;
 }
 
-/** What a limit is called where it has no name: its window, as the service calls it. */
-export function limitName(limit: Limit): string {
-  return limit.name ?? limit.per;
+/** The window as the service writes it: `60s` is `minute`, and `2d` is `48h`. */
+export function windowTitle(per: string): string {
+  const milliseconds = windowMs(per);
+  const named = Object.entries(NAMED_MS).find(([, length]) => length === milliseconds)?.[0];
+  if (named !== undefined) return named;
+  const unit = (['h', 'm', 's'] as const).find((one) => milliseconds % (SHORT_MS[one] ?? 1) === 0);
+  return unit === undefined ? `${milliseconds}ms` : `${milliseconds / (SHORT_MS[unit] ?? 1)}${unit}`;
+}
+
+/**
+ * Returns what each limit of a list is called: its name, else its window, else (if another limit of the list
+ * is called so) its requests and window, `10/minute`.
+ */
+export function titlesOf(limits: readonly Limit[]): string[] {
+  const short = limits.map(({ name, per }) => name ?? windowTitle(per));
+  return limits.map(({ name, requests }, index) => {
+    const title = short[index] as string;
+    const unique = short.indexOf(title) === short.lastIndexOf(title);
+    return name !== undefined || unique ? title : `${requests}/${title}`;
+  });
 }
 
 /** Limits as text or as they are. */

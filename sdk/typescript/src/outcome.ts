@@ -38,11 +38,9 @@ export type Outcome =
 export function answerOf(
   decision: Decision,
   headers: [string, string][],
-  reply: Reply | undefined,
+  { reply, body }: { readonly reply: Reply | undefined; readonly body: string },
 ): { status: number; headers: [string, string][]; body: string } {
-  if (!reply) {
-    return { status: decision.status, headers: [['content-type', decision.contentType], ...headers], body: decision.body.text };
-  }
+  if (!reply) return { status: decision.status, headers: [['content-type', decision.contentType], ...headers], body };
   const own = Object.entries(reply.headers ?? {}).map(([name, value]): [string, string] => [name.toLowerCase(), value]);
   const names = new Set(own.map(([name]) => name));
   const typed: [string, string][] = names.has('content-type') ? [] : [['content-type', 'text/plain; charset=utf-8']];

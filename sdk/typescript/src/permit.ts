@@ -1,6 +1,6 @@
 import type { Caller, Tidegate } from './client.js';
 import { decisionOf, objectOf, type Decision } from './decision.js';
-import { askedOf, type CheckRequest } from './descriptor.js';
+import { askedOf, type Asked, type CheckRequest } from './descriptor.js';
 import { RateLimitExceeded, RefusedError, UnavailableError } from './errors.js';
 
 /** What is asked when acquiring: a slot is one unit, and rules have the limits. */
@@ -59,6 +59,7 @@ export class Permit {
 /** @internal */
 export async function acquirePermit(caller: Caller, request: AcquireRequest): Promise<Permit> {
   const asked = askedOf(request);
+  if (caller.alone) return withoutService(caller, asked);
   try {
     const answer = await caller.call('/v1/acquire', { domain: asked.domain, descriptors: asked.descriptors });
     if (answer.status === 429) return new Permit(caller, decisionOf(answer), null, null);
@@ -68,12 +69,14 @@ export async function acquirePermit(caller: Caller, request: AcquireRequest): Pr
     }
     return new Permit(caller, null, body['permit'], dateOf(body['expires_at']));
   } catch (error) {
-    if (error instanceof UnavailableError) {
-      // How many work at once in other processes is not known here: only `deny` denies.
-      return new Permit(caller, caller.chargeAlone({ ...asked, descriptors: [] }).decision, null, null);
-    }
+    if (error instanceof UnavailableError) return withoutService(caller, asked);
     throw error;
   }
+}
+
+/** How many work at once in other processes is not known here: only `deny` denies. */
+function withoutService(caller: Caller, asked: Asked): Permit {
+  return new Permit(caller, caller.chargeAlone({ ...asked, descriptors: [] }).decision, null, null);
 }
 
 function dateOf(value: unknown): Date | null {

@@ -9,6 +9,7 @@ export const REFUND_PATH = '/v1/refund';
 /** @internal Gives back in the service, or while it is away to the counters of this process. */
 export async function refund(caller: Caller, request: CheckRequest): Promise<readonly LimitState[]> {
   const asked = askedOf(request);
+  if (caller.alone) return caller.giveBackAlone(asked);
   try {
     const { status, text } = await caller.call(REFUND_PATH, asked);
     const limits = objectOf(text)?.['limits'];

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 
 import type { DecidedBy, Decision, DecisionBody, LimitState } from './decision.js';
 import type { LocalVerdict } from './fallback.js';
-import { limitName, windowMs } from './limits.js';
+import { windowMs, windowTitle } from './limits.js';
 
 const PROBLEM_TYPE = 'https://iana.org/assignments/http-problem-types#quota-exceeded';
 
@@ -10,8 +10,8 @@ const PROBLEM_TYPE = 'https://iana.org/assignments/http-problem-types#quota-exce
 const MOST_INTEGER = 999_999_999_999_999;
 
 /** What the service would have written, for what had to be decided without it: nothing is known of limits. */
-export function allowed(): Decision {
-  return decision({ allowed: true, decided_by: null, source: 'allow', limits: [] }, {}, null);
+export function allowed(source: 'allow' | 'disabled' = 'allow'): Decision {
+  return decision({ allowed: true, decided_by: null, source, limits: [] }, {}, null);
 }
 
 /** Denied, because the service cannot be asked. */
@@ -85,10 +85,11 @@ function decidingOf(verdicts: readonly LocalVerdict[]): LocalVerdict | undefined
 }
 
 function namesOf({ charge }: LocalVerdict): DecidedBy {
-  return { rule: charge.rule, name: limitName(charge.limit) };
+  return { rule: charge.rule, name: charge.title };
 }
 
-function stateOf(verdict: LocalVerdict): LimitState {
+/** Returns how a limit stands, as the service writes it. */
+export function stateOf(verdict: LocalVerdict): LimitState {
   return {
     ...namesOf(verdict),
     limit: verdict.charge.limit.requests,
@@ -114,8 +115,8 @@ function retryAfterS({ charge, retryAfterMs }: LocalVerdict): number | null {
   return Math.max(Math.ceil(retryAfterMs / 1_000), 1) + jitterS;
 }
 
-function detailOf({ charge: { rule, limit } }: LocalVerdict, retryAfter: number | null): string {
-  const what = `limit ${limitName(limit)} of rule ${rule} allows ${limit.requests} per ${limit.per}`;
+function detailOf({ charge: { rule, limit, title } }: LocalVerdict, retryAfter: number | null): string {
+  const what = `limit ${title} of rule ${rule} allows ${limit.requests} per ${windowTitle(limit.per)}`;
   if (retryAfter !== null) return `${what}; retry in ${retryAfter} second${retryAfter === 1 ? '' : 's'}`;
   if (limit.requests === 0) return `${what}; nothing passes`;
   return `${what}; a request of this cost never passes, lower its cost`;
@@ -148,7 +149,7 @@ function headersOf(verdicts: readonly LocalVerdict[], deciding: LocalVerdict, no
 function policyNames(verdicts: readonly LocalVerdict[]): string[] {
   const seen = new Map<string, number>();
   return verdicts.map(({ charge }) => {
-    const name = policyName(charge.rule, limitName(charge.limit));
+    const name = policyName(charge.rule, charge.title);
     const count = (seen.get(name) ?? 0) + 1;
     seen.set(name, count);
     return count === 1 ? name : `${name}#${count}`;
@@ -158,6 +159,11 @@ function policyNames(verdicts: readonly LocalVerdict[]): string[] {
 /** The name of a policy in headers, as the service writes it. */
 export function policyName(rule: string, limit: string): string {
   return `${encoded(rule, /[^\x20-\x7e]|["\\,;%]/u)}:${encoded(limit, /[^\x20-\x7e]|["\\,;%:#]/u)}`;
+}
+
+/** A label as the name of a policy: what a structured field cannot hold is percent-encoded. */
+export function labelText(label: string): string {
+  return encoded(label, /[^\x20-\x7e]|["\\,;%]/u);
 }
 
 function encoded(text: string, odd: RegExp): string {

@@ -144,6 +144,7 @@ export class Reservation {
 /** @internal */
 export async function reserve(caller: Caller, request: ReserveRequest): Promise<Reservation> {
   const asked = askedOf(request);
+  if (caller.alone) return reserveAlone(caller, asked);
   const ttlMs = request.ttlMs ?? DEFAULT_TTL_MS;
   const untilMs = Date.now() + ttlMs;
   try {

@@ -11,7 +11,9 @@ export type WarningCode =
   | 'TIDEGATE_DOUBLE_COUNT'
   | 'TIDEGATE_LIMITER_PER_REQUEST'
   | 'TIDEGATE_IPV6_UNGROUPED'
-  | 'TIDEGATE_TRUST_PROXY_IGNORED';
+  | 'TIDEGATE_TRUST_PROXY_IGNORED'
+  | 'TIDEGATE_UNNAMED_TWIN'
+  | 'TIDEGATE_NO_ADDRESS';
 
 const TEXTS: Readonly<Record<WarningCode, string>> = {
   TIDEGATE_TRUST_ALL:
@@ -23,19 +25,28 @@ const TEXTS: Readonly<Record<WarningCode, string>> = {
     'and is never limited. Leave keyGenerator out and name your proxies in trustedProxies: ' +
     'then the header is believed only where they wrote it.',
   TIDEGATE_DOUBLE_COUNT:
-    'one request was charged twice for the same domain and descriptors, so clients reach the limit at half of it. ' +
-    'Mount the middleware once, or give the second one another route.',
+    'one request was charged to the same counter twice, so clients reach the limit at half of it. ' +
+    'Mount the middleware once, or give the second one a name of its own.',
   TIDEGATE_LIMITER_PER_REQUEST:
     'a client or a middleware was made while a request was handled, or there are more than 100 of them, or so many ' +
-    'were made within a minute. Each has ' +
-    'connections and fallback counters of its own, so nothing is sent in batches and memory grows. ' +
+    'were made within a minute. Each counts by itself unless it has a name, and has ' +
+    'connections of its own, so clients are hardly limited and nothing is sent in batches. ' +
     'Make it once when the app starts, and use it in the handler.',
   TIDEGATE_IPV6_UNGROUPED:
     'addresses of version 6 are grouped by more than 64 bits, but one customer has at least a /64, ' +
     'and so as many keys as it likes. Leave ipv6Subnet at 56, or set it to 64 or less.',
   TIDEGATE_TRUST_PROXY_IGNORED:
     'the app has "trust proxy" set, but trustedProxies of the rate limit is empty: behind a proxy all clients then ' +
-    'share one key, the address of the proxy. Name the networks of your proxies in trustedProxies.',
+    'share one key, the address of the proxy. Name the networks of your proxies in trustedProxies, or say how many ' +
+    'there are: trustedProxies: 1 believes the last entry of X-Forwarded-For.',
+  TIDEGATE_UNNAMED_TWIN:
+    'two limiters have one of their limits in common and no name, so only the order in which the app makes them tells ' +
+    'their counters apart: once it changes, they count in each other\'s place. ' +
+    'Give each a name, such as rateLimit({ name: "login", ... }); limiters that share a name share their counters.',
+  TIDEGATE_NO_ADDRESS:
+    'a request came without the address of a client, as through a Unix socket, so all such requests share one key and ' +
+    'one limit. If a proxy of your own connects there, set trustedProxies: 1, so that the client is the last entry of ' +
+    'X-Forwarded-For; else say who is limited with keyGenerator (key in Limiter).',
 };
 
 /** More than so many limiters, at once or within a minute, are a sign that they are made again and again. */

@@ -1,7 +1,8 @@
 /** The client, against servers that behave as the service does on its worst days. */
 import { beforeEach, describe, expect, test } from 'vitest';
 
-import { Tidegate, type ClientOptions } from '../src/client.js';
+import { Tidegate } from '../src/client.js';
+import type { ClientOptions } from '../src/client-options.js';
 import { RefusedError, TidegateError } from '../src/errors.js';
 import { closedAfterEach } from './support/open.js';
 import { denying, NOWHERE, passing, Stub, type Answering } from './support/stub.js';

@@ -44,7 +44,7 @@ beforeAll(async () => {
   });
   const [line] = (await once(createInterface({ input: app.stdout as NodeJS.ReadableStream }), 'line')) as [string];
   url = line.replace('listening on ', '');
-});
+}, 300_000);
 afterAll(async () => {
   if (app && app.exitCode === null && app.signalCode === null) {
     const ended = once(app, 'exit');

@@ -4,6 +4,7 @@ import type { ErrorRequestHandler, Request } from 'express';
 
 import { Tidegate } from '../src/client.js';
 import { ipKeyGenerator, rateLimit, type RateLimitInfo, type RateLimitOptions } from '../src/express.js';
+import { forgetScopes } from '../src/scope.js';
 import { forgetWarnings } from '../src/warnings.js';
 import { MAJORS, Running, type App } from './support/app.js';
 import { closedAfterEach } from './support/open.js';
@@ -22,6 +23,7 @@ let told: Told;
 
 beforeEach(async () => {
   forgetWarnings();
+  forgetScopes();
   told = new Told();
   stub = await Stub.start(passing());
   open.push(stub);
@@ -67,7 +69,7 @@ describe.each(MAJORS)('%s', (_, make) => {
       domain: 'apps',
       descriptors: [
         {
-          entries: [{ key: 'route', value: '/' }, { key: 'client', value: '127.0.0.1' }],
+          entries: [{ key: 'route', value: 'limiter' }, { key: 'client', value: '127.0.0.1' }],
           limits: [{ requests: 100, per: 'minute' }],
         },
       ],
@@ -83,8 +85,9 @@ describe.each(MAJORS)('%s', (_, make) => {
   test.each<[string, RateLimitOptions, unknown]>([
     ['max', { windowMs: 900_000, max: 7 }, [{ requests: 7, per: '15m' }]],
     ['a function', { limit: () => Promise.resolve(8) }, [{ requests: 8, per: 'minute' }]],
-    ['a name', { limit: 9, identifier: 'gold' }, [{ requests: 9, per: 'minute', name: 'gold' }]],
-    ['a function as name', { limit: 9, identifier: (req) => req.method }, [{ requests: 9, per: 'minute', name: 'GET' }]],
+    ['a label', { limit: 9, identifier: 'gold' }, [{ requests: 9, per: 'minute' }]],
+    ['a function as label', { limit: 9, identifier: (req) => req.method }, [{ requests: 9, per: 'minute' }]],
+    ['two over one window', { limits: '10/minute;20/minute' }, [{ requests: 10, per: 'minute' }, { requests: 20, per: 'minute' }]],
     ['limits as text', { limits: '10/minute;200/hour' }, [{ requests: 10, per: 'minute' }, { requests: 200, per: 'hour' }]],
     ['limits as they are', { limits: [{ requests: 1, per: '9s', burst: 3 }] }, [{ requests: 1, per: '9s', burst: 3 }]],
     ['limits by request', { limits: (req) => (req.path === '/' ? '1/day' : '2/day') }, [{ requests: 1, per: 'day' }]],
@@ -105,14 +108,17 @@ describe.each(MAJORS)('%s', (_, make) => {
     expect(asked()).toEqual({ domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'ann' }] }], cost: 1 });
   });
 
-  test('a route counts by its template, a mount by its path, however it is written', async () => {
+  test('a limiter counts by its name or by itself, whatever the path', async () => {
     const app = await serve((app) => {
-      app.get('/users/:id', limiter(), (_req, res) => void res.send('user'));
-      app.use('/api', limiter(), (_req, res) => void res.send('api'));
-      app.get('/named', limiter({ route: 'search' }), (_req, res) => void res.send('named'));
+      app.get('/users/:id', limiter({ limit: 7 }), (_req, res) => void res.send('user'));
+      app.use('/tenants/:id', limiter({ limit: 8 }), (_req, res) => void res.send('tenant'));
+      app.get('/named', limiter({ limit: 8, name: 'search' }), (_req, res) => void res.send('named'));
+      app.get('/dynamic', limiter({ limit: () => 8 }), (_req, res) => void res.send('dynamic'));
     });
-    for (const path of ['/users/7', '/api/a', '/API/b', '/named']) expect((await app.get(path)).status).toBe(200);
-    expect([0, 1, 2, 3].map((index) => entries(index)['route'])).toEqual(['GET /users/:id', '/api', '/api', 'search']);
+    for (const path of ['/users/7', '/users/8', '/tenants/a/b', '/TENANTS/c', '/named', '/dynamic']) expect((await app.get(path)).status).toBe(200);
+    expect(stub.asked.map((_one, index) => entries(index)['route'])).toEqual([
+      'limiter', 'limiter', 'limiter', 'limiter', 'search', 'limiter:dynamic',
+    ]);
   });
 
   test('who asked is told by trusted proxies only', async () => {
@@ -215,7 +221,7 @@ describe.each(MAJORS)('%s', (_, make) => {
       let left = 9;
       stub.answer = (one) => passing(left--)(one);
       const app = await serve((app) => {
-        app.use(limiter({ route: 'all' }));
+        app.use(limiter({ name: 'all' }));
         app.get('/', limiter(), (_req, res) => void res.send('hello'));
       });
       expect((await app.get('/')).headers).toMatchObject({ ratelimit: '"inline:minute";r=8;t=60', 'x-ratelimit-remaining': '8' });
@@ -388,8 +394,26 @@ describe.each(MAJORS)('%s', (_, make) => {
 describe('options that make no sense are refused when the app starts', () => {
   test.each<[object, string]>([
     [{ store: {} }, 'the service keeps the counters'],
+    [{ route: 'search' }, 'route is called name'],
+    [{ retryAfter: 60 }, 'Retry-After is sent with every denial'],
+    [{ draft_polli_ratelimit_headers: true }, "standardHeaders: 'draft-6'"],
+    [{ standardHeaders: 'draft-9' }, 'standardHeaders must be one of "draft-11", "draft-8", "draft-7", "draft-6", true, false, got "draft-9"'],
+    [{ standardHeaders: 8 }, 'standardHeaders must be one of'],
+    [{ headers: true, legacyHeaders: true }, 'old name of legacyHeaders'],
+    [{ name: '' }, 'name must be a text'],
+    [{ name: () => 'by request' }, 'name must be a text'],
+    [{ limits: '10/minute;10/minute' }, 'two limits of one list are called "10/minute"'],
+    [{ limits: [{ requests: 1, per: 'fortnight' }] }, 'is no window'],
+    [{ limits: [{ requests: 1.5, per: 'minute' }] }, 'limits[0].requests must be'],
+    [{ limits: [{ requests: 1, per: 'minute', algorithm: 'sliding' }] }, 'limits[0].algorithm must be one of'],
+    [{ limits: [{ requests: 1, per: 'minute', algorithm: 'fixed_window', burst: 2 }] }, 'limits[0].burst belongs to'],
+    [{ limits: [{ requests: 1, per: 'minute', windowMs: 2 }] }, 'limits[0].windowMs is not a field'],
+    [{ limits: [] }, 'limits must be a list'],
+    [{ trustedProxies: 1.5 }, 'how many proxies'],
+    [{ trustedProxies: '10.0.0.0/8' }, 'list of networks'],
     [{ windowMS: 1 }, 'it is spelt windowMs'],
-    [{ onLimitReached: () => {} }, 'unknown option onLimitReached'],
+    [{ onLimitReached: () => {} }, 'write a handler'],
+    [{ dryRun: true }, 'unknown option dryRun'],
     [{ windowMs: 0 }, 'windowMs must be'],
     [{ limit: 1.5 }, 'limit must be'],
     [{ limit: 1, max: 1 }, 'give one of them'],

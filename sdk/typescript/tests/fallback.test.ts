@@ -2,13 +2,18 @@ import { describe, expect, test } from 'vitest';
 
 import { askedOf } from '../src/descriptor.js';
 import { LocalLimiter, localCharges, type LocalCharge } from '../src/fallback.js';
-import { limitName, parseLimits, perOf, windowMs } from '../src/limits.js';
+import { parseLimits, perOf, titlesOf, windowMs, type Limit } from '../src/limits.js';
 import { local } from '../src/render.js';
 
 const START = 1_700_000_000_000;
 
-function charges(limits: string, cost = 1, user = 'ann'): LocalCharge[] {
+function charges(limits: string | Limit[], cost = 1, user = 'ann'): LocalCharge[] {
   return localCharges(askedOf({ descriptor: { user }, limits, cost }), undefined);
+}
+
+/** Limits that count by two windows, however small they are. */
+function windows(text: string): Limit[] {
+  return parseLimits(text).map((limit) => ({ ...limit, algorithm: 'sliding_window' }));
 }
 
 function allowed(limiter: LocalLimiter, asked: LocalCharge[], now: number): boolean {
@@ -29,19 +34,23 @@ test('a window lets as many pass as it says', () => {
   expect(passed.filter(Boolean)).toHaveLength(3);
 });
 
-test('what is denied is allowed exactly at retry_after', () => {
+const EVERY: readonly Limit[] = (
+  ['fixed_window', 'sliding_window', 'sub_windows', 'sliding_log', 'token_bucket', 'gcra', 'leaky_bucket'] as const
+).map((algorithm) => ({ requests: 10, per: '30s', algorithm, ...(algorithm === 'leaky_bucket' ? { burst: 6 } : {}) }));
+
+test.each(EVERY)('what is denied is allowed exactly at retry_after: $algorithm', (limit) => {
   const random = numbers(7);
   const limiter = new LocalLimiter();
   let now = START;
   let denials = 0;
   while (denials < 200) {
     const cost = 1 + Math.floor((random.next().value as number) * 4);
-    const asked = charges('10/30s', cost);
+    const asked = charges([limit], cost);
     const [verdict] = limiter.charge(asked, now);
     if (verdict?.allowed === false) {
       denials += 1;
       const wait = verdict.retryAfterMs as number;
-      const before = limiter.charge(charges('10/30s', cost), now + wait - 1)[0];
+      const before = limiter.charge(charges([limit], cost), now + wait - 1)[0];
       expect(before?.allowed, `after ${wait - 1} of ${wait} ms`).toBe(false);
       expect(allowed(limiter, asked, now + wait)).toBe(true);
       now += wait;
@@ -50,14 +59,45 @@ test('what is denied is allowed exactly at retry_after', () => {
   }
 });
 
-test('who asks all the time gets what the limit says on average, and hardly less', () => {
+test.each([10, 20])('who asks all the time gets what a limit of %d says on average, and hardly less', (requests) => {
   const limiter = new LocalLimiter();
   const passed: number[] = [];
   for (let now = START; now < START + 3_600_000; now += 500) {
-    if (allowed(limiter, charges('10/minute'), now)) passed.push(now);
+    if (allowed(limiter, charges(`${requests}/minute`), now)) passed.push(now);
   }
-  expect(passed.length).toBeLessThanOrEqual(10 * 61);
-  expect(passed.length).toBeGreaterThanOrEqual(9 * 60);
+  expect(passed.length).toBeLessThanOrEqual(requests * 61);
+  expect(passed.length).toBeGreaterThanOrEqual(0.9 * requests * 60);
+});
+
+test('a limit of up to 10 requests is exact: it passes again a window after it did, and no sooner', () => {
+  for (const [limits, window] of [['1/10s', 10_000], ['1/hour', 3_600_000]] as const) {
+    const limiter = new LocalLimiter();
+    for (let turn = 0; turn < 5; turn += 1) {
+      const now = START + 1_234 + turn * window;
+      expect(allowed(limiter, charges(limits), now)).toBe(true);
+      expect(limiter.charge(charges(limits), now)[0]).toMatchObject({ allowed: false, retryAfterMs: window });
+      expect(allowed(limiter, charges(limits), now + window - 1)).toBe(false);
+    }
+  }
+});
+
+test('a burst is a bucket: it passes at once, and then the rate', () => {
+  const limiter = new LocalLimiter();
+  const asked = charges([{ requests: 60, per: 'minute', burst: 3 }]);
+  const passed = (now: number): number => Array.from({ length: 9 }, () => allowed(limiter, asked, now)).filter(Boolean).length;
+  expect([passed(START), passed(START), passed(START + 1_000), passed(START + 3_000)]).toEqual([3, 0, 1, 2]);
+});
+
+test('a limit is told apart by its numbers, or by its name', () => {
+  const limiter = new LocalLimiter();
+  for (let times = 0; times < 5; times += 1) expect(allowed(limiter, charges('5/minute'), START)).toBe(true);
+  expect(allowed(limiter, charges('5/60s'), START)).toBe(false);
+  expect(allowed(limiter, charges('6/minute'), START)).toBe(true);
+  expect(allowed(limiter, charges([{ requests: 5, per: 'minute', burst: 4 }]), START)).toBe(true);
+  // One with a name keeps its counter when its numbers change.
+  const named = (requests: number): LocalCharge[] => charges([{ requests, per: 'minute', name: 'steady' }]);
+  expect(allowed(limiter, named(5), START)).toBe(true);
+  expect(limiter.charge(named(6), START)[0]?.remaining).toBe(4);
 });
 
 test('a request takes from all of its limits or from none', () => {
@@ -88,10 +128,13 @@ test('a cost above the limit never passes, and cost 0 only looks', () => {
   expect(limiter.charge(charges('3/minute', 0), START)[0]).toMatchObject({ allowed: true, remaining: 3, resetAfterMs: 0 });
 });
 
-test('time that steps back lets nobody pass twice', () => {
+test.each(['1/minute', '20/minute'])('time that steps back lets one more limit pass at most, and locks nobody out for longer than a window: %s', (limits) => {
   const limiter = new LocalLimiter();
-  expect(allowed(limiter, charges('1/minute'), START)).toBe(true);
-  expect(allowed(limiter, charges('1/minute'), START - 3_600_000)).toBe(false);
+  const most = parseLimits(limits)[0]?.requests ?? 0;
+  const passed = (now: number): number => Array.from({ length: 50 }, () => allowed(limiter, charges(limits), now)).filter(Boolean).length;
+  expect(passed(START)).toBe(most);
+  expect(passed(START - 3_600_000)).toBeLessThanOrEqual(most);
+  expect(passed(START - 3_600_000 + 120_000)).toBe(most);
 });
 
 test('what is settled changes what was taken, and not the part with a cost of its own', () => {
@@ -110,19 +153,19 @@ test('what is settled changes what was taken, and not the part with a cost of it
 test('what is settled after a turn of the window is not given back to the new one', () => {
   const minute = 60_000;
   const begin = Math.ceil(START / minute) * minute;
-  const left = (limiter: LocalLimiter, at: number): number | undefined => limiter.charge(charges('10/minute', 0), at)[0]?.remaining;
+  const left = (limiter: LocalLimiter, at: number): number | undefined => limiter.charge(charges(windows('10/minute'), 0), at)[0]?.remaining;
 
   const next = new LocalLimiter();
-  const taken = next.charge(charges('10/minute', 8), begin);
-  next.charge(charges('10/minute', 2), begin + minute + minute / 2);
+  const taken = next.charge(charges(windows('10/minute'), 8), begin);
+  next.charge(charges(windows('10/minute'), 2), begin + minute + minute / 2);
   // Half of the 8 still weighs, and then half of the 2 that it did cost.
   expect(left(next, begin + minute + minute / 2)).toBe(4);
   next.adjust(taken, 2 - 8, begin + minute + minute / 2);
   expect(left(next, begin + minute + minute / 2)).toBe(7);
 
   const later = new LocalLimiter();
-  const forgotten = later.charge(charges('10/minute', 8), begin);
-  later.charge(charges('10/minute', 7), begin + 2 * minute);
+  const forgotten = later.charge(charges(windows('10/minute'), 8), begin);
+  later.charge(charges(windows('10/minute'), 7), begin + 2 * minute);
   later.adjust(forgotten, 2 - 8, begin + 2 * minute);
   expect(left(later, begin + 2 * minute)).toBe(3);
   // What it took besides is taken now.
@@ -153,13 +196,13 @@ describe('what is rendered', () => {
     const asked = charges('1/minute;9/hour');
     limiter.charge(asked, START);
     const decision = local(limiter.charge(asked, START), START);
-    // 20 s of the minute have gone by; of its count nothing may be left.
+    // Exactly a window after the first one passed.
     expect(decision.headers).toEqual({
       'ratelimit-policy': '"inline:minute";q=1;w=60, "inline:hour";q=9;w=3600',
-      ratelimit: '"inline:minute";r=0;t=100, "inline:hour";r=8;t=3600',
+      ratelimit: '"inline:minute";r=0;t=60, "inline:hour";r=8;t=3600',
       'x-ratelimit-limit': '1',
       'x-ratelimit-remaining': '0',
-      'x-ratelimit-reset': '1700000100',
+      'x-ratelimit-reset': '1700000060',
       'retry-after': String(decision.retryAfter),
     });
     expect(JSON.parse(decision.body.text)).toEqual(decision.body.json);
@@ -193,11 +236,11 @@ describe('what is rendered', () => {
   }
 
   test.each<[string, number, number]>([
-    ['1/minute', 100, 5], // 20 s of the minute have gone by at the start
-    ['1/hour', 6_400, 5], // and 800 s of the hour
-    ['1/20s', 40, 4],
-    ['1/5s', 10, 1],
-    ['1/4s', 8, 0],
+    ['1/minute', 60, 5],
+    ['1/hour', 3_600, 5],
+    ['1/40s', 40, 4],
+    ['1/10s', 10, 1],
+    ['1/8s', 8, 0],
     ['1/100ms', 1, 0],
   ])('of when to return is spread over at most a tenth and 5 s: %s', (limits, seconds, most) => {
     const { waits, least } = denials(limits);
@@ -209,7 +252,7 @@ describe('what is rendered', () => {
   });
 
   test('of when to return is rounded up', () => {
-    const { waits, least } = denials('1/4s', START + 1);
+    const { waits, least } = denials('1/7999ms');
     expect(least).toBe(7_999);
     expect(new Set(waits)).toEqual(new Set([8]));
   });
@@ -240,19 +283,29 @@ test('durations add up, and what is none is refused', () => {
   expect(windowMs('1h30m')).toBe(5_400_000);
   for (const per of ['', 'fortnight', '5', '1.5h']) expect(() => windowMs(per)).toThrow('is no window');
   for (const ms of [0, -1, 1.5, NaN, Infinity]) expect(() => perOf(ms)).toThrow('windowMs must be');
-  expect(limitName({ requests: 1, per: '15m' })).toBe('15m');
+});
+
+test.each<[string, string[]]>([
+  ['1/15minutes', ['15m']],
+  ['1/60s', ['minute']],
+  ['1/2days', ['48h']],
+  ['10/minute;200/hour', ['minute', 'hour']],
+  ['10/minute;20/minute;200/hour', ['10/minute', '20/minute', 'hour']],
+  ['10/minute;20/60s', ['10/minute', '20/minute']],
+])('the limits of %s are called %j', (text, titles) => {
+  expect(titlesOf(parseLimits(text))).toEqual(titles);
 });
 
 test('what is given back goes to the window of now first, then to the one before', () => {
   const limiter = new LocalLimiter();
-  const left = (at: number): number | undefined => limiter.charge(charges('5/minute', 0), at)[0]?.remaining;
+  const left = (at: number): number | undefined => limiter.charge(charges(windows('5/minute'), 0), at)[0]?.remaining;
   const begins = Math.ceil(START / 60_000) * 60_000;
-  limiter.charge(charges('5/minute', 4), begins - 60_000);
+  limiter.charge(charges(windows('5/minute'), 4), begins - 60_000);
   // The next window begins, and the one before counts in full.
-  limiter.charge(charges('5/minute'), begins);
-  limiter.giveBack(charges('5/minute', 3), begins);
+  limiter.charge(charges(windows('5/minute')), begins);
+  limiter.giveBack(charges(windows('5/minute'), 3), begins);
   expect(left(begins)).toBe(3);
-  limiter.giveBack(charges('5/minute', 100), begins);
+  limiter.giveBack(charges(windows('5/minute'), 100), begins);
   expect(left(begins)).toBe(5);
 });
 

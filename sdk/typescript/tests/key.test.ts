@@ -2,7 +2,8 @@
 import express from 'express';
 import { describe, expect, test } from 'vitest';
 
-import { Tidegate, type ClientOptions } from '../src/client.js';
+import { Tidegate } from '../src/client.js';
+import type { ClientOptions } from '../src/client-options.js';
 import { RefusedError, UnavailableError } from '../src/errors.js';
 import { rateLimit, type RateLimitOptions, type RateLimitRequestHandler } from '../src/express.js';
 import { Limiter } from '../src/limiter.js';
@@ -47,7 +48,7 @@ async function appOf(
 
 describe('a key', () => {
   test('is told of, and has all of its limits back when it is reset', async () => {
-    const limiter = limiterOf({ limits: '2/hour;5/day', route: 'by-key' });
+    const limiter = limiterOf({ limits: '2/hour;5/day', name: 'by-key' });
     const ask = await appOf(limiter, '/search');
     expect(await limiter.getKey('ann')).toBeUndefined();
     expect([await ask('ann'), await ask('ann'), await ask('ann'), await ask('bob')]).toEqual([200, 200, 429, 200]);
@@ -61,44 +62,32 @@ describe('a key', () => {
     expect([await ask('ann'), await ask('ann'), await ask('ann')]).toEqual([200, 200, 429]);
   });
 
-  test('has a counter for each route, which may be named', async () => {
-    const limiter = limiterOf({ windowMs: 3_600_000, limit: 1 });
-    const ask = await appOf(limiter, '/files');
-    expect([await ask('cat'), await ask('cat')]).toEqual([200, 429]);
-    expect(await limiter.getKey('cat', 'GET /files')).toMatchObject({ totalHits: 1 });
-    await limiter.resetKey('cat', 'GET /other');
-    expect(await ask('cat')).toBe(429);
-    await limiter.resetKey('cat', 'GET /files');
-    expect(await ask('cat')).toBe(200);
-  });
-
-  test('is looked at and reset on all routes that were charged, if none is named', async () => {
-    const limiter = limiterOf({ windowMs: 3_600_000, limit: 2 });
+  test('has one counter on all routes, and can be asked about before the first request', async () => {
+    const limiter = limiterOf({ windowMs: 3_600_000, limit: 2, name: 'all-routes' });
     const ask = await appOf(limiter, '/one', '/two');
-    await expect(limiter.getKey('dan')).rejects.toThrow('no request has come yet: set the option route');
-    await expect(limiter.resetKey('dan')).rejects.toThrow('no request has come yet: set the option route');
-    expect([await ask('dan', '/one'), await ask('dan', '/two'), await ask('dan', '/two'), await ask('dan', '/two')]).toEqual([200, 200, 200, 429]);
+    expect(await limiter.getKey('dan')).toBeUndefined();
+    expect([await ask('dan', '/one'), await ask('dan', '/two'), await ask('dan', '/two')]).toEqual([200, 200, 429]);
     expect(await limiter.getKey('dan')).toMatchObject({ totalHits: 2 });
-    expect(await limiter.getKey('dan', 'GET /one')).toMatchObject({ totalHits: 1 });
     await limiter.resetKey('dan');
     expect(await limiter.getKey('dan')).toBeUndefined();
-    expect([await ask('dan', '/two'), await ask('dan', '/two')]).toEqual([200, 200]);
+    expect([await ask('dan', '/two'), await ask('dan', '/one'), await ask('dan', '/one')]).toEqual([200, 200, 429]);
   });
 
-  test('has to be named with a route, if there are too many', async () => {
-    const limiter = plainLimiterOf({ limits: '2/hour;5/day' });
-    const ask = (path: string): Promise<unknown> => limiter.decide({ method: 'GET', path, peer: '192.0.2.9', headers: {} });
-    for (let number = 0; number < 100; number += 1) await ask(`/${number}`);
-    expect((await limiter.getKey('192.0.2.9')).limits.map(({ remaining }) => remaining)).toEqual([1, 4]);
-    await limiter.resetKey('192.0.2.9');
-    expect((await limiter.getKey('192.0.2.9')).limits.map(({ remaining }) => remaining)).toEqual([2, 5]);
-    await ask('/100');
-    await expect(limiter.resetKey('192.0.2.9')).rejects.toThrow('more than 100');
-    await limiter.resetKey('192.0.2.9', 'GET /100');
+  test('has a counter for each template, where a framework knows them and the limiter has no name', async () => {
+    const limiter = plainLimiterOf({ limits: '3/hour;5/day' });
+    const ask = (template?: string): Promise<unknown> =>
+      limiter.decide({ method: 'GET', path: '/7', peer: '192.0.2.9', headers: {}, ...(template === undefined ? {} : { template }) });
+    await ask('GET /:id');
+    await ask('GET /:id');
+    await ask();
+    const left = async (template?: string): Promise<number[]> => (await limiter.getKey('192.0.2.9', template)).limits.map(({ remaining }) => remaining);
+    expect([await left('GET /:id'), await left()]).toEqual([[1, 3], [2, 4]]);
+    await limiter.resetKey('192.0.2.9', 'GET /:id');
+    expect([await left('GET /:id'), await left()]).toEqual([[3, 5], [2, 4]]);
   });
 
   test.each(['::ffff:192.0.2.7', '192.0.2.7'])('that is an address, %s, is what requests from it are counted under', async (address) => {
-    const limiter = plainLimiterOf({ limits: '2/hour', route: `of ${address}` });
+    const limiter = plainLimiterOf({ limits: '2/hour', name: `of ${address}` });
     await limiter.decide({ method: 'GET', path: '/', peer: '::ffff:192.0.2.7', headers: {} });
     expect((await limiter.getKey(address)).limits[0]?.remaining).toBe(1);
     await limiter.resetKey(address);
@@ -109,7 +98,7 @@ describe('a key', () => {
     [{}, '2001:db8::/56'],
     [{ ipv6Prefix: 64 }, '2001:db8:0:1::/64'],
   ])('that is an address of version 6 is its network, with %o', async (options, network) => {
-    const limiter = plainLimiterOf({ limits: '9/hour', route: `in ${network}`, ...options });
+    const limiter = plainLimiterOf({ limits: '9/hour', name: `in ${network}`, ...options });
     await limiter.decide({ method: 'GET', path: '/', peer: '2001:db8:0:1::7', headers: {} });
     expect((await limiter.getKey('2001:DB8:0:1::99')).limits[0]?.remaining).toBe(8);
     expect((await limiter.getKey(network)).limits[0]?.remaining).toBe(8);
@@ -118,7 +107,7 @@ describe('a key', () => {
   });
 
   test('without keyGenerator is the address, in Express too', async () => {
-    const limiter = rateLimit({ client: clientOf(service.url), logger: told, windowMs: 3_600_000, limit: 1, route: 'by-address' });
+    const limiter = rateLimit({ client: clientOf(service.url), logger: told, windowMs: 3_600_000, limit: 1, name: 'by-address' });
     const ask = await appOf(limiter, '/');
     expect([await ask('ann'), await ask('ann')]).toEqual([200, 429]);
     expect(await limiter.getKey('::ffff:127.0.0.1')).toMatchObject({ totalHits: 1 });
@@ -127,15 +116,15 @@ describe('a key', () => {
   });
 
   test('of what only a request can tell is refused', async () => {
-    for (const options of [{ limit: () => 5, route: 'r' }, { descriptors: [{ user: 'ann' }] }] satisfies RateLimitOptions[]) {
+    for (const options of [{ limit: () => 5, name: 'r' }, { descriptors: [{ user: 'ann' }] }] satisfies RateLimitOptions[]) {
       await expect(limiterOf(options).getKey('ann')).rejects.toThrow('client.refund');
       await expect(limiterOf(options).resetKey('ann')).rejects.toThrow('client.refund');
     }
-    await expect(limiterOf({ limit: 5, route: 'r' }).resetKey('')).rejects.toThrow('a key must be a text');
+    await expect(limiterOf({ limit: 5, name: 'r' }).resetKey('')).rejects.toThrow('a key must be a text');
   });
 
   test('is reset in this process alone while the service is away, and that is an error', async () => {
-    const limiter = limiterOf({ limits: '1/year', route: 'r' }, NOWHERE);
+    const limiter = limiterOf({ limits: '1/year', name: 'r' }, NOWHERE);
     const ask = await appOf(limiter, '/');
     expect([await ask('ann'), await ask('ann')]).toEqual([200, 429]);
     expect(await limiter.getKey('ann')).toMatchObject({ totalHits: 1 });
@@ -144,8 +133,8 @@ describe('a key', () => {
   });
 
   test.each<[string, () => RateLimitRequestHandler]>([
-    ['is a mistake', () => limiterOf({ limit: 5 })],
-    ['finds no service', () => limiterOf({ limit: 5, route: 'r' }, NOWHERE)],
+    ['is a mistake', () => limiterOf({ limit: () => 5 })],
+    ['finds no service', () => limiterOf({ limit: 5, name: 'r' }, NOWHERE)],
   ])('whose reset %s and is not awaited is logged, and ends no process', async (_, make) => {
     const unhandled: unknown[] = [];
     const note = (error: unknown): void => void unhandled.push(error);
@@ -162,7 +151,7 @@ describe('a key', () => {
   });
 
   test('is reset in this process by the fallback of the middleware', async () => {
-    const limiter = limiterOf({ limits: '1/year', route: 'r', fallback: 'local' }, NOWHERE, { fallback: 'allow' });
+    const limiter = limiterOf({ limits: '1/year', name: 'r', fallback: 'local' }, NOWHERE, { fallback: 'allow' });
     const ask = await appOf(limiter, '/');
     expect([await ask('ann'), await ask('ann')]).toEqual([200, 429]);
     await expect(limiter.resetKey('ann')).rejects.toThrow(UnavailableError);
@@ -170,7 +159,7 @@ describe('a key', () => {
   });
 
   test('that the service refuses is reset in this process, and that is an error', async () => {
-    const limiter = limiterOf({ limits: '1/year', route: 'r', domain: 'shop' });
+    const limiter = limiterOf({ limits: '1/year', name: 'r', domain: 'shop' });
     const ask = await appOf(limiter, '/');
     expect([await ask('ann'), await ask('ann')]).toEqual([200, 429]);
     await expect(limiter.resetKey('ann')).rejects.toThrow(RefusedError);
@@ -178,7 +167,7 @@ describe('a key', () => {
   });
 
   test.each(['allow', 'deny'] as const)('is not known while the service is away and the fallback is %s', async (fallback) => {
-    const limiter = limiterOf({ limits: '1/year', route: 'r', fallback }, NOWHERE);
+    const limiter = limiterOf({ limits: '1/year', name: 'r', fallback }, NOWHERE);
     await expect(limiter.getKey('ann')).rejects.toThrow(UnavailableError);
   });
 });

@@ -4,6 +4,7 @@ import { Tidegate } from '../src/client.js';
 import { ClientIpFinder } from '../src/client-ip.js';
 import { Limiter } from '../src/limiter.js';
 import { parseLimits } from '../src/limits.js';
+import { forgetScopes } from '../src/scope.js';
 import { denying, passing, Stub } from './support/stub.js';
 
 let stub: Stub;
@@ -36,18 +37,20 @@ test('one that does not has its whole answer', async () => {
   });
 });
 
-test('the route is as told, else as known, else method and path', async () => {
+test('what is limited is as named, else the template, else the limiter, and never the path', async () => {
+  forgetScopes();
   const limiter = new Limiter({ client, limits: '10/minute' });
   await limiter.decide(request);
-  await limiter.decide({ ...request, route: 'GET /:letter' });
-  await new Limiter({ client, limits: '10/minute', route: ({ method }) => `all ${method}` }).decide(request);
+  await limiter.decide({ ...request, path: '/b' });
+  await limiter.decide({ ...request, template: 'GET /:letter' });
+  await new Limiter({ client, limits: '10/minute', name: 'all' }).decide({ ...request, template: 'GET /:letter' });
   const routes = stub.asked.map(({ body }) => /"route","value":"([^"]*)"/.exec(body)?.[1]);
-  expect(routes).toEqual(['GET /a', 'GET /:letter', 'all GET']);
+  expect(routes).toEqual(['limiter', 'limiter', 'GET /:letter', 'all']);
 });
 
 test('every value goes to the service as it takes them', async () => {
   const odd = 'a\n\ud800';
-  await new Limiter({ client, limits: '10/minute', route: odd, key: () => odd }).decide(request);
+  await new Limiter({ client, limits: '10/minute', name: odd, key: () => odd }).decide(request);
   for (const one of [{ user: odd }, [['user', odd]] as const, { entries: [{ key: 'user', value: odd }], cost: 2 ** 60 }]) {
     await new Limiter({ client, domain: 'shop', descriptors: () => [one], cost: Infinity }).decide(request);
   }

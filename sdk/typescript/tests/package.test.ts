@@ -23,7 +23,8 @@ beforeAll(() => {
   for (const name of ['@types/express', '@types/node', 'express']) {
     symlinkSync(join(here, 'node_modules', name), join(folder, 'node_modules', name));
   }
-});
+  // Two builds and an installation, on a machine that may have other things to do.
+}, 300_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 function version(): string {

@@ -1,7 +1,8 @@
 /** Giving back: to the service, and while it is away to the counters of this process. */
 import { describe, expect, test } from 'vitest';
 
-import { Tidegate, type ClientOptions } from '../src/client.js';
+import { Tidegate } from '../src/client.js';
+import type { ClientOptions } from '../src/client-options.js';
 import { closedAfterEach } from './support/open.js';
 import { serviceForAll } from './support/service.js';
 import { NOWHERE, passing, Stub, type StubReply } from './support/stub.js';

@@ -163,7 +163,7 @@ describe('a real app', () => {
   }
 
   test('denies with the bytes of the service', async () => {
-    const app = await serve({ windowMs: 60_000, limit: 2, route: somebody() });
+    const app = await serve({ windowMs: 60_000, limit: 2, name: somebody() });
     const got = [await app.get('/'), await app.get('/'), await app.get('/')];
     expect(got.map(({ status }) => status)).toEqual([200, 200, 429]);
     expect(got[2]?.headers['content-type']).toBe('application/problem+json');
@@ -177,12 +177,12 @@ describe('a real app', () => {
     ['of 70,000 bytes', 'b'.repeat(70_000)],
   ])('a key %s is limited like any other', async (_, key) => {
     for (const options of [{}, { passOnStoreError: true }, { passOnStoreError: true, reserve: true }]) {
-      const app = await serve({ limit: 1, route: somebody(), keyGenerator: () => key, ...options });
+      const app = await serve({ limit: 1, name: somebody(), keyGenerator: () => key, ...options });
       expect([(await app.get('/')).status, (await app.get('/')).status]).toEqual([200, 429]);
       await app.close();
-      const route = await serve({ limit: 1, route: somebody() + key, ...options });
-      expect([(await route.get('/')).status, (await route.get('/')).status]).toEqual([200, 429]);
-      await route.close();
+      const named = await serve({ limit: 1, name: somebody() + key, ...options });
+      expect([(await named.get('/')).status, (await named.get('/')).status]).toEqual([200, 429]);
+      await named.close();
       const user = somebody() + key;
       const rules = await serve({ domain: 'shop', descriptors: [{ user }], ...options });
       const statuses: number[] = [];
@@ -195,7 +195,7 @@ describe('a real app', () => {
 
   test('gives back what failed', async () => {
     const route = somebody();
-    const app = await serve({ limit: 2, skipFailedRequests: true, route });
+    const app = await serve({ limit: 2, skipFailedRequests: true, name: route });
     const look = { descriptor: { route, client: '127.0.0.1' }, limits: '2/minute', cost: 0 };
     const left = async (): Promise<number | undefined> => (await client.check(look)).limits[0]?.remaining;
     for (let times = 0; times < 4; times += 1) {

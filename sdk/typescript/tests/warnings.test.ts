@@ -35,8 +35,8 @@ test.each<[string, RateLimitOptions]>([
   ['TIDEGATE_SPOOFABLE_KEY', { keyGenerator: (req) => req.get('X-Forwarded-For') ?? '' }],
   ['TIDEGATE_SPOOFABLE_KEY', { keyGenerator: (req) => String(req.headers['cf-connecting-ip']) }],
 ])('%s is told at start, once', (code, options) => {
-  rateLimit({ client, logger: told, ...options });
-  rateLimit({ client, logger: told, ...options });
+  rateLimit({ client, logger: told, name: 'one', ...options });
+  rateLimit({ client, logger: told, name: 'one', ...options });
   expect(codes()).toEqual([code]);
 });
 
@@ -47,7 +47,7 @@ test.each<[RateLimitOptions]>([
   [{ trustedProxies: ['::/0'], validate: { TIDEGATE_TRUST_ALL: false } }],
   [{ trustedProxies: ['::/0'], validate: { default: false } }],
 ])('nothing is told of what is right, or not to be told: %j', (options) => {
-  rateLimit({ client, logger: told, ...options });
+  rateLimit({ client, logger: told, name: 'one', ...options });
   expect(told.lines).toEqual([]);
 });
 
@@ -57,9 +57,9 @@ test('a core is warned of keys that clients can write, too', () => {
 });
 
 test('more than a hundred limiters are too many', () => {
-  const kept = Array.from({ length: 99 }, () => rateLimit({ client, logger: told }));
+  const kept = Array.from({ length: 99 }, () => rateLimit({ client, logger: told, name: 'one' }));
   expect(codes()).toEqual([]);
-  kept.push(rateLimit({ client, logger: told }), rateLimit({ client, logger: told }));
+  kept.push(rateLimit({ client, logger: told, name: 'one' }), rateLimit({ client, logger: told, name: 'one' }));
   expect(codes()).toEqual(['TIDEGATE_LIMITER_PER_REQUEST']);
   expect(kept).toHaveLength(101);
 });
@@ -74,7 +74,7 @@ describe('limiters that are gone', () => {
   async function makeAndForget(count: number): Promise<void> {
     let left = count;
     const gone = new FinalizationRegistry<undefined>(() => (left -= 1));
-    for (let made = 0; made < count; made += 1) gone.register(rateLimit({ client, logger: told }), undefined);
+    for (let made = 0; made < count; made += 1) gone.register(rateLimit({ client, logger: told, name: 'one' }), undefined);
     await until('they are gone', () => {
       collect();
       return left === 0;
@@ -104,7 +104,7 @@ describe('limiters that are gone', () => {
 for (const [name, make] of MAJORS) {
   test(`${name}: a limiter made while a request is handled is told of`, async () => {
     const app = make();
-    app.get('/sync', (req, res, next) => rateLimit({ client, logger: told })(req, res, next));
+    app.get('/sync', (req, res, next) => rateLimit({ client, logger: told, name: 'one' })(req, res, next));
     app.get('/sync', (_req, res) => void res.send('hello'));
     const running = await Running.start(app);
     open.push(running);
@@ -115,7 +115,7 @@ for (const [name, make] of MAJORS) {
 
   test(`${name}: a request that is counted twice is told of, once`, async () => {
     const app = make();
-    const limit = rateLimit({ client, logger: told });
+    const limit = rateLimit({ client, logger: told, name: 'one' });
     app.use(limit);
     app.use(limit);
     app.use((_req, res) => void res.send('hello'));
@@ -128,18 +128,28 @@ for (const [name, make] of MAJORS) {
 
   test(`${name}: two limits of one request are no double count`, async () => {
     const app = make();
-    app.use(rateLimit({ client, logger: told, limits: '10/second' }), rateLimit({ client, logger: told, limits: '100/hour' }));
-    app.get('/', rateLimit({ client, logger: told, limits: '10/second' }), (_req, res) => void res.send('hello'));
+    app.use(rateLimit({ client, logger: told, name: 'one', limits: '10/second' }), rateLimit({ client, logger: told, name: 'one', limits: '100/hour' }));
+    app.get('/', rateLimit({ client, logger: told, name: 'two', limits: '10/second' }), (_req, res) => void res.send('hello'));
     const running = await Running.start(app);
     open.push(running);
     expect((await running.get('/')).status).toBe(200);
     expect(codes()).toEqual([]);
   });
 
+  test(`${name}: one limit in common of two that share a name is a double count`, async () => {
+    const app = make();
+    app.use(rateLimit({ client, logger: told, name: 'one', limits: '10/second;100/hour' }));
+    app.get('/', rateLimit({ client, logger: told, name: 'one', limits: '10/second' }), (_req, res) => void res.send('hello'));
+    const running = await Running.start(app);
+    open.push(running);
+    await running.get('/');
+    expect(codes()).toEqual(['TIDEGATE_DOUBLE_COUNT']);
+  });
+
   test(`${name}: trust proxy of the app is not ours, and that is told`, async () => {
     const app = make();
     app.set('trust proxy', true);
-    app.use(rateLimit({ client, logger: told }));
+    app.use(rateLimit({ client, logger: told, name: 'one' }));
     app.use((_req, res) => void res.send('hello'));
     const running = await Running.start(app);
     open.push(running);
@@ -149,7 +159,7 @@ for (const [name, make] of MAJORS) {
 }
 
 test('each text says what to do', () => {
-  rateLimit({ client, logger: told, trustedProxies: ['::/0'], ipv6Subnet: 128, keyGenerator: (req) => req.get('x-real-ip') ?? '' });
+  rateLimit({ client, logger: told, name: 'one', trustedProxies: ['::/0'], ipv6Subnet: 128, keyGenerator: (req) => req.get('x-real-ip') ?? '' });
   expect(told.lines).toHaveLength(3);
   for (const line of told.lines) expect(line).toMatch(/^TIDEGATE_[A-Z0-9_]+: .{80,}\.$/);
 });

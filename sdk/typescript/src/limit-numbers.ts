@@ -1,0 +1,87 @@
+import type { Numbers } from './algorithms/index.js';
+import { TidegateError } from './errors.js';
+import { titlesOf, windowMs, type Algorithm, type Limit } from './limits.js';
+
+/** Up to so many requests a limit is exact unless it names an algorithm, as in the service. */
+const MOST_EXACT = 10;
+/** Parts of a window that `sub_windows` counts by. */
+const BUCKETS = 60;
+
+const MOST_LIMITS = 16;
+const MOST_COUNT = 2 ** 53;
+const MOST_LOGGED = 1_000_000;
+const MOST_WINDOW_MS = 10 * 365 * 86_400_000;
+
+const ALGORITHMS: readonly Algorithm[] = [
+  'fixed_window', 'sliding_window', 'sub_windows', 'sliding_log', 'token_bucket', 'gcra', 'leaky_bucket',
+];
+const BUCKETED: readonly Algorithm[] = ['token_bucket', 'gcra', 'leaky_bucket'];
+const FIELDS: Readonly<Record<keyof Limit, true>> = { requests: true, per: true, algorithm: true, burst: true, name: true };
+
+/** Returns how a limit counts, where it does not say. */
+export function algorithmOf({ algorithm, burst, requests }: Limit): Algorithm {
+  if (algorithm !== undefined) return algorithm;
+  if (burst !== undefined) return 'token_bucket';
+  return requests <= MOST_EXACT ? 'sliding_log' : 'sliding_window';
+}
+
+/** Returns the numbers of a limit as the algorithms count with them. */
+export function numbersOf(limit: Limit): Numbers {
+  const burst = limit.burst ?? (algorithmOf(limit) === 'leaky_bucket' ? 1 : Math.max(limit.requests, 1));
+  return { requests: limit.requests, periodUs: windowMs(limit.per) * 1_000, burst, buckets: BUCKETS };
+}
+
+/**
+ * Returns what tells the counter of a limit from others of the same scope and client: its name and window, or
+ * without a name its numbers, window and algorithm.
+ */
+export function limitIdentity(limit: Limit): string {
+  const lengthMs = windowMs(limit.per);
+  if (limit.name !== undefined) return JSON.stringify([lengthMs, limit.name]);
+  const algorithm = algorithmOf(limit);
+  return JSON.stringify([lengthMs, limit.requests, limit.burst ?? null, algorithm === 'gcra' ? 'token_bucket' : algorithm]);
+}
+
+/**
+ * Returns the limits if the service would take them: mistakes are told when the app starts, not with every
+ * request.
+ *
+ * @throws {TidegateError} that says which limit it is, and what to write instead.
+ */
+export function checkedLimits(limits: readonly Limit[]): readonly Limit[] {
+  if (!Array.isArray(limits) || limits.length < 1 || limits.length > MOST_LIMITS) {
+    throw new TidegateError(`limits must be a list of 1 to ${MOST_LIMITS} limits, such as [{ requests: 10, per: 'minute' }]`);
+  }
+  for (const [index, limit] of limits.entries()) check(limit as Limit, `limits[${index}]`);
+  const titles = titlesOf(limits as readonly Limit[]);
+  const twice = titles.find((title, index) => titles.indexOf(title) !== index);
+  if (twice !== undefined) throw new TidegateError(`two limits of one list are called ${JSON.stringify(twice)}: give each a name of its own`);
+  return limits as readonly Limit[];
+}
+
+function check(limit: Limit, where: string): void {
+  const refuse = (field: string, problem: string): never => {
+    throw new TidegateError(`${where}.${field} ${problem}`);
+  };
+  if (typeof limit !== 'object' || limit === null) throw new TidegateError(`${where} must be an object such as { requests: 10, per: 'minute' }`);
+  const unknown = Object.keys(limit).find((field) => !Object.hasOwn(FIELDS, field));
+  if (unknown !== undefined) refuse(unknown, `is not a field of a limit; it may have ${Object.keys(FIELDS).join(', ')}`);
+  const { requests, per, algorithm, burst, name } = limit;
+  if (!isCount(requests)) refuse('requests', `must be a whole number from 0 to 2^53, got ${requests}`);
+  const lengthMs = windowMs(per);
+  if (lengthMs < 1 || lengthMs > MOST_WINDOW_MS) refuse('per', `must be from 1 ms to 10 years, got ${JSON.stringify(per)}`);
+  if (algorithm !== undefined && !ALGORITHMS.includes(algorithm)) {
+    refuse('algorithm', `must be one of ${ALGORITHMS.join(', ')}, got ${JSON.stringify(algorithm)}`);
+  }
+  if (algorithm === 'sliding_log' && requests > MOST_LOGGED) refuse('requests', `must be at most ${MOST_LOGGED} for sliding_log; use sub_windows`);
+  if (burst !== undefined) {
+    if (!isCount(burst) || burst < 1) refuse('burst', `must be a whole number from 1 to 2^53, got ${burst}`);
+    if (!BUCKETED.includes(algorithmOf(limit))) refuse('burst', `belongs to ${BUCKETED.join(', ')}, but the algorithm is ${algorithm}`);
+    if (requests > 0 && (burst / requests) * lengthMs > MOST_WINDOW_MS) refuse('burst', 'takes over 10 years to drain; lower it or raise requests');
+  }
+  if (name !== undefined && (typeof name !== 'string' || name === '')) refuse('name', 'must be a text that is not empty');
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MOST_COUNT;
+}
