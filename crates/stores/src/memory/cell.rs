@@ -36,6 +36,9 @@ const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
 const FILL_SHIFT: u32 = VALUE_BITS;
 const KIND_SHIFT: u32 = 62;
 
+/// From here on the fill of a cell says that its limit was used up.
+const FULL: u8 = 0xf0;
+
 /// How to read a cell without knowing its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -109,6 +112,11 @@ impl Cell {
     /// How full the limit was when last charged, from 0 to 255.
     pub(super) fn fill(&self) -> u8 {
         (self.0[2] >> FILL_SHIFT) as u8
+    }
+
+    /// Whether the limit was used up when last charged, and that still counts.
+    pub(super) fn at_limit(&self, now: Micros) -> bool {
+        !self.expired(now) && self.fill() >= FULL
     }
 
     /// What is lost if the cell is forgotten: expired ones weigh least, then the emptiest, then the

@@ -21,9 +21,6 @@ const fn capacity(slots: usize) -> usize {
 /// The most cells a page has.
 pub(super) const PAGE_CELLS: usize = capacity(PAGE_SLOTS);
 
-/// From here on the fill of a cell says that its limit was used up.
-const FULL: u8 = 0xf0;
-
 fn slots_for(cells: usize) -> usize {
     let slots = (cells * 16).div_ceil(13);
     slots.next_multiple_of(if slots < SLOT_STEP { 4 } else { SLOT_STEP })
@@ -37,8 +34,6 @@ pub(super) struct Page {
     large: Option<Box<LargeStates>>,
     len: u16,
     pub(super) depth: u8,
-    /// Half of the mark of the last key that came: enough to find it again.
-    pub(super) newcomer: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -248,16 +243,9 @@ impl Page {
         }
     }
 
-    /// The cell that is cheapest to forget: expired, else the emptiest, else the first to expire. Of those
-    /// that are at their limit, it is the one that came last, whenever it expires: keys that are made up
-    /// to cost the whole limit at once displace each other, and nobody who was there before.
+    /// The cell that is cheapest to forget: expired, else the emptiest, else the first to expire.
     pub(super) fn lightest(&self, now: Micros) -> Option<usize> {
-        let taken = || self.slots.iter().enumerate().filter(|(_, cell)| !cell.is_empty());
-        let (lightest, cell) = taken().min_by_key(|(_, cell)| cell.weight(now))?;
-        if cell.expired(now) || cell.fill() < FULL {
-            return Some(lightest);
-        }
-        let newcomer = taken().find(|(_, cell)| cell.mark() as u32 == self.newcomer);
-        Some(newcomer.map_or(lightest, |(slot, _)| slot))
+        let taken = self.slots.iter().enumerate().filter(|(_, cell)| !cell.is_empty());
+        taken.min_by_key(|(_, cell)| cell.weight(now)).map(|(slot, _)| slot)
     }
 }

@@ -20,6 +20,9 @@ pub(super) struct Shard {
     max_len: usize,
     /// The deepest the directory goes. Fingerprints never fill a page down there.
     max_depth: u8,
+    /// The key that came last. As long as the shard is full it has a cell: whatever removes that makes room,
+    /// and the key that takes the room has come last then.
+    newcomer: CellKey,
     pub(super) evicted: u64,
     /// The most cells touched while the lock was held, apart from the charges themselves.
     pub(super) longest_step: usize,
@@ -29,6 +32,11 @@ pub(super) struct Shard {
 
 /// A directory that is 256 times as long as full pages need has less than one key per entry.
 const SPARE_DEPTH: u32 = 8;
+
+/// Where a new key looks for a cell to displace: in its own page, and in the pages after it until it has seen
+/// so many cells or pages. Its own page alone is enough unless most of it has expired.
+const REACH_CELLS: usize = PAGE_CELLS / 4;
+const REACH_PAGES: usize = 16;
 
 /// A cell's place in the shard.
 #[derive(Clone, Copy)]
@@ -47,6 +55,7 @@ impl Shard {
             len: 0,
             max_len,
             max_depth: ((max_len / PAGE_CELLS + 1).ilog2() + SPARE_DEPTH) as u8,
+            newcomer: CellKey { mark: 0, home: 0 },
             evicted: 0,
             longest_step: 0,
             swept_to: Some(0),
@@ -91,15 +100,15 @@ impl Shard {
         &mut self.pages[page as usize]
     }
 
-    /// Makes room for one more cell of `key` and answers its page.
+    /// Makes room for one more cell of `key` and returns its page.
     ///
-    /// At the bound it forgets the lightest cell of that page. A flood of new keys thus displaces
-    /// its own: the cell just added is lighter than any that is in use, or came last of those at their
-    /// limit, and is the next to go.
+    /// At the bound it displaces the lightest cell of that page, unless that is at its limit: then it
+    /// displaces the key that came last to the shard. So a flood of new keys displaces its own. Its cells are
+    /// lighter than those in use, or, once they have used up their limits, the last that came.
     pub(super) fn make_room(&mut self, key: CellKey, now: Micros) -> u32 {
         let mut touched = 0;
         if self.is_full() {
-            touched += self.forget_one(self.directory[self.index(key.mark)], now);
+            touched += self.displace(self.directory[self.index(key.mark)], now);
         }
         let mut page = self.directory[self.index(key.mark)];
         if self.page(page).is_full() {
@@ -109,7 +118,10 @@ impl Shard {
         while self.page(page).is_full() {
             touched += PAGE_CELLS;
             if self.page(page).depth >= self.max_depth {
-                self.forget_one(page, now);
+                // Fingerprints never get here; of other keys, any may go.
+                if let Some(slot) = self.page(page).lightest(now) {
+                    self.evict(page, slot, now);
+                }
                 break;
             }
             self.split(page, self.index(key.mark));
@@ -118,31 +130,42 @@ impl Shard {
         if self.page(page).must_grow() {
             touched += self.page(page).len();
         }
-        self.page_mut(page).newcomer = key.mark as u32;
+        self.newcomer = key;
         self.longest_step = self.longest_step.max(touched);
         self.len += 1;
         page
     }
 
-    fn forget_one(&mut self, nearest: u32, now: Micros) -> usize {
-        // The page at hand is all but never empty while the shard is full; if it is, take the next.
-        let count = self.pages.len() as u32;
-        let pages = (0..count).map(|step| (nearest + step) % count);
-        for number in pages {
-            let page = self.page_mut(number);
-            if let Some(slot) = page.lightest(now) {
-                let touched = page.len();
-                let live = !page.cell(slot).expired(now);
-                self.remove(number, slot);
-                self.evicted += u64::from(live);
+    /// Forgets one cell of a full shard: the lightest of a page, or the key that came last if everything within
+    /// reach is at its limit. Returns how many cells it looked at.
+    fn displace(&mut self, nearest: u32, now: Micros) -> usize {
+        let (count, mut touched) = (self.pages.len() as u32, 0);
+        for number in (0..count).map(|step| (nearest + step) % count).take(REACH_PAGES) {
+            let page = self.page(number);
+            touched += page.len();
+            if let Some(slot) = page.lightest(now).filter(|slot| !page.cell(*slot).at_limit(now)) {
+                self.evict(number, slot, now);
                 return touched;
             }
+            if touched >= REACH_CELLS {
+                break;
+            }
         }
-        0
+        let Place { page, slot } = self.find(self.newcomer);
+        debug_assert!(slot.is_some(), "the key that came last to a full shard has a cell");
+        if let Some(slot) = slot {
+            self.evict(page, slot, now);
+        }
+        touched
+    }
+
+    fn evict(&mut self, page: u32, slot: usize, now: Micros) {
+        self.evicted += u64::from(!self.page(page).cell(slot).expired(now));
+        self.remove(page, slot);
     }
 
     /// Sets the most cells there may be, drops the lightest beyond it, and starts the figures anew;
-    /// answers the bound before. It goes over all cells: for a shard that serves nobody yet.
+    /// returns the bound before. It goes over all cells: for a shard that serves nobody yet.
     pub(super) fn bound(&mut self, max_len: usize, now: Micros) -> usize {
         if let Some(over @ 1..) = self.len.checked_sub(max_len) {
             let mut weights: Vec<_> =
@@ -159,6 +182,11 @@ impl Shard {
                     tied || weight < heaviest
                 });
             }
+        }
+        // Nobody knows who came last. Who is the first to go must not be a key at its limit, if there are others.
+        let cells = self.pages.iter().flat_map(Page::cells);
+        if let Some(lightest) = cells.min_by_key(|cell| cell.weight(now)) {
+            self.newcomer = lightest.key();
         }
         (self.evicted, self.longest_step) = (0, 0);
         std::mem::replace(&mut self.max_len, max_len)

@@ -6,6 +6,7 @@
 //! - [`vectors`]: the golden vectors of every algorithm
 //! - [`usual`]: the short way of settling beside the long one
 //! - [`threads`]: many threads on few keys
+//! - [`adversary`]: a flood that tries to have keys at their limits forgotten
 //! - [`bound`], [`steps`]: how many keys are held, which are forgotten, and how long one step takes
 //! - [`snapshot`]: to disk and back, and what is refused
 //! - `redis`: what only the store of many nodes does
@@ -14,6 +15,7 @@
 // Locks of the model checker only work inside it; see `interleavings`.
 #![cfg(not(feature = "shuttle"))]
 
+mod adversary;
 mod agreement;
 mod allocation;
 mod bound;
