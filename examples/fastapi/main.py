@@ -44,7 +44,7 @@ async def health() -> str:
     return "ok"
 
 
-@app.get("/search", dependencies=[Depends(limit("5/minute;100/hour", route="search"))])
+@app.get("/search", dependencies=[Depends(limit("5/minute;100/hour", name="search"))])
 async def search(q: str = "") -> dict[str, list[str]]:
     """Limits in code, for each client's address."""
     return {"results": []}
@@ -71,7 +71,7 @@ def pages(request: Request) -> int:
 
 @app.post(
     "/reports",
-    dependencies=[Depends(limit("10/minute", route="reports", cost=pages, key=by_header("x-api-key")))],
+    dependencies=[Depends(limit("10/minute", name="reports", cost=pages, key=by_header("x-api-key")))],
 )
 async def reports() -> dict[str, str]:
     """A cost that depends on the request, for each customer, or address where there is no key."""
@@ -91,7 +91,7 @@ def most_tokens(prompt: Prompt) -> int:
     return prompt.max_tokens
 
 
-tokens = reserve("1000/minute", cost=Depends(most_tokens), route="complete", key=by_header("x-api-key"))
+tokens = reserve("1000/minute", cost=Depends(most_tokens), name="complete", key=by_header("x-api-key"))
 
 
 @app.post("/complete")

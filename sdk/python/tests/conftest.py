@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.service import API, APPS, Service, needs_inline_limits, needs_reservations
-from tidegate import warnings
+from tidegate import scope, warnings
 
 
 @pytest.fixture
@@ -19,6 +19,7 @@ def anyio_backend() -> str:
 @pytest.fixture(autouse=True)
 def _nothing_was_warned_of() -> None:
     warnings.forget()
+    scope.forget()
 
 
 @pytest.fixture(autouse=True)

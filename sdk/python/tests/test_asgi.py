@@ -55,7 +55,7 @@ async def test_asks_about_route_and_address_with_the_limits_given(stub: Stub) ->
             "descriptors": [
                 {
                     "entries": [
-                        {"key": "route", "value": "GET *"},
+                        {"key": "route", "value": "limiter"},
                         {"key": "client", "value": "203.0.113.7"},
                     ],
                     "limits": [{"requests": 10, "per": "minute"}, {"requests": 200, "per": "hour"}],
@@ -79,7 +79,7 @@ async def test_the_template_of_a_route_is_its_name(stub: Stub) -> None:
     assert [one["route"] for one in entries(stub)] == [
         "GET /v1/items/{id}",
         "GET /files/{path:path}",
-        "GET *",
+        "limiter",
         "POST /v1/items",
     ]
 
@@ -130,7 +130,7 @@ async def test_nobody_escapes_a_limit_by_paths_that_nobody_has_heard_of(
 
 
 async def test_options_as_values(stub: Stub) -> None:
-    app = limiting(stub, route="search", domain="shop", cost=3, key=by_header("X-Api-Key"))
+    app = limiting(stub, name="search", domain="shop", cost=3, key=by_header("X-Api-Key"))
     async with web(app) as client:
         await client.get("/", headers={"x-api-key": "ann"})
         await client.get("/")
@@ -158,7 +158,7 @@ async def test_options_as_functions_whether_async_or_not(stub: Stub) -> None:
     async with web(limiting(stub, limits=limits, key=key, cost=cost, skip=skip)) as client:
         assert (await client.get("/health")).text == "hello"
         await client.post("/?user=ann", headers={"x-pages": "5", "x-plan": "pro"})
-    assert entries(stub) == [{"route": "POST *", "client": "ann"}]
+    assert entries(stub) == [{"route": "limiter:dynamic", "client": "ann"}]
     body = stub.bodies("/v1/check")[0]
     assert body["cost"] == 5
     assert body["descriptors"][0]["limits"] == [{"requests": 100, "per": "minute"}]
@@ -308,7 +308,7 @@ async def test_the_fallback_denies_as_the_service_does() -> None:
 
 
 async def test_values_go_to_the_service_as_it_takes_them(stub: Stub) -> None:
-    async with web(limiting(stub, route="a\x07b", key=by_header("x-api-key"))) as client:
+    async with web(limiting(stub, name="a\x07b", key=by_header("x-api-key"))) as client:
         await client.get("/", headers=[(b"x-api-key", b"\x85\tann")])
         await client.get("/", headers=[(b"x-api-key", b"")])
     async with web(limiting(stub, limits=None, descriptors=lambda r: {"key": r.headers["k"]})) as client:
@@ -327,7 +327,7 @@ async def test_whatever_the_key_the_service_limits_it_like_any_other(
     service: Service, client_name: str, key: str
 ) -> None:
     client = Tidegate(service.url, deadline=30, fallback="allow")
-    by_code = TidegateMiddleware(hello, "2/day", client=client, route=client_name, key=lambda _: key)
+    by_code = TidegateMiddleware(hello, "2/day", client=client, name=client_name, key=lambda _: key)
     by_rules = TidegateMiddleware(
         hello, client=client, domain="api_platform", descriptors=lambda _: {"api_key": key}
     )

@@ -65,7 +65,7 @@ async def test_options_of_the_dependency(stub: Stub, client: Tidegate) -> None:
     async def pages(request: Request) -> int:
         return int(request.query_params.get("pages", 1))
 
-    reports = limit("10/minute;200/hour", cost=pages, key=by_header("x-api-key"), route="reports")
+    reports = limit("10/minute;200/hour", cost=pages, key=by_header("x-api-key"), name="reports")
 
     @app.post("/reports")
     async def report(decision: Decision = Depends(reports)) -> dict[str, str]:  # noqa: B008 - FastAPI's way
@@ -135,7 +135,7 @@ async def test_the_decorator_needs_no_request_parameter(stub: Stub, client: Tide
         return {"q": q, "page": page}
 
     @app.get("/own/{name}")
-    @limited("10/minute", client=client, route="own")
+    @limited("10/minute", client=client, name="own")
     async def own(name: str, request: Request, response: Response) -> str:
         response.headers["x-mine"] = request.method
         return name
@@ -181,7 +181,7 @@ async def test_a_handler_of_the_apps_own_is_respected() -> None:
 
 async def test_middleware_and_dependency_go_together(stub: Stub, client: Tidegate) -> None:
     app = FastAPI()
-    app.add_middleware(TidegateMiddleware, limits="100/minute", route="app", client=client)
+    app.add_middleware(TidegateMiddleware, limits="100/minute", name="app", client=client)
 
     @app.get("/search", dependencies=[Depends(limit("10/minute"))])
     async def search() -> str:
@@ -212,7 +212,7 @@ def test_a_real_app_under_uvicorn(service: Service, client_name: str) -> None:
     client = Tidegate(service.url, deadline=30)
     install(app, client=client, trusted_proxies=["127.0.0.1/32"])
 
-    @app.get("/search", dependencies=[Depends(limit("5/hour", route=client_name))])
+    @app.get("/search", dependencies=[Depends(limit("5/hour", name=client_name))])
     async def search(q: str) -> dict[str, list[str]]:
         return {"results": []}
 

@@ -102,7 +102,7 @@ async def test_it_is_settled_before_the_answer_begins(stub: Stub) -> None:
 
 
 async def test_counts_under_the_keys_of_the_app(stub: Stub) -> None:
-    options: dict[str, Any] = {"key": by_header("x-api-key"), "route": "work", "cost": lambda request: 7}
+    options: dict[str, Any] = {"key": by_header("x-api-key"), "name": "work", "cost": lambda request: 7}
     async with web(app_of(stub, **options), peer="10.0.0.1") as client:
         for headers in ({"x-api-key": "ann\x7f"}, {"x-api-key": ""}, {}):
             forwarded = {"x-forwarded-for": "198.51.100.1"}

@@ -7,13 +7,14 @@ import random
 import pytest
 
 from support.clock import FakeClock
+from tidegate.algorithms import Numbers
 from tidegate.local import Charge, LocalLimiter
 
 WINDOW_US = 60_000_000
 
 
 def charge_of(key: str = "ann", *, requests: int = 5, cost: int = 1) -> Charge:
-    return Charge(key, requests, WINDOW_US, cost)
+    return Charge(key, Numbers(requests, WINDOW_US), cost)
 
 
 def test_lets_pass_what_the_limit_says_and_no_more() -> None:

@@ -11,7 +11,7 @@ import pytest
 from support.clock import FakeClock
 from support.service import Service
 from support.stub import ALLOWED, Received, Reply, decided, serve
-from tidegate import RequestRefused, SyncTidegate, Tidegate
+from tidegate import Limit, RequestRefused, SyncTidegate, Tidegate
 from tidegate.ask import ask_of
 
 pytestmark = pytest.mark.anyio
@@ -58,10 +58,11 @@ async def test_without_a_service_the_counters_of_this_process_get_it() -> None:
 async def test_without_a_service_it_comes_back_from_the_window_before_too() -> None:
     clock = FakeClock(now_s=6_000)  # where a minute begins
     async with Tidegate("http://127.0.0.1:9", clock=clock.clock(), deadline=PATIENCE_S) as client:
-        assert (await client.check({"user": "ann"}, limits="3/minute", cost=3)).source == "local"
+        limits = Limit(3, "minute", algorithm="sliding_window")
+        assert (await client.check({"user": "ann"}, limits=limits, cost=3)).source == "local"
         clock.advance(60)
-        assert await client.refund({"user": "ann"}, limits="3/minute", cost=2) == ()
-        made = [await client.check({"user": "ann"}, limits="3/minute") for _ in range(3)]
+        assert await client.refund({"user": "ann"}, limits=limits, cost=2) == ()
+        made = [await client.check({"user": "ann"}, limits=limits) for _ in range(3)]
     assert [decision.allowed for decision in made] == [True, True, False]
 
 

@@ -56,15 +56,35 @@ def test_a_key_that_anybody_can_write(caplog: pytest.LogCaptureFixture, make: An
 async def test_one_request_charged_twice(caplog: pytest.LogCaptureFixture) -> None:
     with serve(lambda received: decided(received, lambda _: ALLOWED)) as stub:
         async with Tidegate(stub.url, deadline=30) as client:
-            app = TidegateMiddleware(hello, "10/minute", client=client)
-            other_limits = TidegateMiddleware(app, "100/hour", client=client)
-            async with web(other_limits) as asking:
-                await asking.get("/")
+            app = FastAPI()
+            install(app, client=client)
+
+            @app.get("/", dependencies=[Depends(limit("10/minute"))])
+            async def hello() -> str:
+                return "hello"
+
+            for stricter_or_other in ("100/minute", "10/hour"):
+                async with web(TidegateMiddleware(app, stricter_or_other, client=client)) as asking:
+                    await asking.get("/")
             assert codes(caplog) == []
-            async with web(TidegateMiddleware(app, "10/minute", client=client)) as asking:
+            async with web(TidegateMiddleware(app, "50/day;10/minute", client=client)) as asking:
                 await asking.get("/")
                 await asking.get("/")
     assert codes(caplog) == ["TIDEGATE_DOUBLE_COUNT"]
+
+
+async def test_limiters_that_only_their_order_tells_apart(caplog: pytest.LogCaptureFixture) -> None:
+    async with Tidegate.local() as client:
+        first = TidegateMiddleware(hello, "10/minute", client=client)
+        other = TidegateMiddleware(first, "20/minute", client=client)
+        named = TidegateMiddleware(other, "10/minute", client=client, name="app")
+        async with web(named) as asking:
+            await asking.get("/")
+        assert codes(caplog) == []
+        async with web(TidegateMiddleware(named, "10/minute", client=client)) as asking:
+            await asking.get("/")
+            await asking.get("/")
+    assert codes(caplog) == ["TIDEGATE_UNNAMED_TWIN"]
 
 
 async def test_a_client_created_within_a_request(caplog: pytest.LogCaptureFixture) -> None:
@@ -120,6 +140,8 @@ def test_every_text_says_what_to_do() -> None:
         "TIDEGATE_DOUBLE_COUNT",
         "TIDEGATE_LIMITER_PER_REQUEST",
         "TIDEGATE_IPV6_UNGROUPED",
+        "TIDEGATE_UNNAMED_TWIN",
+        "TIDEGATE_NO_ADDRESS",
     }
     assert logging.getLogger("tidegate").level == logging.NOTSET
     for text in warnings.TEXTS.values():

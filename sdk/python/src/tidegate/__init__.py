@@ -9,6 +9,7 @@ from .client import Tidegate
 from .client_ip import ClientAddress, ClientIp
 from .decision import DecidedBy, Decision, LimitStatus
 from .errors import (
+    ClientClosed,
     InvalidLimit,
     PermitLost,
     RateLimitExceeded,
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ClientAddress",
+    "ClientClosed",
     "ClientIp",
     "DecidedBy",
     "Decision",

@@ -31,8 +31,8 @@ class TidegateMiddleware:
 
     >>> app.add_middleware(TidegateMiddleware, limits="100/minute")
 
-    Each client may make so many requests to each route; with ``route="app"`` to all of them together. Paths
-    that belong to no route share one limit.
+    Each client may make so many requests to each route; with ``name="app"`` to all of them together.
+    Requests that belong to no route share one counter.
     Denied requests are answered as the service says, and the app never sees them; the others pass, and their
     answers get the service's headers, unless the app has set them itself. Websockets pass through.
     """
@@ -49,7 +49,7 @@ class TidegateMiddleware:
         fallback: FallbackMode = "local",
         local_limits: LimitsLike | None = None,
         domain: str = DEFAULT_DOMAIN,
-        route: str | None = None,
+        name: str | None = None,
         key: Callable[[Request], Maybe[str | None]] | None = None,
         cost: Given[int, Request] = 1,
         skip: Callable[[Request], Maybe[bool]] | None = None,
@@ -63,12 +63,13 @@ class TidegateMiddleware:
         self._asking = Asking(
             limits,
             domain=domain,
-            route=route,
+            name=name,
             key=key,
             cost=cost,
             skip=skip,
             descriptors=descriptors,
             app=app,
+            eager=True,
         )
         if client is None:
             client = Tidegate(

@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from .ask import DEFAULT_DOMAIN, Ask, Descriptor, DescriptorLike, ask_of, cost_of
 from .limits import LimitsLike, limits_of
-from .request import RequestLike, route_of
+from .request import RequestLike
+from .scope import LimiterScope
 from .value import sendable
 from .warnings import look_at_key
 
@@ -25,7 +26,7 @@ Descriptors: TypeAlias = DescriptorLike | Sequence[Descriptor]
 class Asking(Generic[R]):
     """What to ask about a request.
 
-    By default one descriptor, ``route`` and ``client``, with the limits that were given; with
+    By default one descriptor, ``route`` (the scope) and ``client``, with the limits that were given; with
     ``descriptors`` these instead, and then the rules of the service apply.
     """
 
@@ -34,28 +35,31 @@ class Asking(Generic[R]):
         limits: Given[LimitsLike, R] | None,
         *,
         domain: str = DEFAULT_DOMAIN,
-        route: str | None = None,
+        name: str | None = None,
         key: Callable[[R], Maybe[str | None]] | None = None,
         cost: Given[int, R] = 1,
         skip: Callable[[R], Maybe[bool]] | None = None,
         descriptors: Given[Descriptors, R] | None = None,
         app: Any = None,
+        eager: bool = False,
     ) -> None:
         if (limits is None) == (descriptors is None):
             raise TypeError(
                 'give either limits, such as "10/minute", or descriptors that rules of the service are about'
             )
+        if name is not None and descriptors is not None:
+            raise TypeError("name is for limits in code; descriptors say themselves what is counted together")
         if not callable(limits) and limits is not None:
             limits = limits_of(limits)
         look_at_key(key)
         self._limits = limits
         self._domain = domain
-        self._route = route
+        given = None if callable(limits) or limits is None else limits
+        self._scope = LimiterScope(name, given, app=app, eager=eager and descriptors is None)
         self._key = key
         self._cost = cost if callable(cost) else cost_of(cost)
         self._skip = skip
         self._descriptors = descriptors
-        self._app = app
 
     async def ask(self, request: R, client_key: Callable[[], str], cost: int | None = None) -> Ask | None:
         """What to ask; ``None`` if the request is not limited. A cost that is known already goes first."""
@@ -70,7 +74,7 @@ class Asking(Generic[R]):
         limits: LimitsLike = await _value(self._limits, request)
         key: str | None = await _value(self._key, request)
         entries = (
-            ("route", self._route or route_of(request.scope, self._app)),
+            ("route", self._scope.of(request.scope)),
             ("client", key or client_key()),
         )
         return ask_of([_clean(entries)], domain=self._domain, limits=limits, cost=cost)

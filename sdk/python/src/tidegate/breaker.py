@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .answer import Unanswered
+from .forks import renew_after_fork
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +44,11 @@ class Breaker:
         self._epoch = 0
         self._failures = 0
         self._retry_at = 0.0
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Starts with a lock that nobody holds."""
+        self._lock = threading.Lock()
 
     @property
     def is_open(self) -> bool:

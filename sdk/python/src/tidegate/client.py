@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from .answer import Answer, Unanswered, decision_of
 from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of
 from .batch import Batcher
+from .errors import ClientClosed
 from .estimate import OnError
+from .forks import renew_after_fork, renew_module_after_fork
 from .permit import AcquireContext
 from .refund import PATH as REFUND_PATH
 from .refund import left_of, refund_here
 from .reservation import ReserveContext
-from .settings import DEFAULT_DEADLINE_S, settings_of
+from .settings import DEFAULT_DEADLINE_S, environment_settings, local_settings, settings_of
 from .warnings import made
 from .wire import AsyncWire
 
@@ -52,25 +54,53 @@ class Tidegate:
         deadline: float = DEFAULT_DEADLINE_S,
         fallback: FallbackMode = "local",
         local_limits: LimitsLike | None = None,
+        enabled: bool = True,
         max_in_flight: int = 2,
         ssl_context: ssl.SSLContext | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if max_in_flight < 1:
-            raise ValueError(f"max_in_flight must be at least 1, got {max_in_flight}")
-        self._settings = settings_of(
+        settings = settings_of(
             url=url,
             token=token,
             deadline=deadline,
             fallback=fallback,
+            enabled=enabled,
             local_limits=local_limits,
             ssl_context=ssl_context,
             clock=clock,
         )
+        self._set_up(settings, max_in_flight)
+        made(self)
+
+    @classmethod
+    def local(cls, *, local_limits: LimitsLike | None = None, clock: Clock | None = None) -> Tidegate:
+        """Returns a client that counts in this process and asks nobody: for tests and small apps.
+
+        >>> client = Tidegate.local()
+
+        It decides as the service does for limits that code writes. Checks without limits count
+        ``local_limits``, and pass where there are none.
+        """
+        client = cls.__new__(cls)
+        client._set_up(local_settings(local_limits=local_limits, clock=clock))
+        return client
+
+    def _set_up(self, settings: Settings, max_in_flight: int = 2) -> None:
+        if max_in_flight < 1:
+            raise ValueError(f"max_in_flight must be at least 1, got {max_in_flight}")
+        self._settings = settings
         self._max_in_flight = max_in_flight
         self._lanes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Lane] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
-        made(self)
+        self._is_closed = False
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Leaves the connections to the parent: an event loop that goes on in a child gets new ones."""
+        self._lock = threading.Lock()
+        # Kept alive, for their end would take the sockets out of what the parent's event loop looks at.
+        _of_parents.extend(self._lanes.values())
+        self._lanes = weakref.WeakKeyDictionary()
 
     async def check(
         self,
@@ -88,6 +118,9 @@ class Tidegate:
 
     async def decide(self, ask: Ask) -> Decision:
         """`check` for what has been put together already."""
+        self._expect_open()
+        if not self._settings.asks:
+            return self._settings.fallback.decide(ask)
         try:
             return decision_of(await self._lane().batcher.ask(ask.message()))
         except Unanswered:
@@ -153,6 +186,9 @@ class Tidegate:
 
     async def call(self, path: str, body: bytes) -> Answer:
         """One request by itself, within the deadline; raises `Unanswered`."""
+        self._expect_open()
+        if not self._settings.asks:
+            raise Unanswered("the client asks nobody", sent=False)
         with self._settings.breaker.attempt():
             return await _within(self._settings.deadline_s, self._lane().wire.post(path, body))
 
@@ -184,13 +220,26 @@ class Tidegate:
                 lane = self._lanes[loop] = Lane(self._settings, self._max_in_flight)
         return lane
 
+    def reset(self) -> None:
+        """Forgets what this process counted, for tests: every limit is whole again."""
+        self._settings.fallback.reset()
+
+    def _expect_open(self) -> None:
+        if self._is_closed:
+            raise ClientClosed
+
     async def aclose(self) -> None:
-        """Closes the connections of this event loop; its end would, too. The client can be used again."""
+        """Closes the connections of this event loop; its end would, too. Nothing can be asked afterwards.
+
+        Entering the client again by ``async with`` opens it, so that an app may be started twice.
+        """
+        self._is_closed = True
         lane = self._lanes.pop(asyncio.get_running_loop(), None)
         if lane is not None:
             await lane.aclose()
 
     async def __aenter__(self) -> Tidegate:
+        self._is_closed = False
         return self
 
     async def __aexit__(
@@ -243,6 +292,7 @@ class Lane:
             await self.wire.aclose()
 
 
+_of_parents: list[Lane] = []
 _shared: Tidegate | None = None
 _shared_lock = threading.Lock()
 
@@ -252,5 +302,15 @@ def shared_client() -> Tidegate:
     global _shared
     with _shared_lock:
         if _shared is None:
-            _shared = Tidegate()
+            # Made with the first request, which is no mistake of the app's.
+            _shared = Tidegate.__new__(Tidegate)
+            _shared._set_up(environment_settings())
         return _shared
+
+
+def _after_fork() -> None:
+    global _shared_lock
+    _shared_lock = threading.Lock()
+
+
+renew_module_after_fork(_after_fork)

@@ -53,6 +53,13 @@ class ServiceUnavailable(TidegateError):  # noqa: N818
     """
 
 
+class ClientClosed(TidegateError, RuntimeError):  # noqa: N818
+    """The client was closed. Make another, or enter this one again by ``with``."""
+
+    def __init__(self) -> None:
+        super().__init__("the client is closed; make another one, or enter it again by `with`")
+
+
 class ReservationGone(TidegateError):  # noqa: N818
     """The reservation was settled before, its time is up, or there never was one: it stays charged."""
 

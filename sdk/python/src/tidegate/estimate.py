@@ -65,7 +65,7 @@ def reserved_of(answer: Answer, estimate: int) -> Reserved:
 def reserved_here(fallback: Fallback, ask: Ask, clock: Clock) -> Reserved:
     """Takes it from what this process counts; raises `RateLimitExceeded` if it was denied."""
     taken_s = clock.monotonic()
-    decision = fallback.decide(ask).raise_for_denied()
+    decision = fallback.decide(ask, taken_s).raise_for_denied()
     return Reserved(decision, ask.cost, None, None, taken_s)
 
 

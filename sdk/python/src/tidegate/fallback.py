@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
-from .limits import Limit, LimitsLike, limits_of
+from .limits import Limit, LimitsLike, limits_of, titles_of
 from .local import Charge, LocalLimiter
 from .render import Told, counted, uncounted
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .decision import Decision
 
 FallbackMode: TypeAlias = Literal["allow", "deny", "local"]
+Disabled: TypeAlias = Literal["disabled"]
 
 
 class _Counted(NamedTuple):
@@ -23,36 +24,38 @@ class _Counted(NamedTuple):
     charge: Charge
     rule: str
     limit: Limit
+    title: str
     entries: tuple[tuple[str, str], ...]
 
 
 class Fallback:
     """``allow`` lets everything pass, ``deny`` nothing, ``local`` counts in this process.
 
+    ``disabled`` is that of a client that was switched off: everything passes.
+
     Local counting takes the request's own limits, or else the client's ``local_limits``; where there are
     neither, everything passes.
     """
 
-    def __init__(self, mode: FallbackMode, local_limits: LimitsLike | None, clock: Clock) -> None:
-        if mode not in get_args(FallbackMode):
+    def __init__(self, mode: FallbackMode | Disabled, local_limits: LimitsLike | None, clock: Clock) -> None:
+        if mode not in (*get_args(FallbackMode), "disabled"):
             raise ValueError(f"fallback must be allow, deny or local, got {mode!r}")
         self._mode = mode
         self._local_limits = limits_of(local_limits)
         self._clock = clock
         self._limiter = LocalLimiter(clock.monotonic)
 
-    def decide(self, ask: Ask) -> Decision:
-        """Decides without the service."""
-        if self._mode == "deny":
-            return uncounted(allowed=False, source="deny")
+    def decide(self, ask: Ask, at_s: float | None = None) -> Decision:
+        """Decides without the service. ``at_s`` is now, by the client's monotonic clock, unless told."""
+        if self._mode in ("deny", "disabled"):
+            return uncounted(allowed=self._mode == "disabled", source=self._mode)
         charges = self._charges(ask)
         if self._mode == "allow" or not charges:
             return uncounted(allowed=True, source="allow")
-        verdicts = self._limiter.charge([one.charge for one in charges])
+        verdicts = self._limiter.charge([one.charge for one in charges], at_s)
         seen: Counter[tuple[str, str]] = Counter()
         told = []
-        for (charge, rule, limit, entries), verdict in zip(charges, verdicts, strict=True):
-            name = limit.title
+        for (charge, rule, limit, name, entries), verdict in zip(charges, verdicts, strict=True):
             seen[rule, name] += 1
             nth = seen[rule, name]
             told.append(
@@ -61,7 +64,7 @@ class Fallback:
                     name=name,
                     requests=limit.requests,
                     per=limit.per,
-                    window_us=charge.window_us,
+                    window_us=charge.numbers.window_us,
                     verdict=verdict,
                     nth=nth,
                     domain=ask.domain,
@@ -72,8 +75,13 @@ class Fallback:
 
     def hold(self) -> Decision:
         """Decides about a slot to hold: nobody counts holders here, so only ``deny`` denies."""
-        allowed = self._mode != "deny"
-        return uncounted(allowed=allowed, source="allow" if allowed else "deny")
+        return uncounted(
+            allowed=self._mode != "deny", source="allow" if self._mode == "local" else self._mode
+        )
+
+    def reset(self) -> None:
+        """Forgets what was counted."""
+        self._limiter.reset()
 
     def settle(self, ask: Ask, cost: int, taken_s: float) -> None:
         """Corrects what an estimate took at that time, where `decide` counted."""
@@ -98,10 +106,11 @@ class Fallback:
         cost = ask.cost if descriptor.cost is None else descriptor.cost
         return [
             _Counted(
-                Charge((ask.domain, descriptor.entries, limit), limit.requests, limit.window_ms * 1000, cost),
+                Charge.of(limit, (ask.domain, descriptor.entries), cost),
                 rule,
                 limit,
+                title,
                 descriptor.entries,
             )
-            for limit in limits
+            for limit, title in zip(limits, titles_of(limits), strict=True)
         ]

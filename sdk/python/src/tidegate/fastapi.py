@@ -55,7 +55,7 @@ class limit:  # noqa: N801 - it is called like a function
     >>> @app.get("/items/{id}", dependencies=[Depends(limit("10/minute", cost=2))])
     >>> async def endpoint(decision: Annotated[Decision, Depends(limit("10/minute"))]): ...
 
-    Routes with the same ``route`` share a counter.
+    Endpoints whose limits have the same ``name`` share a counter; without one each has its own.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class limit:  # noqa: N801 - it is called like a function
         *,
         cost: Given[int, Request] = 1,
         key: Callable[[Request], Maybe[str | None]] | None = None,
-        route: str | None = None,
+        name: str | None = None,
         domain: str = DEFAULT_DOMAIN,
         descriptors: Given[Descriptors, Request] | None = None,
         skip: Callable[[Request], Maybe[bool]] | None = None,
         client: Tidegate | None = None,
     ) -> None:
         self._asking = Asking(
-            limits, domain=domain, route=route, key=key, cost=cost, skip=skip, descriptors=descriptors
+            limits, domain=domain, name=name, key=key, cost=cost, skip=skip, descriptors=descriptors
         )
         self._client = client
         made_limit()
@@ -116,7 +116,7 @@ class reserve:  # noqa: N801 - it is called like a function
         *,
         cost: Given[int, Request],
         key: Callable[[Request], Maybe[str | None]] | None = None,
-        route: str | None = None,
+        name: str | None = None,
         domain: str = DEFAULT_DOMAIN,
         descriptors: Given[Descriptors, Request] | None = None,
         ttl: float = 60.0,
@@ -133,7 +133,7 @@ class reserve:  # noqa: N801 - it is called like a function
             )
             cost = 1
         self.__signature__ = inspect.Signature(parameters)
-        self._asking = Asking(limits, domain=domain, route=route, key=key, cost=cost, descriptors=descriptors)
+        self._asking = Asking(limits, domain=domain, name=name, key=key, cost=cost, descriptors=descriptors)
         self._client = client
         self._ttl_s = ttl
         self._on_error = on_error_of(on_error)
@@ -165,7 +165,7 @@ def limited(
     *,
     cost: Given[int, Request] = 1,
     key: Callable[[Request], Maybe[str | None]] | None = None,
-    route: str | None = None,
+    name: str | None = None,
     domain: str = DEFAULT_DOMAIN,
     descriptors: Given[Descriptors, Request] | None = None,
     skip: Callable[[Request], Maybe[bool]] | None = None,
@@ -183,7 +183,7 @@ def limited(
         limits,
         cost=cost,
         key=key,
-        route=route,
+        name=name,
         domain=domain,
         descriptors=descriptors,
         skip=skip,

@@ -100,10 +100,15 @@ class Guard:
         if ask is None:
             return None
         charged = marks_of(scope).charged
-        charge = (ask.domain, ask.descriptors)
-        if charge in charged:
-            warn_once("TIDEGATE_DOUBLE_COUNT", ask.descriptors[0].entries)
-        charged.add(charge)
+        counters = [
+            (ask.domain, one.entries, limit and limit.identity)
+            for one in ask.descriptors
+            for limit in one.limits or (None,)
+        ]
+        for counter in counters:
+            if counter in charged:
+                warn_once("TIDEGATE_DOUBLE_COUNT", counter[1])
+        charged.update(counters)
         return ask
 
     async def _decide(self, ask: Ask, client: Tidegate) -> Decision:

@@ -8,10 +8,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from .algorithms import ALGORITHMS
 from .errors import InvalidLimit
 
 MAX_COUNT = 2**53
 """The largest count that every language holds exactly."""
+
+EXACT_UP_TO = 10
+"""Limits of up to so many requests that code writes are exact."""
+
+_BUCKETS = ("token_bucket", "gcra", "leaky_bucket")
 
 _SECOND_MS = 1000
 _DAY_MS = 86_400 * _SECOND_MS
@@ -53,7 +59,8 @@ class Limit:
     >>> Limit(200, "hour", burst=50, name="slow")
 
     ``per`` is a word (second, minute, hour, day, week, month, year) or a duration such as ``250ms``, ``90s``
-    or ``1h30m``. Without an algorithm it is a sliding window, or with a burst a token bucket.
+    or ``1h30m``. Without an algorithm it is exact up to 10 requests (a sliding log) and a sliding window
+    above, or with a burst a token bucket. A limit that has a name keeps its counter when its numbers change.
     """
 
     requests: int
@@ -67,16 +74,40 @@ class Limit:
             if count is not None and not 0 <= count <= MAX_COUNT:
                 raise InvalidLimit(f"{what} of a limit must be 0 to {MAX_COUNT}, got {count}")
         _window_ms(self.per)
+        if self.algorithm is not None and self.algorithm not in ALGORITHMS:
+            known = ", ".join(ALGORITHMS)
+            raise InvalidLimit(f"algorithm of a limit must be one of {known}, got {self.algorithm!r}")
+        if self.burst is not None and self.applied_algorithm not in _BUCKETS:
+            raise InvalidLimit(
+                f"{self.applied_algorithm} has no burst; leave it out, or use one of {', '.join(_BUCKETS)}"
+            )
+
+    @property
+    def applied_algorithm(self) -> str:
+        """The algorithm that counts: what code writes for up to 10 requests is exact."""
+        if self.algorithm is not None:
+            return "token_bucket" if self.algorithm == "gcra" else self.algorithm
+        if self.burst is not None:
+            return "token_bucket"
+        return "sliding_log" if self.requests <= EXACT_UP_TO else "sliding_window"
+
+    @property
+    def depth(self) -> int:
+        """What a bucket holds."""
+        if self.burst is not None:
+            return self.burst
+        return 1 if self.applied_algorithm == "leaky_bucket" else self.requests
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What tells this limit's counters from those of others in the same scope."""
+        window = (self.window_ms, self.applied_algorithm)
+        return (*window, self.name) if self.name is not None else (*window, self.requests, self.depth)
 
     @property
     def window_ms(self) -> int:
         """The length of the window; of months and years the nominal one."""
         return _window_ms(self.per)
-
-    @property
-    def title(self) -> str:
-        """What the limit is called in answers."""
-        return self.name if self.name is not None else self.per
 
     def to_json(self) -> dict[str, Any]:
         """As the service takes it."""
@@ -97,7 +128,7 @@ def parse_limits(text: str) -> tuple[Limit, ...]:
     >>> parse_limits("10/minute; 200 per hour")
     (Limit(requests=10, per='minute'), Limit(requests=200, per='hour'))
     """
-    return tuple(_parse_limit(part, text) for part in re.split("[;,]", text))
+    return _told_apart(tuple(_parse_limit(part, text) for part in re.split("[;,]", text)), text)
 
 
 def limits_of(limits: LimitsLike | None) -> tuple[Limit, ...]:
@@ -108,7 +139,29 @@ def limits_of(limits: LimitsLike | None) -> tuple[Limit, ...]:
         return parse_limits(limits)
     if isinstance(limits, Limit):
         return (limits,)
-    return tuple(limit for some in limits for limit in limits_of(some))
+    return _told_apart(tuple(limit for some in limits for limit in limits_of(some)), limits)
+
+
+def titles_of(limits: Sequence[Limit]) -> list[str]:
+    """What limits of one list are called in answers.
+
+    It is the name, else the window, with the requests before it where several have the same window.
+    """
+    plain = [limit.per if limit.name is None else limit.name for limit in limits]
+    return [
+        f"{limit.requests}/{limit.per}" if limit.name is None and plain.count(title) > 1 else title
+        for limit, title in zip(limits, plain, strict=True)
+    ]
+
+
+def _told_apart(limits: tuple[Limit, ...], given: object) -> tuple[Limit, ...]:
+    """Refuses what the service would refuse with every request."""
+    names = [limit.name for limit in limits if limit.name is not None]
+    if len(set(names)) < len(names):
+        raise InvalidLimit(f"{given!r} has two limits of one name; name them apart")
+    if len({limit.identity for limit in limits}) < len(limits):
+        raise InvalidLimit(f"{given!r} has the same limit twice; leave one out, or give each a name")
+    return limits
 
 
 def _parse_limit(part: str, text: str) -> Limit:

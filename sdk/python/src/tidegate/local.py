@@ -1,9 +1,4 @@
-"""Counters of this process, for as long as the service is away.
-
-A sliding window made of two counters, as the service has it by default: the current window, and the one
-before weighed by the part of it that is less than a window ago. Sums are in units x microseconds, so that
-nothing rounds.
-"""
+"""Counters of this process: of a client that is `local`, and for as long as the service is away."""
 
 from __future__ import annotations
 
@@ -11,8 +6,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .algorithms import ALGORITHMS, Numbers, State, Verdict
+from .forks import renew_after_fork
+
+if TYPE_CHECKING:
+    from .limits import Limit
 
 MAX_KEYS = 100_000
+
+__all__ = ["MAX_KEYS", "Charge", "LocalLimiter", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,41 +24,19 @@ class Charge:
     """Units to take from one counter."""
 
     key: Hashable
-    requests: int
-    window_us: int
+    numbers: Numbers
     cost: int
+    algorithm: str = "sliding_window"
 
     def __post_init__(self) -> None:
         if self.cost < 0:
             raise ValueError(f"a charge only takes, got {self.cost}; settle gives back")
 
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What one counter says."""
-
-    allowed: bool
-    remaining: int
-    reset_after_us: int
-    retry_after_us: int | None
-    """``None`` if it passes, or never will."""
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    start_us: int
-    current: int
-    previous: int
-
-    def at(self, now_us: int, window_us: int) -> _State:
-        start_us = now_us - now_us % window_us
-        if self.start_us == start_us:
-            return self
-        previous = self.current if self.start_us + window_us == start_us else 0
-        return _State(start_us, 0, previous)
-
-
-_UNTOUCHED = _State(0, 0, 0)
+    @classmethod
+    def of(cls, limit: Limit, key: Hashable, cost: int) -> Charge:
+        """Returns the charge of a cost to the counter that a limit has under a key."""
+        numbers = Numbers(limit.requests, limit.window_ms * 1000, limit.depth)
+        return cls((key, limit.identity), numbers, cost, limit.applied_algorithm)
 
 
 class LocalLimiter:
@@ -63,28 +45,35 @@ class LocalLimiter:
     def __init__(self, now_s: Callable[[], float], *, max_keys: int = MAX_KEYS) -> None:
         self._now_s = now_s
         self._max_keys = max_keys
-        self._states: OrderedDict[Hashable, _State] = OrderedDict()
+        self._states: OrderedDict[Hashable, State] = OrderedDict()
+        self._lock = threading.Lock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Starts with a lock that nobody holds, and with the counters of the parent."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._states)
 
-    def charge(self, charges: Sequence[Charge]) -> list[Verdict]:
-        """Takes every charge or none; one verdict each, in order."""
+    def charge(self, charges: Sequence[Charge], at_s: float | None = None) -> list[Verdict]:
+        """Takes every charge or none; returns one verdict each, in order. ``at_s`` is now unless told."""
         with self._lock:
-            now_us = self._now_us()
-            taken: dict[Hashable, _State] = {}
+            now_us = self._now_us() if at_s is None else _microseconds(at_s)
+            taken: dict[Hashable, State] = {}
             verdicts: list[Verdict] = []
             for charge in charges:
-                state = taken.get(charge.key) or self._states.get(charge.key, _UNTOUCHED)
-                taken[charge.key], verdict = _charge(charge, state, now_us)
+                state = taken[charge.key] if charge.key in taken else self._states.get(charge.key)
+                taken[charge.key], verdict = self._charge(charge, state, charge.cost, now_us)
                 verdicts.append(verdict)
             if all(verdict.allowed for verdict in verdicts):
                 self._keep(taken)
             else:
                 # Those that would have passed have not been charged: say what they have now.
                 verdicts = [
-                    self._peek(charge, now_us) if verdict.allowed else verdict
+                    self._charge(charge, self._states.get(charge.key), 0, now_us)[1]
+                    if verdict.allowed
+                    else verdict
                     for charge, verdict in zip(charges, verdicts, strict=True)
                 ]
             return verdicts
@@ -94,40 +83,38 @@ class LocalLimiter:
 
         The rest goes back into the window it came from; when that counts no more, nobody gets it.
         """
+        algorithm, of = ALGORITHMS[charge.algorithm], charge.numbers
         with self._lock:
-            window_us = charge.window_us
+            now_us = self._now_us()
             more = cost - charge.cost
-            if more <= 0 and charge.key not in self._states:
-                return  # forgotten meanwhile, and nobody else is to be for it
-            seen = self._states.get(charge.key, _UNTOUCHED).at(self._now_us(), window_us)
-            taken_us = int(taken_s * 1_000_000)
-            age = (seen.start_us - (taken_us - taken_us % window_us)) // window_us
-            current, previous = seen.current, seen.previous
-            if more > 0 or age <= 0:
-                current = max(0, current + more)
-            elif age == 1:
-                previous = max(0, previous + more)
-            self._keep({charge.key: _State(seen.start_us, current, previous)})
+            state = self._states.get(charge.key)
+            if more > 0:
+                self._keep({charge.key: algorithm.take(of, state, more, now_us)})
+            elif state is not None:  # if it was forgotten meanwhile, nobody else is to be for it
+                taken_us = _microseconds(taken_s)
+                self._keep({charge.key: algorithm.give_back_taken(of, state, -more, taken_us, now_us)})
 
     def give_back(self, charge: Charge) -> None:
-        """Gives back, never above full, as the service does: to the current window, then to the one before.
+        """Gives back, never above full, as the service does.
 
         Of who has taken nothing nothing is kept, so that nobody else is forgotten for it.
         """
+        algorithm, of = ALGORITHMS[charge.algorithm], charge.numbers
         with self._lock:
             state = self._states.get(charge.key)
-            if state is None:
-                return
-            seen = state.at(self._now_us(), charge.window_us)
-            from_current = min(seen.current, charge.cost)
-            previous = max(0, seen.previous - (charge.cost - from_current))
-            self._keep({charge.key: _State(seen.start_us, seen.current - from_current, previous)})
+            if state is not None:
+                self._keep({charge.key: algorithm.give_back(of, state, charge.cost, self._now_us())})
 
-    def _peek(self, charge: Charge, now_us: int) -> Verdict:
-        look = Charge(charge.key, charge.requests, charge.window_us, 0)
-        return _charge(look, self._states.get(charge.key, _UNTOUCHED), now_us)[1]
+    def reset(self) -> None:
+        """Forgets every counter."""
+        with self._lock:
+            self._states.clear()
 
-    def _keep(self, states: dict[Hashable, _State]) -> None:
+    @staticmethod
+    def _charge(charge: Charge, state: State, cost: int, now_us: int) -> tuple[State, Verdict]:
+        return ALGORITHMS[charge.algorithm].charge(charge.numbers, state, cost, now_us)
+
+    def _keep(self, states: dict[Hashable, State]) -> None:
         for key, state in states.items():
             self._states[key] = state
             self._states.move_to_end(key)
@@ -135,39 +122,8 @@ class LocalLimiter:
             self._states.popitem(last=False)
 
     def _now_us(self) -> int:
-        return int(self._now_s() * 1_000_000)
+        return _microseconds(self._now_s())
 
 
-def _charge(charge: Charge, state: _State, now_us: int) -> tuple[_State, Verdict]:
-    window_us = charge.window_us
-    seen = state.at(now_us, window_us)
-    left_us = window_us - (now_us - seen.start_us)
-    budget = charge.requests * window_us
-    used = seen.current * window_us + seen.previous * left_us
-    after = used + charge.cost * window_us
-    # Cost 0 only looks, and may even into debt.
-    if after <= budget or charge.cost == 0:
-        taken = _State(seen.start_us, seen.current + charge.cost, seen.previous)
-        left = max(0, budget - after) // window_us
-        return taken, Verdict(True, left, _reset_after_us(taken, left_us, window_us), None)
-    retry_us = _retry_after_us(charge, seen, left_us)
-    left = max(0, budget - used) // window_us
-    return state, Verdict(False, left, _reset_after_us(seen, left_us, window_us), retry_us)
-
-
-def _reset_after_us(seen: _State, left_us: int, window_us: int) -> int:
-    if seen.current:
-        return left_us + window_us
-    return left_us if seen.previous else 0
-
-
-def _retry_after_us(charge: Charge, seen: _State, left_us: int) -> int | None:
-    """The first microsecond at which it fits: in this window while the one before fades, else in the next."""
-    window_us = charge.window_us
-    if charge.cost > charge.requests:
-        return None
-    room = charge.requests - seen.current - charge.cost
-    if room >= 0:
-        return left_us - min(window_us, room * window_us // seen.previous)
-    room = charge.requests - charge.cost
-    return left_us + window_us - min(window_us, room * window_us // seen.current)
+def _microseconds(seconds: float) -> int:
+    return round(seconds * 1_000_000)

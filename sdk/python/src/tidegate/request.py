@@ -12,7 +12,6 @@ from .warnings import SPOOFABLE, handling, warn_once
 Scope: TypeAlias = MutableMapping[str, Any]
 
 _MARKS = "tidegate.marks"
-_MOST_LAYERS = 64  # of middlewares around an app
 
 
 class RequestLike(Protocol):
@@ -100,77 +99,3 @@ def by_header(name: str) -> Callable[[RequestLike], str | None]:
         return request.headers.get(name) or None
 
     return key
-
-
-def route_of(scope: Scope, app: Any = None) -> str:
-    """``METHOD template`` where the framework knows the template, else ``METHOD *``.
-
-    Not the path: clients choose it, and each that nobody has heard of would have a limit of its own. ``app``
-    is what a middleware stands around, which may have the routes.
-    """
-    template = _routed(scope)
-    if template is None:
-        routes = _routes(app) or getattr(scope.get("app"), "routes", ())
-        template = _matching(routes, dict(scope))
-        template = None if template is None else _mounted(scope) + template
-    return f"{scope['method']} {'*' if template is None else template}"
-
-
-def _routes(app: Any) -> Any:
-    """The routes of an app, or of the one that the middlewares around it lead to."""
-    for _ in range(_MOST_LAYERS):
-        routes = getattr(app, "routes", None)
-        if routes or app is None:
-            return routes
-        app = getattr(app, "app", None)
-    return None
-
-
-def _routed(scope: Scope) -> str | None:
-    """The template of the route that was found; ``None`` before routing."""
-    # FastAPI keeps the whole template of a route in an included router beside the route itself.
-    context = scope.get("fastapi", {}).get("effective_route_context")
-    route = scope.get("route")
-    template = _template(context) or _template(route)
-    # A mount is only half of the way.
-    if template is None or (context is None and hasattr(route, "routes")):
-        return None
-    return _mounted(scope) + template
-
-
-def _mounted(scope: Scope) -> str:
-    """What an app is mounted under, which belongs to the template too."""
-    root: str = scope.get("root_path", "")
-    return root[len(scope.get("app_root_path", root)) :]
-
-
-def _template(route: Any) -> str | None:
-    for one in (getattr(route, "starlette_route", None), route):
-        template = getattr(one, "path", None)
-        if isinstance(template, str):
-            return template
-    return None
-
-
-def _matching(routes: Any, scope: Scope) -> str | None:
-    """The template of the route that will handle the request, as the router will find it."""
-    for route in routes:
-        # FastAPI's included routers have no path of their own.
-        inside = getattr(route, "effective_route_contexts", None)
-        for one in inside() if inside is not None else (route,):
-            template = _template(one)
-            matches = getattr(one, "matches", None)
-            if template is None or matches is None:
-                continue
-            match, child = matches(scope)
-            if getattr(match, "value", 0) == 2:  # a full one
-                return _with_inner(one, template, {**scope, **child})
-    return None
-
-
-def _with_inner(route: Any, template: str, scope: Scope) -> str | None:
-    routes = getattr(getattr(route, "starlette_route", None) or route, "routes", None)
-    if not routes:
-        return template
-    below = _matching(routes, scope)
-    return None if below is None else template + below

@@ -30,6 +30,8 @@ class Settings:
     breaker: Breaker
     context: ssl.SSLContext | None
     clock: Clock
+    asks: bool = True
+    """Whether there is a service to ask; if not, the fallback decides everything."""
 
 
 def settings_of(
@@ -38,11 +40,12 @@ def settings_of(
     token: str | None,
     deadline: float,
     fallback: FallbackMode,
+    enabled: bool,
     local_limits: LimitsLike | None,
     ssl_context: ssl.SSLContext | None,
     clock: Clock | None,
 ) -> Settings:
-    """Settings from arguments; what is not given is taken from the environment."""
+    """Returns settings from arguments; what is not given is taken from the environment."""
     if deadline <= 0:
         raise ValueError(f"deadline must be seconds above 0, got {deadline}")
     clock = clock or SYSTEM
@@ -50,10 +53,39 @@ def settings_of(
         target=Target(
             url or os.environ.get("TIDEGATE_URL") or DEFAULT_URL, token or os.environ.get("TIDEGATE_TOKEN")
         ),
+        asks=enabled,
         deadline_s=deadline,
-        fallback=Fallback(fallback, local_limits, clock),
+        fallback=Fallback(fallback if enabled else "disabled", local_limits, clock),
         # Twice the deadline is longer than any trial takes.
         breaker=Breaker(clock, patience_s=2 * deadline + 1),
         context=ssl_context,
         clock=clock,
+    )
+
+
+def local_settings(*, local_limits: LimitsLike | None, clock: Clock | None) -> Settings:
+    """Returns settings of a client that counts in this process, and asks nobody."""
+    clock = clock or SYSTEM
+    return Settings(
+        target=Target(DEFAULT_URL, None),
+        deadline_s=DEFAULT_DEADLINE_S,
+        fallback=Fallback("local", local_limits, clock),
+        breaker=Breaker(clock, patience_s=1.0),
+        context=None,
+        clock=clock,
+        asks=False,
+    )
+
+
+def environment_settings() -> Settings:
+    """Returns the settings that nobody gave: the environment's, and defaults."""
+    return settings_of(
+        url=None,
+        token=None,
+        deadline=DEFAULT_DEADLINE_S,
+        fallback="local",
+        enabled=True,
+        local_limits=None,
+        ssl_context=None,
+        clock=None,
     )

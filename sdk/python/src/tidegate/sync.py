@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .answer import Answer, Unanswered, decision_of, or_unavailable
 from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of, cost_of
-from .errors import TidegateError
+from .errors import ClientClosed, TidegateError
 from .estimate import PATH as RESERVE_PATH
 from .estimate import (
     SETTLE_PATH,
@@ -22,6 +22,7 @@ from .estimate import (
     reserved_of,
     settlement_of,
 )
+from .forks import renew_after_fork
 from .permit import (
     NOT_RELEASED,
     NOT_RENEWED,
@@ -37,7 +38,7 @@ from .permit import (
 from .permit import PATH as ACQUIRE_PATH
 from .refund import PATH as REFUND_PATH
 from .refund import left_of, refund_here
-from .settings import DEFAULT_DEADLINE_S, settings_of
+from .settings import DEFAULT_DEADLINE_S, Settings, local_settings, settings_of
 from .sync_wire import SyncWire
 from .warnings import made
 
@@ -69,20 +70,40 @@ class SyncTidegate:
         deadline: float = DEFAULT_DEADLINE_S,
         fallback: FallbackMode = "local",
         local_limits: LimitsLike | None = None,
+        enabled: bool = True,
         ssl_context: ssl.SSLContext | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._settings = settings_of(
+        settings = settings_of(
             url=url,
             token=token,
             deadline=deadline,
             fallback=fallback,
+            enabled=enabled,
             local_limits=local_limits,
             ssl_context=ssl_context,
             clock=clock,
         )
-        self._wire = SyncWire(self._settings.target, ssl_context, self._settings.clock.monotonic)
+        self._set_up(settings)
         made(self)
+
+    @classmethod
+    def local(cls, *, local_limits: LimitsLike | None = None, clock: Clock | None = None) -> SyncTidegate:
+        """Returns a client that counts in this process and asks nobody; see `Tidegate.local`."""
+        client = cls.__new__(cls)
+        client._set_up(local_settings(local_limits=local_limits, clock=clock))
+        return client
+
+    def _set_up(self, settings: Settings) -> None:
+        self._settings = settings
+        self._wire: SyncWire | None = SyncWire(settings)
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Leaves the connections to the parent."""
+        if self._wire is not None:
+            self._wire.leave_to_parent()
+            self._wire = SyncWire(self._settings)
 
     def check(
         self,
@@ -165,14 +186,27 @@ class SyncTidegate:
             return held_here(self._settings.fallback)
 
     def _call(self, path: str, body: bytes) -> Answer:
+        wire = self._wire
+        if wire is None:
+            raise ClientClosed
+        if not self._settings.asks:
+            raise Unanswered("the client asks nobody", sent=False)
         with self._settings.breaker.attempt():
-            return self._wire.post(path, body, self._settings.deadline_s)
+            return wire.post(path, body, self._settings.deadline_s)
+
+    def reset(self) -> None:
+        """Forgets what this process counted, for tests: every limit is whole again."""
+        self._settings.fallback.reset()
 
     def close(self) -> None:
-        """Closes the connections."""
-        self._wire.close()
+        """Closes the connections. Nothing can be asked afterwards, unless it is entered again by ``with``."""
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close()
 
     def __enter__(self) -> SyncTidegate:
+        if self._wire is None:
+            self._wire = SyncWire(self._settings)
         return self
 
     def __exit__(

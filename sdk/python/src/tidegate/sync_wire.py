@@ -6,6 +6,7 @@ This is httpcore, the layer under httpx, which lets the network be replaced by o
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import httpcore
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable
 
-    from .target import Target
+    from .settings import Settings
 
 _FAILURES = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError)
 """What says that nobody is there, or nobody who speaks HTTP."""
@@ -27,15 +28,16 @@ _BEFORE_SENDING = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.Pool
 class SyncWire:
     """Connections that threads share."""
 
-    def __init__(self, target: Target, context: ssl.SSLContext | None, now: Callable[[], float]) -> None:
-        self._target = target
-        self._deadline = _Deadline(now)
+    def __init__(self, settings: Settings) -> None:
+        self._target = settings.target
+        self._deadline = _Deadline(settings.clock.monotonic)
+        self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
         self._pool = httpcore.ConnectionPool(
-            ssl_context=context,
+            ssl_context=settings.context,
             max_connections=5 * MAX_CONNECTIONS,
             max_keepalive_connections=MAX_CONNECTIONS,
             keepalive_expiry=KEEP_ALIVE_S,
-            network_backend=_Backend(httpcore.SyncBackend(), self._deadline),
+            network_backend=_Backend(httpcore.SyncBackend(), self._deadline, self._streams),
         )
 
     def post(self, path: str, body: bytes, timeout_s: float) -> Answer:
@@ -63,6 +65,14 @@ class SyncWire:
         """Closes the connections."""
         self._pool.close()
 
+    def leave_to_parent(self) -> None:
+        """Closes the child's copies of the sockets, which ends no connection of the parent's.
+
+        The pool itself may be locked by a thread that is not there any more.
+        """
+        for stream in list(self._streams):
+            stream.close()
+
 
 class _Deadline(threading.local):
     """When the request of this thread has to be done."""
@@ -82,9 +92,12 @@ class _Deadline(threading.local):
 
 
 class _Backend(httpcore.NetworkBackend):
-    def __init__(self, inner: httpcore.NetworkBackend, deadline: _Deadline) -> None:
+    def __init__(
+        self, inner: httpcore.NetworkBackend, deadline: _Deadline, streams: weakref.WeakSet[_Stream]
+    ) -> None:
         self._inner = inner
         self._deadline = deadline
+        self._streams = streams
 
     def connect_tcp(
         self,
@@ -96,13 +109,17 @@ class _Backend(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         left = self._deadline.left(httpcore.ConnectTimeout)
         stream = self._inner.connect_tcp(host, port, left, local_address, socket_options)
-        return _Stream(stream, self._deadline)
+        return _Stream(stream, self._deadline, self._streams)
 
 
 class _Stream(httpcore.NetworkStream):
-    def __init__(self, inner: httpcore.NetworkStream, deadline: _Deadline) -> None:
+    def __init__(
+        self, inner: httpcore.NetworkStream, deadline: _Deadline, streams: weakref.WeakSet[_Stream]
+    ) -> None:
         self._inner = inner
         self._deadline = deadline
+        self._streams = streams
+        streams.add(self)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._inner.read(max_bytes, self._deadline.left(httpcore.ReadTimeout))
@@ -120,7 +137,8 @@ class _Stream(httpcore.NetworkStream):
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
         left = self._deadline.left(httpcore.ConnectTimeout)
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, left), self._deadline)
+        secure = self._inner.start_tls(ssl_context, server_hostname, left)
+        return _Stream(secure, self._deadline, self._streams)
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)

@@ -10,6 +10,8 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from .forks import renew_module_after_fork
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -42,9 +44,17 @@ TEXTS = {
         "safely"
     ),
     "TIDEGATE_DOUBLE_COUNT": (
-        "one request was charged twice for the same domain, descriptors and limits ({}), so clients get half "
-        "of what you mean; see whether the middleware is added twice, or stands beside a dependency with the "
-        "same limit"
+        "one request was charged twice to the same counter ({}), so clients get half of what you mean; see "
+        "whether the middleware is added twice, or stands beside a dependency with the same limit, and give "
+        "limiters that are to count apart a name"
+    ),
+    "TIDEGATE_UNNAMED_TWIN": (
+        "several limiters have the same limits and neither a name nor a route, so only the order in which "
+        "they are created tells their counters apart; give each a name"
+    ),
+    "TIDEGATE_NO_ADDRESS": (
+        "the connection has no address (a Unix socket, say), so all clients share one counter; say which "
+        "proxies stand in between (trusted_proxies=1 takes the last hop of X-Forwarded-For), or give a key"
     ),
     "TIDEGATE_LIMITER_PER_REQUEST": (
         "{}; each has connections, a fallback and batches of its own, so none of them works as it should; "
@@ -117,6 +127,14 @@ def _texts(constants: Iterable[object]) -> Iterable[str]:
             yield constant
         elif isinstance(constant, tuple):
             yield from _texts(constant)
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+renew_module_after_fork(_after_fork)
 
 
 def forget() -> None:
