@@ -1,5 +1,6 @@
 import { TidegateError } from './errors.js';
-import { delayMs, gapMs, tellsSomething, type Learned } from './learn.js';
+import { Lane, type Start } from './lane.js';
+import { isDenial, type Learned } from './learn.js';
 
 /** The wait would end after the deadline, so the request was not sent. */
 export class PacingDeadlineError extends TidegateError {
@@ -17,78 +18,49 @@ export class PacingDeadlineError extends TidegateError {
 export const LONGEST_MS = 2 ** 31 - 1;
 
 interface Waiter {
-  readonly since: number;
   readonly deadlineAt: number;
-  readonly release: () => void;
+  readonly release: (start: Start) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** What an answer told, and when. */
-interface Known {
-  readonly learned: Learned;
-  readonly at: number;
-}
-
-/**
- * Lets requests to one host through, in order, no sooner than what was learnt allows. Those that had to
- * wait go one after the other, not all at once as the wait ends.
- */
+/** The requests to one host that wait for their turn, first come, first served. */
 export class Gate {
-  #last: Known | undefined;
-  /** Asked for the wait that ends last. Answers that come meanwhile do not shorten it. */
-  #longest: Known | undefined;
-  #releasedAt = 0;
+  readonly #lane = new Lane();
+  #last: Learned | undefined;
   #waiting: Waiter[] = [];
   #timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly now: () => number) {}
 
-  /** What the last answer that told anything did; undefined before the first. */
+  /** What the last answer that told anything did; undefined before the first answer. */
   get learned(): Learned | undefined {
-    return this.#last?.learned;
+    return this.#lane.learned ?? this.#last;
   }
 
-  /** How long a request would wait that comes now. */
+  /** How long a request would wait that comes now, unless an answer changes it. */
   get delayMs(): number {
-    const since = this.#waiting[0]?.since ?? this.now();
-    return Math.max(0, ...this.#known().map((known) => this.#delayMs(known, since)));
+    return Math.max(0, Math.ceil(this.#lane.readyAt(this.now()) - this.now()));
   }
 
-  #known(): Known[] {
-    return [this.#last, this.#longest].filter((known) => known !== undefined);
+  /** Takes in what the answer to a request told. */
+  respond(start: Start, status: number, learned: Learned): void {
+    this.#last = learned;
+    this.#lane.respond(start, learned, { denied: isDenial(status, learned), now: this.now() });
+    this.#pump();
   }
 
-  /** How long the first of those that wait, since then, still has to. */
-  #delayMs({ learned, at }: Known, since: number): number {
-    const now = this.now();
-    const own = delayMs(learned, now - at);
-    // One was let through, and no answer has told yet what became of it.
-    const unanswered = this.#releasedAt > at && this.#counts({ learned, at }, since, now);
-    return unanswered ? Math.max(own, Math.ceil(this.#releasedAt + gapMs(learned) - now)) : own;
-  }
-
-  /** Whether the gap between requests is still kept: what was learnt ends, and nobody else slows down for it. */
-  #counts({ learned, at }: Known, since: number, now: number): boolean {
-    const spread = learned.remaining !== 0 && !learned.retryAfterS;
-    if (spread) return now - at < (learned.resetAfterS ?? 0) * 1_000;
-    return since < endOf({ learned, at });
-  }
-
-  /** Takes in what an answer told: nothing changes nothing. */
-  learn(learned: Learned): void {
-    if (this.#last && !tellsSomething(learned)) return;
-    const known = { learned, at: this.now() };
-    this.#last = known;
-    if (!this.#longest || endOf(this.#longest) <= endOf(known)) this.#longest = known;
+  /** Notes that a request has no answer. */
+  fail(start: Start): void {
+    this.#lane.fail(start, this.now());
     this.#pump();
   }
 
   /**
-   * Waits for a turn.
+   * Waits for a turn; whoever gets it tells how it ended by `respond` or `fail`.
    *
    * @throws {PacingDeadlineError} as soon as it is clear that the turn comes too late.
    */
-  enter(deadlineAt: number, signal: AbortSignal | undefined): Promise<void> {
+  enter(deadlineAt: number, signal: AbortSignal | undefined): Promise<Start> {
     return new Promise((resolve, reject) => {
       const abort = (): void => {
         this.#waiting = this.#waiting.filter((one) => one !== waiter);
@@ -97,11 +69,10 @@ export class Gate {
       };
       const leave = (): void => signal?.removeEventListener('abort', abort);
       const waiter: Waiter = {
-        since: this.now(),
         deadlineAt,
-        release: () => {
+        release: (start) => {
           leave();
-          resolve();
+          resolve(start);
         },
         reject: (error) => {
           leave();
@@ -120,31 +91,25 @@ export class Gate {
 
   #pump(): void {
     clearTimeout(this.#timer);
-    for (let wait = this.delayMs; wait <= 0; wait = this.delayMs) {
-      const next = this.#waiting.shift();
-      if (!next) return;
-      this.#releasedAt = this.now();
-      next.release();
+    const now = this.now();
+    let readyAt = this.#lane.readyAt(now);
+    for (; readyAt <= now && this.#waiting.length > 0; readyAt = this.#lane.readyAt(now)) {
+      this.#waiting.shift()?.release(this.#lane.start(now));
     }
-    this.#rejectLate();
-    if (this.#waiting.length > 0) this.#timer = setTimeout(() => this.#pump(), Math.min(this.delayMs, LONGEST_MS));
+    this.#rejectLate(now, readyAt);
+    if (this.#waiting.length === 0) return;
+    const nextAt = Math.min(readyAt, ...this.#waiting.map(({ deadlineAt }) => deadlineAt));
+    this.#timer = setTimeout(() => this.#pump(), Math.min(Math.max(1, Math.ceil(nextAt - now)), LONGEST_MS));
   }
 
-  /** Whoever would wait beyond its deadline hears of it now. */
-  #rejectLate(): void {
-    const first = this.delayMs;
-    const gap = Math.max(0, ...this.#known().map(({ learned }) => gapMs(learned)));
-    const stay: Waiter[] = [];
-    for (const waiter of this.#waiting) {
-      const wait = first + stay.length * gap;
-      if (this.now() + wait > waiter.deadlineAt) waiter.reject(new PacingDeadlineError(wait));
-      else stay.push(waiter);
-    }
-    this.#waiting = stay;
+  /** Whoever is sure to wait beyond its deadline hears of it now. */
+  #rejectLate(now: number, readyAt: number): void {
+    // While an answer is awaited, the wait may yet turn out to be shorter, but for what the server forbade.
+    const surelyUntil = this.#lane.awaitsResponse ? this.#lane.blockedUntil : readyAt;
+    this.#waiting = this.#waiting.filter((waiter) => {
+      if (surelyUntil <= waiter.deadlineAt && now < waiter.deadlineAt) return true;
+      waiter.reject(new PacingDeadlineError(Math.max(0, readyAt - now)));
+      return false;
+    });
   }
-}
-
-/** When the wait ends that an answer asked for. */
-function endOf({ learned, at }: Known): number {
-  return at + delayMs(learned, 0);
 }

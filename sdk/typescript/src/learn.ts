@@ -1,4 +1,6 @@
+import { withoutBlanks } from './blanks.js';
 import { linesOf, type HeaderSource } from './client-ip.js';
+import { resetAfterS, retryAfterS as readRetryAfterS } from './reset-times.js';
 import { namedItems, type NamedItem } from './structured-field.js';
 
 /** A policy that an answer told of; null is what it did not tell. */
@@ -24,9 +26,13 @@ type Figures = Pick<Learned, 'limit' | 'remaining' | 'resetAfterS'>;
 
 const NOTHING: Figures = { limit: null, remaining: null, resetAfterS: null };
 
-/** From these on, a reset is a moment in milliseconds or seconds since the epoch. */
-const EPOCH_MS = 1e12;
-const EPOCH_S = 1e9;
+/** What the APIs of language models count. A request takes one of the first, and some of the others. */
+const RESOURCES = ['requests', 'tokens', 'input-tokens', 'output-tokens'] as const;
+
+/** Where no limit is told, less than this is little. What is left is spread as if it were at least this. */
+const LITTLE = 10;
+/** What is left is spread only over a time this long or longer: a shorter one can be waited for. */
+const SPREAD_FROM_S = 30;
 
 /**
  * Reads what an answer says about limits, in whichever of the common forms; `nowMs` is since the epoch.
@@ -34,16 +40,30 @@ const EPOCH_S = 1e9;
  * on any.
  */
 export function learn(_status: number, headers: HeaderSource, nowMs: number): Learned {
-  const retryAfterS = retryAfter(linesOf(headers, 'retry-after')[0], nowMs);
+  const line = (name: string): string => withoutBlanks(linesOf(headers, name)[0] ?? '');
+  const retryAfterS = readRetryAfterS(line('retry-after'), line('retry-after-ms'), nowMs);
   const policies = readPolicies(headers);
   if (policies) return { ...scarcest(policies), retryAfterS, policies };
   const figures =
     draft07(linesOf(headers, 'ratelimit').join(', ')) ??
-    separate(headers, 'ratelimit-', nowMs) ??
-    separate(headers, 'x-ratelimit-', nowMs) ??
-    separate(headers, 'x-rate-limit-', nowMs) ??
-    NOTHING;
-  return { ...figures, retryAfterS, policies: [] };
+    separate(line, 'ratelimit-', nowMs) ??
+    separate(line, 'x-ratelimit-', nowMs) ??
+    separate(line, 'x-rate-limit-', nowMs);
+  if (figures) return { ...figures, retryAfterS, policies: [] };
+  const resources =
+    readResources((name, resource) => line(`x-ratelimit-${name}-${resource}`), nowMs) ??
+    readResources((name, resource) => line(`anthropic-ratelimit-${resource}-${name}`), nowMs) ??
+    [];
+  return { ...usedUp(resources), retryAfterS, policies: resources };
+}
+
+/**
+ * Whether an answer says that nothing was done because of a limit, so that any method can be sent again.
+ * GitHub denies with 403, and tells either how long to wait or that nothing is left.
+ */
+export function isDenial(status: number, learned: Learned): boolean {
+  if (status === 403) return learned.retryAfterS !== null || learned.remaining === 0;
+  return status === 429 || (status === 503 && learned.retryAfterS !== null);
 }
 
 /** Draft 11: policies in the order they are listed, then those of which only the state is told. */
@@ -81,14 +101,33 @@ function draft07(text: string): Figures | undefined {
   return told({ limit: member('limit'), remaining: member('remaining'), resetAfterS: member('reset') });
 }
 
-function separate(headers: HeaderSource, prefix: string, nowMs: number): Figures | undefined {
-  const first = (name: string): string | undefined => linesOf(headers, prefix + name)[0];
+function separate(line: (name: string) => string, prefix: string, nowMs: number): Figures | undefined {
   return told({
     // Early drafts list policies after the limit.
-    limit: numberOf(first('limit')?.split(/[,;]/)[0]),
-    remaining: numberOf(first('remaining')),
-    resetAfterS: resetOf(numberOf(first('reset')), nowMs),
+    limit: numberOf(line(`${prefix}limit`).split(/[,;]/)[0]),
+    remaining: numberOf(line(`${prefix}remaining`)),
+    resetAfterS: resetAfterS(line(`${prefix}reset`), nowMs),
   });
+}
+
+/** What OpenAI and Anthropic tell: requests and tokens, each with three headers of its own. */
+function readResources(line: (name: string, resource: string) => string, nowMs: number): LearnedPolicy[] | undefined {
+  const found = RESOURCES.flatMap((name): LearnedPolicy[] => {
+    const figures = told({
+      limit: numberOf(line('limit', name)),
+      remaining: numberOf(line('remaining', name)),
+      resetAfterS: resetAfterS(line('reset', name), nowMs),
+    });
+    return figures ? [{ name, windowS: null, ...figures }] : [];
+  });
+  return found.length === 0 ? undefined : found;
+}
+
+/** The resource of which nothing is left, for longest; else requests. Nobody knows how many tokens a request takes. */
+function usedUp(resources: readonly LearnedPolicy[]): Figures {
+  const none = resources.filter(({ remaining }) => remaining === 0).sort((a, b) => (b.resetAfterS ?? 0) - (a.resetAfterS ?? 0));
+  const { limit, remaining, resetAfterS: reset } = none[0] ?? resources.find(({ name }) => name === 'requests') ?? NOTHING;
+  return { limit, remaining, resetAfterS: reset };
 }
 
 /** Whether an answer said anything about limits at all. */
@@ -102,50 +141,31 @@ function told(figures: Figures): Figures | undefined {
 }
 
 function numberOf(text: string | undefined): number | null {
-  return text !== undefined && /^\s*\d+(?:\.\d+)?\s*$/.test(text) ? Number(text) : null;
-}
-
-function resetOf(reset: number | null, nowMs: number): number | null {
-  if (reset === null || reset < EPOCH_S) return reset;
-  const momentMs = reset >= EPOCH_MS ? reset : reset * 1_000;
-  return Math.max(0, (momentMs - nowMs) / 1_000);
-}
-
-/** The three forms of a date in HTTP begin with a day; `Date.parse` alone takes much that is none. */
-const DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i;
-
-function retryAfter(text: string | undefined, nowMs: number): number | null {
-  const value = text?.trim() ?? '';
-  if (/^\d+$/.test(value)) return Number(value);
-  const moment = DATE.test(value) ? Date.parse(value) : NaN;
-  return Number.isNaN(moment) ? null : Math.max(0, (moment - nowMs) / 1_000);
+  return text !== undefined && /^[ \t]*\d{1,15}[ \t]*$/.test(text) ? Number(text) : null;
 }
 
 /** Milliseconds that the next request should wait, if so many have gone by since it was learnt. */
 export function delayMs(learned: Learned, elapsedMs: number): number {
-  const wholeMs = Math.max(learned.retryAfterS ?? 0, spreadS(learned)) * 1_000;
-  return Math.max(0, Math.ceil(wholeMs - elapsedMs));
+  const waitS = toldWaitS(learned) ?? spreadS(learned);
+  return Math.max(0, Math.ceil(Math.round((waitS * 1_000 - elapsedMs) * 1e6) / 1e6));
 }
 
-/** What is left is spread over the time until there is more, if it is little. */
-function spreadS({ limit, remaining, resetAfterS }: Learned): number {
-  if (remaining === null || resetAfterS === null) return 0;
-  if (remaining === 0) return resetAfterS;
-  const little = limit === null ? remaining < 10 : remaining * 5 < limit;
-  return little ? resetAfterS / remaining : 0;
+/** The wait that an answer asks for: `Retry-After`, or the time until there is more if nothing is left. */
+export function toldWaitS({ retryAfterS, remaining, resetAfterS: reset }: Learned): number | null {
+  if (retryAfterS !== null) return retryAfterS;
+  return remaining === 0 ? reset : null;
 }
 
-/** Milliseconds between requests that waited, until an answer tells more. */
-export function gapMs(learned: Learned): number {
-  const spreadMs = spreadS(learned) * 1_000;
-  if (learned.remaining !== 0 && spreadMs > 0) return spreadMs;
-  if (spreadMs === 0 && !learned.retryAfterS) return 0;
-  // After a pause nothing is known but the rate, if that.
-  const policy = learned.policies.find(({ limit, windowS }) => limit !== null && limit > 0 && windowS !== null);
-  const evenMs = policy ? ((policy.windowS ?? 0) * 1_000) / (policy.limit ?? 1) : UNKNOWN_GAP_MS;
-  return Math.min(evenMs, MOST_GAP_MS);
+/** How far apart requests start because little is left for a long time; 0 if they need not be. */
+export function spreadS({ limit, remaining, resetAfterS: reset }: Learned): number {
+  if (!remaining || reset === null || reset < SPREAD_FROM_S) return 0;
+  const little = limit === null ? remaining < LITTLE : remaining * 5 < limit;
+  return little ? reset / Math.max(remaining, LITTLE) : 0;
 }
 
-const UNKNOWN_GAP_MS = 100;
-/** An answer comes sooner than this, and tells more. */
-const MOST_GAP_MS = 1_000;
+/** The window of the policy that the limit, what is left and the reset are from; null if it is not told. */
+export function windowOf(learned: Learned): number | null {
+  const same = (policy: LearnedPolicy): boolean =>
+    policy.limit === learned.limit && policy.remaining === learned.remaining && policy.resetAfterS === learned.resetAfterS;
+  return learned.policies.find(same)?.windowS ?? null;
+}

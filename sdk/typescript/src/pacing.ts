@@ -4,10 +4,11 @@
  * @module
  */
 import { Gate, LONGEST_MS } from './gate.js';
-import { learn, type Learned } from './learn.js';
+import type { Start } from './lane.js';
+import { isDenial, learn, toldWaitS, type Learned } from './learn.js';
 
 export { PacingDeadlineError } from './gate.js';
-export { delayMs, learn, type Learned, type LearnedPolicy } from './learn.js';
+export { delayMs, isDenial, learn, type Learned, type LearnedPolicy } from './learn.js';
 
 /** Anything called like the global `fetch`. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
@@ -102,15 +103,16 @@ class Pacer {
     const deadlineAt = this.#now() + this.#deadlineMs;
     let last: Outcome | undefined;
     for (let attempt = 0; ; attempt += 1) {
+      let start: Start;
       try {
-        await gate.enter(deadlineAt, call.signal);
+        start = await gate.enter(deadlineAt, call.signal);
       } catch (error) {
         // The answer that there is, is better than none.
         if (last && !call.signal?.aborted) return resultOf(last);
         throw error;
       }
       await last?.response?.body?.cancel();
-      const outcome = await this.#send(call, gate);
+      const outcome = await this.#send(call, gate, start);
       const waitMs = attempt < this.#maxRetries ? this.#retryWait(call, outcome, attempt) : undefined;
       if (waitMs === undefined || this.#now() + waitMs > deadlineAt) return resultOf(outcome);
       this.#onRetry({ url: call.url, attempt: attempt + 1, waitMs, status: outcome.response?.status });
@@ -119,26 +121,28 @@ class Pacer {
     }
   }
 
-  async #send(call: Call, gate: Gate): Promise<Outcome> {
+  async #send(call: Call, gate: Gate, start: Start): Promise<Outcome> {
     try {
       const response = await call.send(this.#fetch);
-      gate.learn(learn(response.status, response.headers, this.#now()));
-      return { response };
+      const learned = learn(response.status, response.headers, this.#now());
+      gate.respond(start, response.status, learned);
+      return { response, learned };
     } catch (error) {
+      gate.fail(start);
       return { error };
     }
   }
 
   /** How long to wait before it is sent again; undefined if it is not. */
-  #retryWait(call: Call, { response }: Outcome, attempt: number): number | undefined {
+  #retryWait(call: Call, { response, learned }: Outcome, attempt: number): number | undefined {
     if (!call.repeatable || call.signal?.aborted) return undefined;
     const status = response?.status;
-    const { retryAfterS } = response ? learn(response.status, response.headers, this.#now()) : { retryAfterS: null };
-    const toldToRetry = status === 429 || (status === 503 && retryAfterS !== null);
+    const denied = status !== undefined && learned !== undefined && isDenial(status, learned);
     const failed = status === undefined || status === 502 || status === 503 || status === 504;
-    if (!toldToRetry && !(failed && call.idempotent)) return undefined;
-    if (retryAfterS === null) return this.#random() * Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MOST_BACKOFF_MS);
-    const waitMs = retryAfterS * 1_000;
+    if (!denied && !(failed && call.idempotent)) return undefined;
+    const toldS = learned ? toldWaitS(learned) : null;
+    if (toldS === null) return this.#random() * Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MOST_BACKOFF_MS);
+    const waitMs = toldS * 1_000;
     return waitMs + this.#random() * Math.max(LEAST_JITTER_MS, Math.min(waitMs / 10, MOST_JITTER_MS));
   }
 
@@ -153,6 +157,7 @@ class Pacer {
 
 interface Outcome {
   readonly response?: Response;
+  readonly learned?: Learned;
   readonly error?: unknown;
 }
 

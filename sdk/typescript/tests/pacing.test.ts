@@ -61,10 +61,19 @@ describe('waiting', () => {
   test('what is left is spread over the time until there is more', async () => {
     const fetch = fetching([said(200, { 'ratelimit-policy': '"a";q=100;w=60', ratelimit: '"a";r=3;t=30' })]);
     await fetch(URL_A);
-    expect(fetch.state('api.example')).toMatchObject({ delayMs: 10_000, learned: { limit: 100, remaining: 3, resetAfterS: 30 } });
+    expect(fetch.state('api.example')).toMatchObject({ delayMs: 3_000, learned: { limit: 100, remaining: 3, resetAfterS: 30 } });
     // The answers to these say nothing, and so what was said still holds.
     await finish(Promise.all([fetch(URL_A), fetch(URL_A)]));
-    expect(times()).toEqual([0, 10_000, 20_000]);
+    expect(times()).toEqual([0, 3_000, 6_000]);
+  });
+
+  test('a reset that is near is waited for: what is left goes at once', async () => {
+    const fetch = fetching([said(200, { 'ratelimit-policy': '"a";q=10;w=10', ratelimit: '"a";r=2;t=10' })]);
+    await fetch(URL_A);
+    const rest = [fetch(URL_A), fetch(URL_A), fetch(URL_A)];
+    await finish(Promise.all(rest));
+    // The third goes when one of the others was answered, as nothing else is known of it.
+    expect(times()).toEqual([0, 0, 0, 0]);
   });
 
   test('those that wait go one after the other, in order, while nothing new is known', async () => {
@@ -83,7 +92,7 @@ describe('waiting', () => {
     await fetch(`${URL_A}/0`);
     const rest = ['1', '2', '3'].map((name) => fetch(`${URL_A}/${name}`));
     await vi.advanceTimersByTimeAsync(40_000);
-    expect(starts).toEqual([['0', 0], ['1', 10_000], ['2', 20_000], ['3', 30_000]]);
+    expect(starts).toEqual([['0', 0], ['1', 3_000], ['2', 6_000], ['3', 9_000]]);
     answer();
     await finish(Promise.all(rest));
   });
@@ -100,10 +109,11 @@ describe('waiting', () => {
     await fetch(URL_A);
     for (let count = 0; count < 3; count += 1) void fetch(URL_A);
     await vi.advanceTimersByTimeAsync(10_000);
-    expect(starts).toEqual([0, 5_000, 5_100, 5_200]);
+    // One goes ahead, and the others wait for what its answer tells, but not for ever.
+    expect(starts).toEqual([0, 5_000, 6_000, 7_000]);
   });
 
-  test('what was learnt ends: whoever comes later does not slow down for it', async () => {
+  test('what was learnt ends: whoever comes later goes ahead, and the others a second later at most', async () => {
     for (const headers of [{ 'x-ratelimit-limit': '100', 'x-ratelimit-remaining': '10', 'x-ratelimit-reset': '30' }, { 'retry-after': '5' }]) {
       const starts: number[] = [];
       const fetch = pacedFetch({
@@ -116,12 +126,12 @@ describe('waiting', () => {
       await vi.advanceTimersByTimeAsync(40_000);
       const later = Date.now();
       for (let count = 0; count < 3; count += 1) void fetch(URL_A);
-      await vi.advanceTimersByTimeAsync(0);
-      expect(starts.slice(1)).toEqual([later, later, later]);
+      await vi.advanceTimersByTimeAsync(2_000);
+      expect(starts.slice(1)).toEqual([later, later + 1_000, later + 2_000]);
     }
   });
 
-  /** Two requests are under way; the first answers to come is `first`, then a second later `late`. */
+  /** Two requests are under way, a second apart; the first answer to come is `first`, at 1 s, and at 2 s `late`. */
   async function answered(first: Response, late: Response): Promise<PacedFetch> {
     let answer = (_: Response): void => {};
     const slow = new Promise<Response>((resolve) => (answer = resolve));
@@ -136,7 +146,9 @@ describe('waiting', () => {
       },
     });
     const pending = fetch(URL_A);
-    await fetch(URL_A);
+    const second = fetch(URL_A);
+    await vi.advanceTimersByTimeAsync(1_000);
+    await second;
     await vi.advanceTimersByTimeAsync(1_000);
     answer(late);
     await pending;
@@ -149,26 +161,25 @@ describe('waiting', () => {
     ['Retry-After, and plenty', { 'retry-after': '20' }, plenty],
     ['Retry-After, and a shorter one', { 'retry-after': '20' }, { 'retry-after': '2' }],
     ['nothing left, and plenty', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '20' }, plenty],
-    ['little left, and more', { 'ratelimit-policy': '"a";q=100;w=60', ratelimit: '"a";r=2;t=40' }, plenty],
   ])('an answer that comes late does not shorten a wait: %s', async (_, first, late) => {
     const fetch = await answered(said(200, first), said(200, late));
     expect(fetch.state('api.example')?.delayMs).toBe(19_000);
     await finish(fetch(URL_A));
-    expect(times()).toEqual([0, 0, 20_000]);
+    expect(times()).toEqual([0, 1_000, 21_000]);
   });
 
-  test('those that waited are spread also if an answer came meanwhile', async () => {
+  test('those that waited go as soon as they may, if an answer told meanwhile that there is plenty', async () => {
     const fetch = await answered(said(429, { 'retry-after': '5' }), said(200, plenty));
     const rest = [fetch(URL_A), fetch(URL_A), fetch(URL_A)];
     await finish(Promise.all(rest));
-    expect(times().slice(2)).toEqual([5_000, 5_100, 5_200]);
+    expect(times().slice(2)).toEqual([6_000, 6_000, 6_000]);
   });
 
   test('an answer makes a wait longer, and what it told is known', async () => {
     const fetch = await answered(said(200, { 'retry-after': '2' }), said(200, { 'retry-after': '20' }));
     expect(fetch.state('api.example')).toMatchObject({ delayMs: 20_000, learned: { retryAfterS: 20 } });
     await finish(fetch(URL_A));
-    expect(times()).toEqual([0, 0, 21_000]);
+    expect(times()).toEqual([0, 1_000, 22_000]);
   });
 
   test('a wait that is over is forgotten: what is told after it counts', async () => {
@@ -260,6 +271,19 @@ describe('retrying', () => {
     const fetch = fetching([said(429, { 'retry-after': '1' }), said(503, { 'retry-after': '1' })]);
     await finish(fetch(URL_A, { method: 'POST', body: 'order' }));
     expect(sent.map(({ method, body }) => [method, body])).toEqual([['POST', 'order'], ['POST', 'order'], ['POST', 'order']]);
+  });
+
+  test("GitHub's denial is one: 403 with nothing left, or with Retry-After", async () => {
+    const fetch = fetching([said(403, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(START / 1_000 + 7) }), said(403, { 'retry-after': '1.5' }), said(403)]);
+    const got = await finish(fetch(URL_A, { method: 'POST', body: 'order' }));
+    // The last is a denial of another kind: who asks may not.
+    expect([got.status, times()]).toEqual([403, [0, 7_000, 8_500]]);
+  });
+
+  test('a wait told in milliseconds is obeyed to the millisecond', async () => {
+    const fetch = fetching([said(429, { 'retry-after-ms': '250', 'retry-after': '1' })]);
+    expect((await finish(fetch(URL_A))).status).toBe(200);
+    expect(times()).toEqual([0, 250]);
   });
 
   test.each([502, 503, 504])('%d is retried if the method is idempotent', async (status) => {

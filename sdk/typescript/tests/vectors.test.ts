@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 
 import { Tidegate } from '../src/client.js';
 import { ClientIpFinder } from '../src/client-ip.js';
-import { delayMs, learn } from '../src/learn.js';
+import { delayMs, isDenial, learn } from '../src/learn.js';
 import { parseLimits, type Limit } from '../src/limits.js';
 import { sendable } from '../src/value.js';
 import { addHeaders, rateLimit, sendDenial } from '../src/express.js';
@@ -65,6 +65,7 @@ interface PacingCase {
     policies: { name: string; limit: number | null; window_s: number | null; remaining: number | null; reset_after_s: number | null }[];
   };
   delays: { elapsed_ms: number; delay_ms: number }[];
+  denied?: boolean;
 }
 
 describe('pacing.json', () => {
@@ -83,6 +84,7 @@ describe('pacing.json', () => {
         reset_after_s: resetAfterS,
       })),
     }).toEqual(one.expect);
+    if (one.denied !== undefined) expect(isDenial(one.status, learned)).toBe(one.denied);
     for (const { elapsed_ms: elapsed, delay_ms: delay } of one.delays) expect(delayMs(learned, elapsed)).toBe(delay);
   });
 });
