@@ -19,6 +19,13 @@ def test_finds_the_client(case: dict[str, Any]) -> None:
     assert found == ClientAddress(**case["expect"])
 
 
+@pytest.mark.parametrize("case", cases("client_ip_hops"), ids=lambda case: case["name"])
+def test_finds_the_client_behind_so_many_proxies(case: dict[str, Any]) -> None:
+    resolver = ClientIp(case["trusted_hops"], case["header"], case["ipv6_prefix"])
+    found = resolver.resolve(case["peer"], [(name, value) for name, value in case["headers"]])
+    assert found == ClientAddress(**case["expect"])
+
+
 @pytest.mark.parametrize("case", cases("keys"), ids=lambda case: case["name"])
 def test_sends_what_clients_write(case: dict[str, Any]) -> None:
     assert sendable(case["text"]) == case["expect"]

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Literal, TypeAlias
 
 from .warnings import warn_once
@@ -21,6 +22,10 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 ForwardingHeader: TypeAlias = Literal["x-forwarded-for", "forwarded"]
 
 MOST_HOPS = 32
+
+UNKNOWN = "unknown"
+"""Whom a connection is counted under that has no address."""
+
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\](?::[0-9]{1,5})?", re.ASCII)
 _PORT = re.compile(r"([^:]*):[0-9]{1,5}", re.ASCII)
@@ -43,17 +48,24 @@ class ClientIp:
 
     def __init__(
         self,
-        trusted_proxies: Iterable[str] = (),
+        trusted_proxies: Iterable[str] | int = (),
         header: ForwardingHeader = "x-forwarded-for",
         ipv6_prefix: int = 56,
     ) -> None:
-        if isinstance(trusted_proxies, str):
-            raise TypeError(f"trusted_proxies is a list of networks, got the text {trusted_proxies!r}")
+        if isinstance(trusted_proxies, (str, bool)):
+            raise TypeError(
+                f"trusted_proxies is a list of networks or a number of proxies, got {trusted_proxies!r}"
+            )
         if header not in ("x-forwarded-for", "forwarded"):
             raise ValueError(f"header must be x-forwarded-for or forwarded, got {header!r}")
         if not 0 <= ipv6_prefix <= 128:
             raise ValueError(f"ipv6_prefix must be 0 to 128, got {ipv6_prefix}")
-        self._networks = [_network(text) for text in trusted_proxies]
+        self._hops = trusted_proxies if isinstance(trusted_proxies, int) else None
+        if self._hops is not None and not 0 <= self._hops <= MOST_HOPS:
+            raise ValueError(f"trusted_proxies must be 0 to {MOST_HOPS} proxies, got {self._hops}")
+        self._networks = (
+            [] if isinstance(trusted_proxies, int) else [_network(text) for text in trusted_proxies]
+        )
         self._header = header
         self._prefix = ipv6_prefix
         if any(network.prefixlen == 0 for network in self._networks):
@@ -64,26 +76,42 @@ class ClientIp:
     def resolve(self, peer: str | None, headers: Iterable[tuple[str, str]]) -> ClientAddress:
         """The client of a connection from ``peer`` with these headers, whose names are in small letters."""
         address = parse_address(peer or "")
+        if self._hops:
+            # Whoever the peer is, it is one of ours: a proxy on a Unix socket has no address.
+            address = self._counted_hops(address, headers)
+        elif address is not None and self._networks and self._trusts(address):
+            address = self._behind(address, headers)
         if address is None:
             # A Unix socket, or a test's transport: there is nobody to believe.
-            return ClientAddress(peer or "unknown", peer or "unknown")
-        if self._networks and self._trusts(address):
-            lines = [value for name, value in headers if name == self._header]
-            address = self._behind(address, lines)
+            return ClientAddress(peer or UNKNOWN, peer or UNKNOWN)
         return ClientAddress(str(address), self._key(address))
 
-    def _behind(self, peer: Address, lines: list[str]) -> Address:
-        split = _split_forwarded if self._header == "forwarded" else _split_list
-        hops = [hop for line in lines for hop in split(line) if hop]
+    def _behind(self, peer: Address, headers: Iterable[tuple[str, str]]) -> Address:
         client = peer
-        for hop in reversed(hops[-MOST_HOPS:]):
-            address = parse_address(_for(hop) if self._header == "forwarded" else hop)
+        for address in self._from_the_last(headers):
             if address is None:
                 break
             client = address
             if not self._trusts(address):
                 break
         return client
+
+    def _counted_hops(self, peer: Address | None, headers: Iterable[tuple[str, str]]) -> Address | None:
+        """With one proxy the client is the last hop, with two the one before it."""
+        client = peer
+        for address in islice(self._from_the_last(headers), self._hops):
+            if address is None:
+                break
+            client = address
+        return client
+
+    def _from_the_last(self, headers: Iterable[tuple[str, str]]) -> Iterator[Address | None]:
+        """Yields the hops, the last one first; ``None`` for what is no address."""
+        split = _split_forwarded if self._header == "forwarded" else _split_list
+        lines = [value for name, value in headers if name == self._header]
+        hops = [hop for line in lines for hop in split(line) if hop]
+        for hop in reversed(hops[-MOST_HOPS:]):
+            yield parse_address(_for(hop) if self._header == "forwarded" else hop)
 
     def _trusts(self, address: Address) -> bool:
         return any(address in network for network in self._networks)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 T = TypeVar("T")
@@ -18,8 +18,16 @@ REQUEST = "tidegate_request"
 RESPONSE = "tidegate_response"
 
 
-def find(kind: type[T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T | None:
-    """The argument of a kind, if there is one."""
+def take(
+    name: str, kind: type[T], signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> T | None:
+    """Returns the request or response that a decorator asked for, else the argument of that kind.
+
+    What the decorator asked for is taken away from an endpoint that does not know it; a decorator below may.
+    """
+    asked_for: T | None = kwargs.get(name) if name in signature.parameters else kwargs.pop(name, None)
+    if asked_for is not None:
+        return asked_for
     return next((value for value in (*args, *kwargs.values()) if isinstance(value, kind)), None)
 
 
@@ -50,19 +58,16 @@ def resolved_signature(endpoint: Callable[..., Any]) -> inspect.Signature:
 
 
 def with_parameters(signature: inspect.Signature) -> inspect.Signature:
-    """With a request and a response, which FastAPI then hands in; Starlette does not look.
+    """With a connection and a response, which FastAPI then hands in; Starlette does not look.
 
-    FastAPI hands each to one parameter only, so an endpoint that has its own keeps it.
+    A connection is what requests and websockets have in common. FastAPI hands each kind to one parameter
+    only, so an endpoint that has its own keeps it.
     """
     parameters = list(signature.parameters.values())
     last = parameters.pop() if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD else None
-    for name, kind in ((REQUEST, Request), (RESPONSE, Response)):
-        if not any(_is_a(parameter.annotation, kind) for parameter in parameters):
+    for name, kind in ((REQUEST, HTTPConnection), (RESPONSE, Response)):
+        if not any(parameter.annotation is kind for parameter in parameters):
             parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind))
     if last is not None:
         parameters.append(last)
     return signature.replace(parameters=parameters)
-
-
-def _is_a(annotation: object, kind: type) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, kind)

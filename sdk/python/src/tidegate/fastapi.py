@@ -7,23 +7,23 @@
 
 import functools
 import inspect
-import typing
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.exceptions import HTTPException, WebSocketException
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
+from starlette.websockets import WebSocket
 
-from .asgi import ASGIApp, Message, Receive, Send, with_headers
+from .asgi import POLICY_VIOLATION, ASGIApp, Message, Receive, Send, reason_of, with_headers
 from .ask import DEFAULT_DOMAIN
 from .asking import Asking, Descriptors, Given, Maybe
 from .client import Tidegate
 from .client_ip import ClientIp, ForwardingHeader
 from .decision import Decision
-from .endpoint import REQUEST, RESPONSE, find, resolved_signature, threaded, with_parameters
+from .endpoint import REQUEST, RESPONSE, resolved_signature, take, threaded, with_parameters
 from .errors import RateLimitExceeded
 from .estimate import OnError, on_error_of
 from .guard import Guard, guard_of
@@ -76,18 +76,20 @@ class limit:  # noqa: N801 - it is called like a function
         self._client = client
         made_limit()
 
-    async def __call__(self, request: Request, response: Response) -> Decision | None:
-        """What FastAPI calls for each request."""
-        decision = await self.decide(request)
+    async def __call__(self, connection: HTTPConnection, response: Response) -> Decision | None:
+        """What FastAPI calls for each request and each websocket."""
+        decision = await self.decide(connection)
         if decision is not None:
             add_headers(response, decision)
         return decision
 
-    async def decide(self, request: Request) -> Decision | None:
+    async def decide(self, connection: HTTPConnection) -> Decision | None:
         """The decision, if it is one to pass; ``None`` if the request is not limited."""
+        # Functions of the app get the request, or the websocket, as it came.
+        request = cast("Request", connection)
         decision = await guard_of(request.scope).decide(self._asking, request, self._client)
         if decision is not None and not decision.allowed:
-            raise _denial(request.scope, decision)
+            raise await _denial(connection, decision)
         return decision
 
 
@@ -119,13 +121,14 @@ class reserve:  # noqa: N801 - it is called like a function
         name: str | None = None,
         domain: str = DEFAULT_DOMAIN,
         descriptors: Given[Descriptors, Request] | None = None,
+        skip: Callable[[Request], Maybe[bool]] | None = None,
         ttl: float = 60.0,
         on_error: OnError = "refund",
         client: Tidegate | None = None,
     ) -> None:
         parameters = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)
-            for name, kind in (("request", Request), ("response", Response))
+            for name, kind in (("connection", HTTPConnection), ("response", Response))
         ]
         if hasattr(cost, "dependency"):  # FastAPI is asked to ask
             parameters.append(
@@ -133,19 +136,21 @@ class reserve:  # noqa: N801 - it is called like a function
             )
             cost = 1
         self.__signature__ = inspect.Signature(parameters)
-        self._asking = Asking(limits, domain=domain, name=name, key=key, cost=cost, descriptors=descriptors)
+        self._asking = Asking(
+            limits, domain=domain, name=name, key=key, cost=cost, skip=skip, descriptors=descriptors
+        )
         self._client = client
         self._ttl_s = ttl
         self._on_error = on_error_of(on_error)
         made_limit()
 
     async def __call__(
-        self, request: Request, response: Response, **given: int
+        self, connection: HTTPConnection, response: Response, **given: int
     ) -> AsyncGenerator[Reservation, None]:
-        """What FastAPI calls for each request."""
-        reserving = guard_of(request.scope).reserve(
+        """What FastAPI calls for each request and each websocket."""
+        reserving = guard_of(connection.scope).reserve(
             self._asking,
-            request,
+            cast("Request", connection),
             self._client,
             cost=given.get(_COST),
             ttl_s=self._ttl_s,
@@ -155,7 +160,7 @@ class reserve:  # noqa: N801 - it is called like a function
             try:
                 reservation = await stack.enter_async_context(reserving)
             except RateLimitExceeded as denied:
-                raise _denial(request.scope, denied.decision) from None
+                raise await _denial(connection, denied.decision) from None
             add_headers(response, reservation.decision)
             yield reservation
 
@@ -177,7 +182,8 @@ def limited(
     ... @limited("10/minute")
     ... async def search(q: str): ...
 
-    The endpoint needs no parameter for the request.
+    The endpoint needs no parameter for the request. Several may stand one above the other; then a request has
+    to be within all of them.
     """
     dependency = limit(
         limits,
@@ -196,11 +202,11 @@ def limited(
 
         @functools.wraps(endpoint)
         async def limited_endpoint(*args: Any, **kwargs: Any) -> Any:
-            request = kwargs.pop(REQUEST, None) or find(Request, args, kwargs)
-            response = kwargs.pop(RESPONSE, None) or find(Response, args, kwargs)
-            if request is None:
+            connection = take(REQUEST, HTTPConnection, signature, args, kwargs)
+            response = take(RESPONSE, Response, signature, args, kwargs)
+            if connection is None:
                 raise TypeError("the endpoint was called without a request; put @limited under the route")
-            decision = await dependency.decide(request)
+            decision = await dependency.decide(connection)
             result = await call(*args, **kwargs)
             answer = result if isinstance(result, Response) else response
             if decision is not None and answer is not None:
@@ -208,7 +214,7 @@ def limited(
             return result
 
         limited_endpoint.__signature__ = with_parameters(signature)  # type: ignore[attr-defined]
-        return typing.cast("F", limited_endpoint)
+        return cast("F", limited_endpoint)
 
     return decorate
 
@@ -217,7 +223,7 @@ def install(
     app: Starlette,
     *,
     client: Tidegate | None = None,
-    trusted_proxies: Iterable[str] = (),
+    trusted_proxies: Iterable[str] | int = (),
     header: ForwardingHeader = "x-forwarded-for",
     ipv6_prefix: int = 56,
 ) -> None:
@@ -255,7 +261,7 @@ class _Installed:
         self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+        if scope["type"] in ("http", "websocket"):
             marks = marks_of(scope)
             marks.guard = self._guard
             send = _after(marks.before_answer, with_headers(send, lambda: marks.decision))
@@ -274,13 +280,16 @@ def _after(acts: list[Callable[[], Awaitable[None]]], send: Send) -> Send:
     return send_after
 
 
-def _denial(scope: Scope, decision: Decision) -> HTTPRateLimitExceeded:
+async def _denial(connection: HTTPConnection, decision: Decision) -> Exception:
     """What a dependency raises. Apps that `install` was not called for get the handler with their first.
 
     Starlette leaves its table of handlers in the scope. Where it does not, the denial is still an
-    `HTTPException` of status 429.
+    `HTTPException` of status 429. A websocket is accepted first, so that its client is told the reason.
     """
-    handlers = scope.get("starlette.exception_handlers")
+    if isinstance(connection, WebSocket):
+        await connection.accept(next(iter(connection.scope.get("subprotocols", ())), None))
+        return WebSocketException(POLICY_VIOLATION, reason_of(decision))
+    handlers = connection.scope.get("starlette.exception_handlers")
     if handlers:
         handlers[0].setdefault(RateLimitExceeded, rate_limit_handler)
     return HTTPRateLimitExceeded(decision)

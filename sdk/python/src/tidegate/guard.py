@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from .client import Tidegate, shared_client
-from .client_ip import ClientIp
+from .client_ip import UNKNOWN, ClientIp
 from .errors import RateLimitExceeded, TidegateError
 from .estimate import OnError
 from .request import RequestLike, Scope, header_pairs, marks_of
-from .reservation import Reservation, ReserveContext
+from .reservation import Reservation, ReserveContext, free_reservation
 from .warnings import warn_once
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ class Guard:
     def client_key(self, scope: Scope) -> str:
         """The key that the client's address is counted under."""
         peer = scope.get("client")
-        return self._client_ip.resolve(peer[0] if peer else None, header_pairs(scope)).key
+        found = self._client_ip.resolve(peer[0] if peer else None, header_pairs(scope))
+        if found.ip == UNKNOWN:
+            warn_once("TIDEGATE_NO_ADDRESS")
+        return found.key
 
     async def decide(self, asking: Asking[R], request: R, client: Tidegate | None = None) -> Decision | None:
         """The decision about a request; ``None`` if it is not limited."""
@@ -69,9 +72,10 @@ class Guard:
     ) -> AsyncGenerator[Reservation, None]:
         """A reservation for a request, settled at the latest when its answer is done."""
         ask = await self._ask(asking, request, cost)
-        if ask is None:
-            raise TypeError("a reservation cannot be skipped; reserve 0 instead")
         client = client or self.client
+        if ask is None:
+            yield free_reservation(client)
+            return
         context = ReserveContext(
             client,
             ask,

@@ -46,12 +46,18 @@ class Headers(Mapping[str, str]):
         return len(dict(self._pairs))
 
 
+def method_of(scope: Scope) -> str:
+    """Returns the method, or ``WEBSOCKET`` for the handshake of one."""
+    method: str = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
+    return method
+
+
 class Request:
     """A request to an ASGI app, before the app has seen it. The body is not for reading here."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.method: str = scope["method"]
+        self.method = method_of(scope)
         self.path: str = scope["path"]
         self.headers: Mapping[str, str] = Headers(scope)
 

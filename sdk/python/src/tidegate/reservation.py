@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any
 
 from .answer import Unanswered
-from .ask import Ask, cost_of
+from .ask import DEFAULT_DOMAIN, Ask, cost_of
 from .breaker import FIRST_BACKOFF_S, MOST_BACKOFF_S
 from .errors import RequestRefused, ServiceUnavailable, TidegateError
 from .estimate import (
@@ -25,6 +25,7 @@ from .estimate import (
     reserved_of,
     settlement_of,
 )
+from .render import uncounted
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -77,6 +78,12 @@ class Reservation(Estimate):
             await clock.sleep(wait_s)
             with contextlib.suppress(ServiceUnavailable):
                 await self.send()
+
+
+def free_reservation(client: Tidegate) -> Reservation:
+    """Returns a reservation that took nothing, and charges nothing whatever it settles."""
+    nothing = Ask(DEFAULT_DOMAIN, (), 0)
+    return Reservation(client, nothing, Reserved(uncounted(allowed=True, source="skipped"), 0, None, None))
 
 
 class Settling:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .request import Scope
+from .request import Scope, method_of
 
 _MOST_LAYERS = 64  # of middlewares around an app
 _FULL = 2  # a route that matches path and method; half a match is one of the path alone
@@ -26,12 +26,6 @@ def route_of(scope: Scope, app: Any = None) -> str | None:
             # The app that the route was found in does not show its routes, or somebody rewrote the path.
             template = (template or "") + routed
     return None if template is None else f"{method_of(scope)} {template}"
-
-
-def method_of(scope: Scope) -> str:
-    """Returns the method, or ``WEBSOCKET`` for the handshake of one."""
-    method: str = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
-    return method
 
 
 def _routed(scope: Scope) -> str | None:
