@@ -16,7 +16,7 @@ use tidegate_stores::redis::{RedisStore, RedisStoreConfig};
 use tidegate_stores::{MemoryStore, MemoryStoreConfig, SystemClock};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::inline::InlineRegistry;
+use crate::inline_registry::InlineRegistry;
 use crate::keeper;
 use crate::limiter::{Inner, LastWord, Limiter};
 use crate::line::Lines;
@@ -34,6 +34,7 @@ use crate::shared::{Fallback, FallbackCounts, Shared};
 use crate::snapshots::Snapshots;
 use crate::switches::Switches;
 use crate::tenants::TenantSource;
+use crate::unnamed::ScopeNumbers;
 use crate::warning;
 
 /// Sets up a [`Limiter`].
@@ -325,6 +326,10 @@ impl Builder {
         source.switches = self.switches;
         source.tenants = self.tenants;
         #[cfg(feature = "remote")]
+        let scopes = self.remote.as_ref().map(|remote| ScopeNumbers::of_service(remote.url()));
+        #[cfg(not(feature = "remote"))]
+        let scopes = None;
+        #[cfg(feature = "remote")]
         let remote = self.remote.map(Remote::open).transpose()?;
         let wait = self.may_wait && source.is_empty();
         let rules = if wait { RuleSet::empty(store.seed()) } else { source.load(store.seed(), 1)? };
@@ -339,6 +344,7 @@ impl Builder {
             leases: AtomicU64::new(0),
             lease_secret: RandomState::new(),
             inline: InlineRegistry::default(),
+            scopes: scopes.unwrap_or_default(),
             reservations: Book::new(self.max_reservations),
             defaults: self.defaults,
             snapshots: self.snapshot.map(|(path, _)| Snapshots::to(path)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate_core::{Limit, NEVER_US, Outcome, Verdict};
+use tidegate_core::{Algorithm, Limit, NEVER_US, Outcome, Verdict};
 use tidegate_stores::Force;
 
 use crate::inline::Brought;
@@ -103,6 +103,10 @@ impl Source {
         !matches!(self, Self::Memory | Self::Shared)
     }
 }
+
+/// When whoever found no free slot may come back. A slot is free as soon as its holder returns it, which nobody
+/// can foretell; that the first one times out is only the latest it can be.
+const SLOT_RETRY: Duration = Duration::from_secs(1);
 
 /// When whoever was denied unseen may come back.
 const UNSEEN_RETRY: Duration = Duration::from_secs(1);
@@ -218,7 +222,8 @@ pub struct LimitStatus<'a> {
     pub remaining: u64,
     /// Until the limit is untouched again if nothing more is charged.
     pub reset_after: Duration,
-    /// When the same request would pass this limit; [`Duration::MAX`] for never. Absent if it does.
+    /// When the same request would pass this limit; [`Duration::MAX`] for never. Absent if it does. Of a
+    /// concurrency limit, whose slots return at any time, when to ask again: a second at most.
     pub retry_after: Option<Duration>,
 }
 
@@ -248,7 +253,7 @@ impl Decision {
     }
 
     /// How long to wait before the same request may pass: exact, if nothing else is charged until
-    /// then. `None` if it passes, [`Duration::MAX`] if it never will.
+    /// then, but for concurrency limits, whose slots may return at any time: a second at most. `None` if it passes, [`Duration::MAX`] if it never will.
     pub fn retry_after(&self) -> Option<Duration> {
         if self.source == Source::Deny {
             return Some(UNSEEN_RETRY);
@@ -375,18 +380,22 @@ impl Decision {
     fn status(&self, item: &Item) -> LimitStatus<'_> {
         let rule = self.rule(item);
         let entry = item.entry(rule).expect("an item's limit is in the rules the decision was made under");
+        let numbers = self.numbers(item).unwrap_or(&entry.limit);
         LimitStatus {
             // A service does not tell.
             descriptor: if item.rule == Item::ANSWERED { 0 } else { usize::from(item.descriptor) },
             rule: &rule.id,
             name: &entry.name,
             given_name: entry.given_name.as_deref(),
-            limit: self.numbers(item).unwrap_or(&entry.limit),
+            limit: numbers,
             allowed: item.verdict.allowed(),
             shadow: item.standing.is_shadow(),
             remaining: item.verdict.remaining,
             reset_after: Duration::from_micros(item.verdict.reset_after_us),
-            retry_after: item.verdict.retry_after_us().map(duration),
+            retry_after: item.verdict.retry_after_us().map(|us| match numbers.algorithm() {
+                Algorithm::Concurrency if us != NEVER_US => duration(us).min(SLOT_RETRY),
+                _ => duration(us),
+            }),
         }
     }
 }

@@ -1,20 +1,19 @@
 //! Limits that requests bring along, in place of those in the rules.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use thiserror::Error;
-use tidegate_core::{Key, KeySeed, Micros};
+use tidegate_core::{Key, KeySeed};
 
-use crate::counts::RuleCounts;
+use crate::inline_registry::{InlineScope, ScopeFull};
 use crate::limiter::Limiter;
 use crate::rendered::Rendered;
 use crate::request::Entry;
-use crate::rules::limit_spec::{Defaults, LimitSpec};
-use crate::rules::tree::{RuleEntry, RuleSet};
+use crate::rules::compile::salt_of_numbers;
+use crate::rules::limit_spec::{AlgorithmName, Defaults, LimitSpec};
+use crate::rules::tree::{LimitEntry, RuleEntry};
 
 /// The id of the rule that limits of requests count as.
 pub(crate) const INLINE: &str = "inline";
@@ -32,6 +31,19 @@ impl InlineLimits {
         &self.1
     }
 
+    /// What tells the counters of each limit apart, besides domain and descriptor.
+    #[doc(hidden)]
+    pub fn identities(&self) -> impl Iterator<Item = String> {
+        self.0.limits.iter().map(|entry| match &entry.given_name {
+            Some(name) => format!("{name:?} {}", entry.limit.family()),
+            None => entry.limit.to_string(),
+        })
+    }
+
+    pub(crate) fn longest_window_us(&self) -> u64 {
+        self.0.limits.iter().map(|entry| entry.limit.period_us()).max().unwrap_or(0)
+    }
+
     /// Limits that are not put down as in use, for what was charged under them before.
     pub(crate) fn apart(
         domain: &str,
@@ -39,8 +51,18 @@ impl InlineLimits {
         defaults: &Defaults,
         seed: KeySeed,
     ) -> Result<Self, InlineError> {
-        Ok(Self(Arc::new(RuleEntry::inline(domain, limits, defaults, seed)?), limits.into()))
+        let entry = RuleEntry::inline(domain, limits, Unnamed::ByNumbers, defaults, seed)?;
+        Ok(Self(Arc::new(entry), limits.into()))
     }
+}
+
+/// What tells the counters of limits without a name apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unnamed {
+    /// Requests, burst, window and algorithm: two limits that an application writes are two counters.
+    ByNumbers,
+    /// The window, as envoyproxy/ratelimit has it: the limit of a descriptor may change while it runs.
+    ByWindow,
 }
 
 /// What seldom goes with a request or its decision. Mostly there is none, and then it costs a comparison to
@@ -123,11 +145,14 @@ pub enum InlineError {
     },
     /// Too many different ones are in use.
     #[error(
-        "domain {domain:?} has {most} different limits from requests already; use fewer, or raise `inline_limits.max`"
+        "domain {domain:?} has {most} different limits from requests{} already; use fewer, or raise `inline_limits.max`",
+        with(.scope.as_deref())
     )]
     TooMany {
         /// The domain.
         domain: String,
+        /// The first entry of the requests that brought them, `key=value`; `None` if the program did.
+        scope: Option<String>,
         /// What is allowed.
         most: u64,
     },
@@ -139,36 +164,6 @@ pub enum InlineError {
         /// What is wrong.
         reason: String,
     },
-}
-
-/// The limits in use, by domain. They outlive a reload of the rules, if the domain does.
-#[derive(Default)]
-pub(crate) struct InlineRegistry(Mutex<HashMap<String, OfDomain>>);
-
-/// The limits in use in a domain, by what was asked for, and what they decided together.
-#[derive(Default)]
-struct OfDomain {
-    known: HashMap<String, InUse>,
-    counts: Arc<RuleCounts>,
-}
-
-struct InUse {
-    limits: InlineLimits,
-    last: Micros,
-    /// For how long its counters may still matter after the last request.
-    window_us: u64,
-}
-
-impl InlineRegistry {
-    /// What the limits of a domain's requests have done, if there were any.
-    pub(crate) fn counts(&self, domain: &str) -> Option<Arc<RuleCounts>> {
-        self.0.lock().get(domain).map(|of| Arc::clone(&of.counts))
-    }
-
-    /// Forgets domains that there are no more.
-    pub(crate) fn keep_domains_of(&self, rules: &RuleSet) {
-        self.0.lock().retain(|domain, _| rules.domain(domain).is_some());
-    }
 }
 
 impl Limiter {
@@ -191,58 +186,98 @@ impl Limiter {
     pub fn inline_limits(&self, domain: &str, limits: &[LimitSpec]) -> Result<InlineLimits, InlineError> {
         #[cfg(feature = "remote")]
         if self.inner.remote.is_some() {
-            let prepared = self.bring(domain, limits, USUAL_MOST)?;
+            let brought =
+                Brings { domain, limits, unnamed: Unnamed::ByNumbers, scope: None, most: USUAL_MOST };
+            let prepared = self.bring(brought, true)?;
             return crate::remote::ask::can_be_sent(&prepared).map(|()| prepared);
         }
-        let allowed = self.inner.rules.load().domain(domain).and_then(|(_, domain)| domain.inline_limits);
-        let most = allowed.ok_or_else(|| InlineError::NotAllowed { domain: domain.to_owned() })?;
-        self.bring(domain, limits, most)
+        let most = self.inline_most(domain)?;
+        self.bring(Brings { domain, limits, unnamed: Unnamed::ByNumbers, scope: None, most }, true)
     }
 
-    /// As [`Limiter::inline_limits`] for a protocol in which a request may always bring a limit:
-    /// only the bound on how many there are is the domain's. `None` if there is no such domain: then
-    /// nothing is limited.
+    /// As [`Limiter::inline_limits`], for limits that somebody else's request brings along: `scope` is the
+    /// first entry of its descriptor. Requests of one scope may have a tenth of the domain's limits in use
+    /// (16 at least, 1,000 at most); beyond that only they are refused. A request of cost 0 looks, and puts
+    /// nothing down as in use.
     ///
     /// # Errors
-    /// If the domain has too many already, or the numbers do not make a limit.
+    /// As [`Limiter::inline_limits`].
+    pub fn inline_limits_of(
+        &self,
+        domain: &str,
+        limits: &[LimitSpec],
+        scope: Entry<'_>,
+        cost: u64,
+    ) -> Result<InlineLimits, InlineError> {
+        let most = self.inline_most(domain)?;
+        let scope = Some(scope);
+        self.bring(Brings { domain, limits, unnamed: Unnamed::ByNumbers, scope, most }, cost > 0)
+    }
+
+    fn inline_most(&self, domain: &str) -> Result<u64, InlineError> {
+        let allowed = self.inner.rules.load().domain(domain).and_then(|(_, domain)| domain.inline_limits);
+        allowed.ok_or_else(|| InlineError::NotAllowed { domain: domain.to_owned() })
+    }
+
+    /// As [`Limiter::inline_limits_of`] for a protocol in which a request may always bring a limit: only the
+    /// bound on how many there are is the domain's. `None` if there is no such domain: then nothing is
+    /// limited.
+    ///
+    /// # Errors
+    /// If requests of the scope have too many already, or the numbers do not make a limit.
     pub fn limit_override(
         &self,
         domain: &str,
         limit: LimitSpec,
+        scope: Entry<'_>,
     ) -> Result<Option<InlineLimits>, InlineError> {
         // Names that anybody may make up leave nothing behind.
         let Some(most) = self.inner.rules.load().domain(domain).map(|(_, domain)| domain.inline_limits)
         else {
             return Ok(None);
         };
-        self.bring(domain, &[limit], most.unwrap_or(USUAL_MOST)).map(Some)
+        let (most, limits, scope) = (most.unwrap_or(USUAL_MOST), &[limit][..], Some(scope));
+        self.bring(Brings { domain, limits, unnamed: Unnamed::ByWindow, scope, most }, true).map(Some)
     }
 
-    fn bring(&self, domain: &str, limits: &[LimitSpec], most: u64) -> Result<InlineLimits, InlineError> {
-        let now = self.now();
-        let mut domains = self.inner.inline.0.lock();
-        let wanted = format!("{limits:?}");
-        let known = domains.get_mut(domain).and_then(|of| of.known.get_mut(&wanted));
-        if let Some(in_use) = known {
-            in_use.last = now;
-            return Ok(in_use.limits.clone());
+    /// How many limits of requests a domain has in use.
+    pub fn inline_limits_in_use(&self, domain: &str) -> usize {
+        self.inner.inline.len(domain)
+    }
+
+    fn bring(&self, brings: Brings<'_>, puts_down: bool) -> Result<InlineLimits, InlineError> {
+        let Brings { domain, limits, unnamed, scope, most } = brings;
+        let (now, registry) = (self.now(), &self.inner.inline);
+        let wanted = format!("{unnamed:?} {limits:?}");
+        if let Some(known) = registry.find(domain, &wanted, now) {
+            return Ok(known);
         }
         let (seed, defaults) = (self.inner.store.seed(), &self.inner.defaults);
-        let mut entry = RuleEntry::inline(domain, limits, defaults, seed)?;
-        let OfDomain { known, counts } = domains.entry(domain.to_owned()).or_default();
-        entry.counts = Arc::clone(counts);
-        let limits = InlineLimits(Arc::new(entry), limits.into());
-        if known.len() as u64 >= most {
-            known.retain(|_, in_use| now.since(in_use.last) <= in_use.window_us);
+        let mut entry = RuleEntry::inline(domain, limits, unnamed, defaults, seed)?;
+        entry.counts = registry.counts_of(domain);
+        let prepared = InlineLimits(Arc::new(entry), limits.into());
+        if puts_down {
+            let by = scope.map_or(InlineScope::Program, |(key, value)| {
+                InlineScope::Requests(seed.texts([key, value]).mark)
+            });
+            registry.put(domain, &wanted, &prepared, by, now, most).map_err(|ScopeFull(most)| {
+                let scope = scope.map(|(key, value)| format!("{key}={value}"));
+                InlineError::TooMany { domain: domain.to_owned(), scope, most }
+            })?;
         }
-        if known.len() as u64 >= most {
-            return Err(InlineError::TooMany { domain: domain.to_owned(), most });
-        }
-        let windows = limits.0.limits.iter().map(|entry| 2 * entry.limit.period_us());
-        let window_us = windows.max().unwrap_or(0);
-        known.insert(wanted, InUse { limits: limits.clone(), last: now, window_us });
-        Ok(limits)
+        Ok(prepared)
     }
+}
+
+/// Limits that are to be prepared, and under which bound.
+#[derive(Clone, Copy)]
+struct Brings<'a> {
+    domain: &'a str,
+    limits: &'a [LimitSpec],
+    unnamed: Unnamed,
+    /// The first entry of the request that brings them; `None` if it is the program itself.
+    scope: Option<Entry<'a>>,
+    most: u64,
 }
 
 impl RuleEntry {
@@ -256,20 +291,65 @@ impl RuleEntry {
     pub(crate) fn inline(
         domain: &str,
         limits: &[LimitSpec],
+        unnamed: Unnamed,
         defaults: &Defaults,
         seed: KeySeed,
     ) -> Result<Self, InlineError> {
-        let mut entries = Vec::with_capacity(limits.len());
-        for spec in limits {
-            let invalid = |reason| InlineError::Invalid { name: spec.effective_name(), reason };
-            let entry = spec.entry(defaults, seed).map_err(|error| invalid(error.reason))?;
-            if entries.iter().any(|known: &crate::rules::tree::LimitEntry| known.name == entry.name) {
+        let mut entries: Vec<LimitEntry> = Vec::with_capacity(limits.len());
+        for (index, spec) in limits.iter().enumerate() {
+            let title = title(limits, index);
+            let invalid = |reason| InlineError::Invalid { name: title.clone(), reason };
+            let spec = match unnamed {
+                Unnamed::ByNumbers => spec.written_in_code(defaults),
+                Unnamed::ByWindow => spec.clone(),
+            };
+            let mut entry =
+                spec.entry_named(&title, defaults, seed).map_err(|error| invalid(error.reason))?;
+            if spec.name.is_none() && unnamed == Unnamed::ByNumbers {
+                entry.salt = salt_of_numbers(seed, &entry.limit);
+            }
+            if entries.iter().any(|known| spec.name.is_some() && known.given_name == entry.given_name) {
                 return Err(invalid("two limits have this name; name them apart".to_owned()));
+            }
+            if entries.iter().any(|known| known.salt == entry.salt) {
+                let reason = "the same limit is there twice; leave one out, or give each a name";
+                return Err(invalid(reason.to_owned()));
             }
             entries.push(entry);
         }
         Ok(Self { limits: entries.into(), ..Self::bare(INLINE, seed.texts([domain, INLINE])) })
     }
+}
+
+/// ` with route=search`, if it was requests that brought limits.
+fn with(scope: Option<&str>) -> String {
+    scope.map_or_else(String::new, |scope| format!(" with {scope}"))
+}
+
+/// What decisions call a limit of a list: its name; else its window, with as many of its numbers as it takes
+/// to tell it from the others.
+fn title(limits: &[LimitSpec], index: usize) -> String {
+    let spec = &limits[index];
+    if let Some(name) = &spec.name {
+        return name.clone();
+    }
+    let differs = |words: fn(&LimitSpec) -> String| {
+        let of = |other: &LimitSpec| other.name.clone().unwrap_or_else(|| words(other));
+        let mut others = limits.iter().enumerate().filter(|(other, _)| *other != index);
+        let own = words(spec);
+        others.all(|(_, other)| of(other) != own).then_some(own)
+    };
+    let forms: [fn(&LimitSpec) -> String; 3] = [
+        |spec| spec.window.to_string(),
+        |spec| format!("{}/{}", spec.requests, spec.window),
+        |spec| {
+            let algorithm = spec.algorithm.map_or("default", AlgorithmName::name);
+            let burst = spec.burst.map_or(String::new(), |burst| format!(" burst {burst}"));
+            format!("{}/{} {algorithm}{burst}", spec.requests, spec.window)
+        },
+    ];
+    let found = forms.into_iter().find_map(differs);
+    found.unwrap_or_else(|| format!("{}/{} ({})", spec.requests, spec.window, index + 1))
 }
 
 impl fmt::Debug for InlineLimits {

@@ -41,6 +41,7 @@ mod decide;
 pub mod decision;
 pub mod explain;
 pub mod inline;
+mod inline_registry;
 mod keeper;
 pub mod limiter;
 mod line;
@@ -58,6 +59,8 @@ pub mod spelling;
 mod standing;
 pub mod switches;
 pub mod tenants;
+#[doc(hidden)]
+pub mod unnamed;
 #[doc(hidden)]
 pub mod warning;
 

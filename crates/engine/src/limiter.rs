@@ -14,7 +14,7 @@ use tidegate_stores::{MemoryStore, SystemClock};
 use crate::builder::Builder;
 use crate::decide::{Charges, Intent, Scope, charges, check, decide};
 use crate::decision::Decision;
-use crate::inline::InlineRegistry;
+use crate::inline_registry::InlineRegistry;
 use crate::line::Lines;
 #[cfg(feature = "remote")]
 use crate::remote::Service;
@@ -28,6 +28,7 @@ use crate::rules::tree::RuleSet;
 #[cfg(feature = "redis")]
 use crate::shared::{Shared, StoreHealth};
 use crate::snapshots::{SnapshotHealth, Snapshots};
+use crate::unnamed::ScopeNumbers;
 
 /// Decides requests by rules. Cheap to clone: all clones are the same limiter.
 ///
@@ -66,6 +67,8 @@ pub(crate) struct Inner {
     /// meet those restored from another process.
     pub(crate) lease_secret: RandomState,
     pub(crate) inline: InlineRegistry,
+    /// Tells limiters of an application apart that nobody named.
+    pub(crate) scopes: Arc<ScopeNumbers>,
     /// Reservations that are kept in this process.
     pub(crate) reservations: Book,
     pub(crate) defaults: Defaults,

@@ -137,20 +137,35 @@ impl Inner {
         let (mut charges, mut items) = (Charges::new(), Items::new());
         let domain = plan(&rules, request, scope, &mut charges, &mut items);
         keep_together(&rules, domain, &mut charges, &items, request);
-        let (source, allowed) = match shared.store.settle(&charges, intent).await {
-            Ok(verdicts) => (Source::Shared, conclude(&charges, &verdicts, &mut items)),
-            Err(error) => {
-                tracing::debug!(%error, "decided without the store");
-                let verdicts = self.fall_back(shared, &rules, domain, &charges, &items, intent);
-                (Source::Fallback, conclude(&charges, &verdicts, &mut items))
-            }
-        };
+        let (source, allowed) =
+            self.settle_shared_plan(shared, &rules, domain, &charges, &mut items, intent).await;
         // They borrow the rules, which the decision takes along.
         drop(charges);
         let mut decision = Decision::new(rules, domain, allowed, items);
         decision.source = source;
         *decision.under.brought = request.brought().clone();
         decision
+    }
+
+    /// Settles the charges of a request in the shared store, or without it if it fails, and answers whether
+    /// the request passes.
+    async fn settle_shared_plan(
+        &self,
+        shared: &Shared,
+        rules: &RuleSet,
+        domain: u32,
+        charges: &Charges<'_>,
+        items: &mut Items,
+        intent: Intent,
+    ) -> (Source, bool) {
+        match shared.store.settle(charges, intent).await {
+            Ok(verdicts) => (Source::Shared, conclude(charges, &verdicts, items)),
+            Err(error) => {
+                tracing::debug!(%error, "decided without the store");
+                let verdicts = self.fall_back(shared, rules, domain, charges, items, intent);
+                (Source::Fallback, conclude(charges, &verdicts, items))
+            }
+        }
     }
 
     /// Gives a request's cost back in the shared store; while that fails, to this node's share.
@@ -165,23 +180,31 @@ impl Inner {
         }
     }
 
-    /// Takes slots in the shared store; while that fails, of this node's share.
+    /// Takes slots in the shared store; while that fails, of this node's share. The permit returns what was
+    /// taken here, whatever the rules say by then.
     pub(crate) async fn acquire_shared(
         self: &Arc<Self>,
         shared: &Shared,
         request: &Request<'_>,
         lease: u64,
     ) -> Acquired {
-        let decision = self.decide_shared(shared, request, Scope::Holders { lease }, Intent::Take).await;
-        if !decision.allowed() {
-            return Acquired::Denied(decision);
-        }
         let rules = self.rules.load();
-        let charges = Self::slots(&rules, request, lease);
-        Acquired::Permit(match decision.source() {
-            Source::Shared => Permit::shared(self, Lease(lease), &charges),
-            _ => Permit::new(self, Lease(lease), &charges),
-        })
+        let (mut charges, mut items) = (Charges::new(), Items::new());
+        let domain = plan(&rules, request, Scope::Holders { lease }, &mut charges, &mut items);
+        keep_together(&rules, domain, &mut charges, &items, request);
+        let (source, allowed) =
+            self.settle_shared_plan(shared, &rules, domain, &charges, &mut items, Intent::Take).await;
+        if allowed {
+            return Acquired::Permit(match source {
+                Source::Shared => Permit::shared(self, Lease(lease), &charges),
+                _ => Permit::new(self, Lease(lease), &charges),
+            });
+        }
+        drop(charges);
+        let mut decision = Decision::new(rules, domain, false, items);
+        decision.source = source;
+        *decision.under.brought = request.brought().clone();
+        Acquired::Denied(decision)
     }
 
     /// Renews the slots of a lease; a store that cannot say counts as if it had.

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use http::HeaderName;
 use http::request::Parts;
+use http::{HeaderName, Method};
 
 use crate::client_ip::{ClientAddress, ClientIp};
 use crate::warnings;
@@ -82,22 +82,46 @@ impl<'a> Asking<'a> {
 
     /// Who asked, behind the proxies that the layer trusts.
     pub fn client(&self) -> Option<ClientAddress> {
-        let Some(peer) = self.peer() else {
-            warnings::NO_PEER.tell();
-            return None;
+        let headers = &self.parts.headers;
+        let client = match self.peer() {
+            Some(peer) => Some(self.client_ip.resolve(peer, headers)),
+            None => self.client_ip.resolve_without_peer(headers),
         };
-        Some(self.client_ip.resolve(peer, &self.parts.headers))
+        if client.is_none() {
+            warnings::NO_PEER.tell();
+        }
+        client
     }
 
     /// `GET /users/{id}` where the framework tells, else `GET *`: a path that any client can make up would
-    /// have limits of its own.
+    /// have limits of its own. So would a method: those that HTTP does not define are one, `*`.
     pub fn route(&self) -> String {
-        let method = &self.parts.method;
+        self.template().unwrap_or_else(|| format!("{} *", self.method()))
+    }
+
+    /// The method and template of the route, where the framework knows them.
+    pub(crate) fn template(&self) -> Option<String> {
         #[cfg(feature = "axum")]
         if let Some(matched) = self.parts.extensions.get::<axum::extract::MatchedPath>() {
-            return format!("{method} {}", matched.as_str());
+            return Some(format!("{} {}", self.method(), matched.as_str()));
         }
-        format!("{method} *")
+        None
+    }
+
+    fn method(&self) -> &'a str {
+        const DEFINED: [Method; 9] = [
+            Method::GET,
+            Method::HEAD,
+            Method::POST,
+            Method::PUT,
+            Method::DELETE,
+            Method::CONNECT,
+            Method::OPTIONS,
+            Method::TRACE,
+            Method::PATCH,
+        ];
+        let method = &self.parts.method;
+        if DEFINED.contains(method) { method.as_str() } else { "*" }
     }
 
     pub(crate) fn is_grpc(&self) -> bool {

@@ -15,10 +15,10 @@ use crate::warnings;
 /// How to find a client's key in a request. Keys compose:
 ///
 /// ```
-/// use tidegate_middleware::key::{by_fn, by_header, by_ip, by_path};
+/// use tidegate_middleware::key::{by_fn, by_header, by_ip, by_route};
 ///
 /// let customer = by_header("x-api-key").or(by_ip());
-/// let customer_and_page = customer.and(by_path());
+/// let customer_and_page = customer.and(by_route());
 /// let by_query = by_fn(|asking| asking.parts().uri.query().map(str::to_owned));
 /// ```
 #[derive(Clone)]
@@ -28,7 +28,7 @@ pub struct Key(Kind);
 enum Kind {
     Header(HeaderName),
     Ip,
-    Path,
+    Route,
     Now(Find<Option<String>>),
     Later(FindLater<Option<String>>),
     Or(Arc<(Key, Key)>),
@@ -60,9 +60,10 @@ pub fn by_ip() -> Key {
     Key(Kind::Ip)
 }
 
-/// The path of the address.
-pub fn by_path() -> Key {
-    Key(Kind::Path)
+/// The method and template of the route, `GET /users/{id}`, where the framework knows them; `GET *` where it
+/// does not. Never the path itself: whoever makes paths up would never be limited.
+pub fn by_route() -> Key {
+    Key(Kind::Route)
 }
 
 /// Whatever a function finds.
@@ -112,7 +113,7 @@ impl Key {
         match &self.0 {
             Kind::Header(name) => Found::Now(asking.header(name).map(Cow::into_owned)),
             Kind::Ip => Found::Now(asking.client().map(|client| client.key)),
-            Kind::Path => Found::Now(Some(asking.path().to_owned())),
+            Kind::Route => Found::Now(Some(asking.route())),
             Kind::Now(find) => Found::Now(find(&asking)),
             Kind::Later(find) => Found::Later(find(&asking)),
             Kind::Or(both) => match both.0.look(asking) {
@@ -160,7 +161,7 @@ impl fmt::Debug for Key {
         match &self.0 {
             Kind::Header(name) => write!(f, "by_header({name:?})"),
             Kind::Ip => f.write_str("by_ip()"),
-            Kind::Path => f.write_str("by_path()"),
+            Kind::Route => f.write_str("by_route()"),
             Kind::Now(_) => f.write_str("by_fn(..)"),
             Kind::Later(_) => f.write_str("by_async(..)"),
             Kind::Or(both) => write!(f, "{:?}.or({:?})", both.0, both.1),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use thiserror::Error;
+use tidegate::unnamed::UnnamedScope;
 use tidegate::{InlineError, LimitSpec, Limiter};
 use tower_layer::Layer;
 
@@ -17,7 +18,7 @@ use crate::question::{APPS, About, Cost, Descriptors};
 use crate::reject::Rejection;
 use crate::renderer::{Headers, Renderer};
 use crate::service::RateLimit;
-use crate::settings::{OnReject, Settings, WhenStoreFails};
+use crate::settings::{OnReject, Settings, WhenStoreFails, is_handling};
 
 /// Limits the requests to a service. Cheap to clone, and of itself it never fails: the error of the service
 /// inside is the only one.
@@ -50,7 +51,7 @@ pub enum LayerError {
 }
 
 impl RateLimitLayer {
-    /// Asks about the route and the client's address, by the rules of domain `apps`, unless told otherwise.
+    /// Asks about the route (or the limiter's name) and the client's address, by the rules of domain `apps`, unless told otherwise.
     pub fn new(limiter: Limiter) -> Self {
         Self { settings: Arc::new(Settings::new(limiter)) }
     }
@@ -76,17 +77,27 @@ impl RateLimitLayer {
     pub fn limits_in(self, domain: &str, limits: &[LimitSpec]) -> Result<Self, LayerError> {
         let limits = self.settings.limiter.inline_limits(domain, limits)?;
         Ok(self.with(|settings| {
-            let route = settings.route();
-            settings.about = About::Route { domain: domain.to_owned(), route, limits: Some(limits) };
+            let name = settings.name();
+            // The number that the limits before had is free again.
+            settings.about = About::default();
+            let itself = match &name {
+                Some(_) => None,
+                // One that is made while a request is handled is made for each: they are one limiter.
+                None if is_handling() => Some(UnnamedScope::first()),
+                None => Some(settings.limiter.unnamed_scope(domain, &limits)),
+            };
+            settings.about = About::Route { domain: domain.to_owned(), name, limits: Some(limits), itself };
         }))
     }
 
-    /// What the route is called; `GET /users/{id}` where the framework tells, else `GET *`, one for all
-    /// paths. Routes of one name share their limits.
-    pub fn route(self, name: impl Into<String>) -> Self {
+    /// What the limiter is called. Limiters of one name share the counters of their limits. Without a name
+    /// each route counts for itself, by its method and template (`GET /users/{id}`); where the framework
+    /// knows none, the limiter counts for all it is around, whatever the path.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        let called = name.into();
         self.with(|settings| {
-            if let About::Route { route, .. } = &mut settings.about {
-                *route = Some(name.into());
+            if let About::Route { name, itself, .. } = &mut settings.about {
+                (*name, *itself) = (Some(called), None);
             }
         })
     }
@@ -99,7 +110,7 @@ impl RateLimitLayer {
     ///
     /// let layer = RateLimitLayer::new(limiter).descriptors("shop", |asking| {
     ///     let api_key = asking.header("x-api-key").unwrap_or("anonymous".into());
-    ///     [("api_key", api_key), ("endpoint", asking.path().into())].into()
+    ///     [("api_key", api_key), ("endpoint", asking.route().into())].into()
     /// });
     /// ```
     pub fn descriptors(
@@ -208,9 +219,9 @@ impl Settings {
         }
     }
 
-    fn route(&self) -> Option<String> {
+    fn name(&self) -> Option<String> {
         match &self.about {
-            About::Route { route, .. } => route.clone(),
+            About::Route { name, .. } => name.clone(),
             About::Descriptors { .. } => None,
         }
     }

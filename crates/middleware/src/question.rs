@@ -5,11 +5,13 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use tidegate::unnamed::UnnamedScope;
 use tidegate::{InlineLimits, Request, spelling};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::asking::{Asking, Find, FindLater};
 use crate::key::Key;
+use crate::warnings;
 
 /// The domain that takes limits from applications, in the rules that a service starts with.
 pub(crate) const APPS: &str = "apps";
@@ -87,15 +89,15 @@ impl Cost {
 /// What a layer asks about.
 #[derive(Clone)]
 pub(crate) enum About {
-    /// The route and the client's key, held against limits of the application's own if there are any.
-    Route { domain: String, route: Option<String>, limits: Option<InlineLimits> },
+    /// The scope and the client's key, held against limits of the application's own if there are any.
+    Route { domain: String, name: Option<String>, limits: Option<InlineLimits>, itself: Option<UnnamedScope> },
     /// What the application says, held against the rules.
     Descriptors { domain: String, find: Find<Descriptors> },
 }
 
 impl Default for About {
     fn default() -> Self {
-        Self::Route { domain: APPS.to_owned(), route: None, limits: None }
+        Self::Route { domain: APPS.to_owned(), name: None, limits: None, itself: None }
     }
 }
 
@@ -116,8 +118,8 @@ impl Question {
                 let descriptors = find(&asking).spelt();
                 Self { domain: domain.clone(), descriptors, limits: None, cost }
             }
-            About::Route { domain, route, limits } => {
-                let route = route.clone().unwrap_or_else(|| asking.route());
+            About::Route { domain, name, limits, itself } => {
+                let route = scope(name.as_deref(), itself.as_ref(), asking);
                 // Those without a key share one.
                 let client = key.find(asking).await.unwrap_or_default();
                 let descriptors = Descriptors::from([("route", route), ("client", client)]).spelt();
@@ -143,12 +145,31 @@ impl Question {
         request.unwrap_or_else(|| Request::new(&self.domain, [])).cost(self.cost)
     }
 
-    /// Tells questions apart by domain, descriptors and limits.
-    pub(crate) fn fingerprint(&self) -> u64 {
+    /// Tells charges apart by domain, descriptors and limit: one for each limit of the application's own, or
+    /// one for those of the rules.
+    pub(crate) fn fingerprints(&self) -> Vec<u64> {
         let fold = |hash, text: &str| xxh3_64_with_seed(text.as_bytes(), hash);
         let entries = self.descriptors.0.iter().flatten();
         let hash = entries.fold(fold(0, &self.domain), |hash, (key, value)| fold(fold(hash, key), value));
-        // Layers with limits of their own count apart, as a burst and a daily limit of one route do.
-        self.limits.as_ref().map_or(hash, |limits| fold(hash, &format!("{:?}", limits.specs())))
+        match &self.limits {
+            // Each has a counter of its own, as a burst and a daily limit of one route do.
+            Some(limits) => limits.identities().map(|limit| fold(hash, &limit)).collect(),
+            None => vec![hash],
+        }
     }
+}
+
+/// What limits without rules are counted under, besides the client: never a path, which clients make up.
+fn scope(name: Option<&str>, itself: Option<&UnnamedScope>, asking: Asking<'_>) -> String {
+    if let Some(name) = name {
+        return name.to_owned();
+    }
+    if let Some(template) = asking.template() {
+        return template;
+    }
+    let Some(itself) = itself else { return asking.route() };
+    if itself.number() > 1 {
+        warnings::UNNAMED_LIMITERS.tell();
+    }
+    itself.text()
 }

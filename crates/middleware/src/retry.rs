@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate::{Decision, LimitStatus, Request};
+use tidegate_core::Algorithm;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const SECOND_US: u64 = 1_000_000;
@@ -17,14 +18,19 @@ const JITTER_MOST_S: u64 = 5;
 ///
 /// The exact wait is rounded up, so that it is never too short. On top comes a jitter of whole
 /// seconds, at most a tenth of the wait and at most 5 s, so that those who were denied together do not
-/// return together. It is a function of who was denied by what: every node says the same.
+/// return together. It is a function of who was denied by what: every node says the same. Of a concurrency
+/// limit, whose slots may return at any time, it is 1 or 2 s.
 pub(crate) fn retry_after_s(request: &Request<'_>, decision: &Decision) -> Option<u64> {
     if decision.allowed() {
         return None;
     }
     let by = decision.decided_by()?;
     let wait_us = finite_us(by.retry_after?)?;
-    let most_s = (wait_us / SECOND_US / JITTER_PART).min(JITTER_MOST_S);
+    let most_s = match by.limit.algorithm() {
+        // Nobody knows when a slot is free: those who wait ask again now and then, not all at once.
+        Algorithm::Concurrency => 1,
+        _ => (wait_us / SECOND_US / JITTER_PART).min(JITTER_MOST_S),
+    };
     let jitter_s = if most_s == 0 { 0 } else { partition(request, &by) % (most_s + 1) };
     Some(ceil_s(wait_us).max(1) + jitter_s)
 }

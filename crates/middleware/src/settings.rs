@@ -63,7 +63,7 @@ pub(crate) struct Passed {
 
 pub(crate) type RenderedHeaders = Vec<(HeaderName, HeaderValue)>;
 
-/// The questions that were asked about a request, by their fingerprints.
+/// The limits that a request was charged for, by their fingerprints.
 #[derive(Clone, Default)]
 struct Charged(Vec<u64>);
 
@@ -90,7 +90,7 @@ impl Settings {
             return Err(self.reject(&request, &decision, parts));
         }
         let headers = self.headers(&request, &decision);
-        note_charge(parts, question.fingerprint());
+        note_charges(parts, &question.fingerprints());
         parts.extensions.insert(RateLimited(decision));
         Ok(Passed { headers, late: None, held })
     }
@@ -151,13 +151,18 @@ impl Settings {
     }
 }
 
-/// Remembers a charge in the request, and tells the log if it is the second of its kind.
-fn note_charge(parts: &mut Parts, fingerprint: u64) {
+/// Remembers charges in the request, and tells the log if one is the second of its kind.
+fn note_charges(parts: &mut Parts, fingerprints: &[u64]) {
     let charged = parts.extensions.get_or_insert_default::<Charged>();
-    if charged.0.contains(&fingerprint) {
+    if fingerprints.iter().any(|fingerprint| charged.0.contains(fingerprint)) {
         warnings::DOUBLE_COUNT.tell();
     }
-    charged.0.push(fingerprint);
+    charged.0.extend_from_slice(fingerprints);
+}
+
+/// Whether a request is being handled on this thread right now.
+pub(crate) fn is_handling() -> bool {
+    HANDLING.get()
 }
 
 /// Counts the layers that there are.

@@ -48,10 +48,16 @@ pub(crate) static SPOOFABLE_KEY: Warning = Warning::new(
 
 pub(crate) static DOUBLE_COUNT: Warning = Warning::new(
     "TIDEGATE_DOUBLE_COUNT: one request was charged twice for the same domain, descriptors and limits, so clients get \
-     half of what their limits say; add the layer once, or give each layer a route or descriptors of its own",
+     half of what their limits say; add the layer once, or give each layer a name or descriptors of its own",
+);
+
+pub(crate) static UNNAMED_LIMITERS: Warning = Warning::new(
+    "TIDEGATE_UNNAMED_LIMITERS: several limiters have the same limits, no name, and no route to go by, so their \
+     counters are told apart by the order in which they are made; give each a name that stays",
 );
 
 pub(crate) static NO_PEER: Warning = Warning::new(
     "TIDEGATE_NO_PEER: the server does not tell the address of its clients, so those without another key are \
-     counted together; serve with into_make_service_with_connect_info::<SocketAddr>(), or add PeerAddr to requests",
+     counted together; serve with into_make_service_with_connect_info::<SocketAddr>(), add PeerAddr to requests, or \
+     behind a Unix socket say by ClientIp::trusted_hops how many proxies there are",
 );

@@ -13,7 +13,7 @@ use tower::{Layer, ServiceExt};
 use log::Log;
 
 fn layer(limiter: &Limiter) -> RateLimitLayer {
-    RateLimitLayer::new(limiter.clone()).route("one").limits("100/minute").unwrap()
+    RateLimitLayer::new(limiter.clone()).name("one").limits("100/minute").unwrap()
 }
 
 /// One test: codes are told once per process, whoever asks.
@@ -30,7 +30,7 @@ async fn each_mistake_is_told_once() {
     let good = layer(&limiter).client_ip(fine).key(by_header("x-api-key"));
     good.layer(hello).oneshot(ask()).await.unwrap();
     // Told apart by their routes.
-    let twice = layer(&limiter).route("two").layer(layer(&limiter).layer(hello));
+    let twice = layer(&limiter).name("two").layer(layer(&limiter).layer(hello));
     twice.oneshot(ask()).await.unwrap();
     // And by their limits.
     let hourly = layer(&limiter).limits("1000/hour").unwrap();

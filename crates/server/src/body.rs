@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_ENCODING, HeaderMap};
 use http_body::Body;
 use thiserror::Error;
 use tokio::time::timeout;
@@ -29,6 +30,16 @@ pub enum BodyError {
     /// It ended too early.
     #[error("the body broke off: {0}")]
     Broken(String),
+}
+
+/// Why a body is not read that is coded, such as compressed; `None` if it is not. A refusal of this kind has
+/// status 415 and `Accept-Encoding: identity` (RFC 9110, 12.5.3).
+pub fn coded(headers: &HeaderMap) -> Option<String> {
+    let lines = headers.get_all(CONTENT_ENCODING).iter();
+    let codings = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+    let mut others = codings.filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"));
+    let found = String::from_utf8_lossy(others.next()?);
+    Some(format!("the content encoding must be identity, got {found:?}; send the body as it is"))
 }
 
 /// All of a body of at most so many bytes. Needs a runtime with time enabled.

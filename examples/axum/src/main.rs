@@ -60,7 +60,7 @@ fn app(limiter: Limiter) -> Result<Router, Failure> {
     let by_customer = || by_header("x-api-key").or(by_ip());
 
     // Limits of the app's own, by address.
-    let search = layer.clone().route("search").limits("5/minute;100/hour")?;
+    let search = layer.clone().name("search").limits("5/minute;100/hour")?;
     // The rules of the service.
     let orders = layer.clone().descriptors("api_platform", |asking| {
         // A key that is empty is none.
@@ -68,9 +68,9 @@ fn app(limiter: Limiter) -> Result<Router, Failure> {
         [("api_key", api_key), ("endpoint", "POST /v1/orders".into())].into()
     });
     // By customer, and a report costs as much as it has pages.
-    let reports = layer.clone().route("reports").key(by_customer()).cost_by(pages).limits("10/minute")?;
+    let reports = layer.clone().name("reports").key(by_customer()).cost_by(pages).limits("10/minute")?;
     // The handler knows the cost, and at first not even that.
-    let complete = layer.route("complete").key(by_customer()).deferred().limits("1000/minute")?;
+    let complete = layer.name("complete").key(by_customer()).deferred().limits("1000/minute")?;
 
     Ok(Router::new()
         .route("/", get(|| async { "hello" }))

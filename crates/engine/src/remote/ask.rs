@@ -7,7 +7,7 @@ use tidegate_core::{Algorithm, LeakyMode, Limit, Window};
 
 use crate::inline::{InlineError, InlineLimits};
 use crate::request::Request;
-use crate::rules::tree::LimitEntry;
+use crate::rules::limit_spec::{AlgorithmName, LimitSpec};
 use crate::spelling;
 
 /// So many sub-windows there are if nothing else is said, and the wire has no word for others.
@@ -96,21 +96,20 @@ fn write_some(
 }
 
 fn sent(limits: &InlineLimits) -> Vec<Sent<'_>> {
-    limits.0.limits.iter().map(sent_one).collect()
+    limits.specs().iter().map(sent_one).collect()
 }
 
-fn sent_one(entry: &LimitEntry) -> Sent<'_> {
-    let (algorithm, burst) = match entry.limit.algorithm() {
-        Algorithm::SlidingWindow => (None, None),
-        Algorithm::FixedWindow => (Some("fixed_window"), None),
-        Algorithm::SubWindows { .. } => (Some("sub_windows"), None),
-        Algorithm::SlidingLog => (Some("sliding_log"), None),
-        Algorithm::TokenBucket { burst } => (Some("token_bucket"), Some(burst)),
-        Algorithm::LeakyBucket { burst, .. } => (Some("leaky_bucket"), Some(burst)),
-        Algorithm::Concurrency => (Some("concurrency"), None),
-    };
-    let (name, requests) = (entry.given_name.as_deref(), entry.limit.requests());
-    Sent { name, requests, per: entry.limit.window().to_string(), algorithm, burst }
+/// As it was written: where it does not say, the service does.
+fn sent_one(spec: &LimitSpec) -> Sent<'_> {
+    // A burst is a token bucket's unless something else is said.
+    let implied = spec.burst.is_some() && spec.algorithm == Some(AlgorithmName::TokenBucket);
+    Sent {
+        name: spec.name.as_deref(),
+        requests: spec.requests,
+        per: spec.window.to_string(),
+        algorithm: spec.algorithm.filter(|_| !implied).map(AlgorithmName::name),
+        burst: spec.burst,
+    }
 }
 
 /// Whether the wire has words for all of the limits.

@@ -216,7 +216,8 @@ fn verdict(said: &Said, place: usize, deciding: Option<usize>) -> Verdict {
 /// A rule that stands for the service's, for its names and numbers. The algorithm is not told.
 fn rule(limit: &SaidLimit, window_s: Option<u64>) -> RuleEntry {
     // A window of nothing, or of more than any limit has, is none.
-    let candidates = [window_s.map(Window::seconds), Window::named(&limit.name), Some(Window::seconds(1))];
+    let unit = limit.name.rsplit('/').next().unwrap_or_default();
+    let candidates = [window_s.map(Window::seconds), Window::named(unit), Some(Window::seconds(1))];
     let of_window = |window| Limit::new(Algorithm::FixedWindow, limit.limit.min(MAX_COUNT), window).ok();
     let numbers = candidates.into_iter().flatten().find_map(of_window);
     let numbers = numbers.into_iter().map(|limit_numbers| LimitEntry {

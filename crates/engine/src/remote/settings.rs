@@ -13,7 +13,7 @@ use tidegate_core::KeySeed;
 use super::Service;
 use super::post::Http;
 use super::tls::trust;
-use crate::inline::{InlineError, InlineLimits};
+use crate::inline::{InlineError, InlineLimits, Unnamed};
 use crate::rules::limit_spec::{Defaults, LimitSpec};
 use crate::rules::tree::RuleEntry;
 
@@ -128,6 +128,10 @@ impl Remote {
         self
     }
 
+    pub(crate) fn url(&self) -> &str {
+        self.url.trim_end_matches('/')
+    }
+
     pub(crate) fn open(self) -> Result<Arc<Service>, SettingsError> {
         let wrong = |reason: String| SettingsError::Url { url: self.url.clone(), reason };
         let uri: Uri = self.url.trim_end_matches('/').parse().map_err(|error| wrong(format!("{error}")))?;
@@ -177,10 +181,10 @@ fn local_limits(limits: &[LimitSpec]) -> Result<Option<InlineLimits>, SettingsEr
         return Ok(None);
     }
     // The domain is told apart by the entries, see `decide`.
-    let entry =
-        RuleEntry::inline("", limits, &Defaults::default(), KeySeed(0)).map_err(|error| match error {
-            InlineError::Invalid { name, reason } => SettingsError::LocalLimits { name, reason },
-            other => SettingsError::LocalLimits { name: String::new(), reason: other.to_string() },
-        })?;
+    let entry = RuleEntry::inline("", limits, Unnamed::ByNumbers, &Defaults::default(), KeySeed(0));
+    let entry = entry.map_err(|error| match error {
+        InlineError::Invalid { name, reason } => SettingsError::LocalLimits { name, reason },
+        other => SettingsError::LocalLimits { name: String::new(), reason: other.to_string() },
+    })?;
     Ok(Some(InlineLimits(Arc::new(entry), limits.into())))
 }

@@ -1,4 +1,9 @@
 //! Reservations that are kept in this process, bounded and swept.
+//!
+//! The book is shared by everybody, so nobody may fill it alone. Those with the same descriptors (one holder)
+//! may have a hundredth of what is free waiting to be settled, and 10,000 at most; those of one domain as many
+//! as are free, which is half of the book if they are alone. As the book fills up, shares shrink, so that it is
+//! those who hold most who are refused, and whoever holds little finds room.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,6 +20,13 @@ const STEP: usize = 1_000;
 /// Bytes of texts that reservations may have on average.
 const USUAL_BYTES: usize = 512;
 
+/// Of what is free, one holder may have this part, as a divisor.
+const HOLDERS: usize = 100;
+
+/// One holder may have so many in any case, if there is room, and no more than that.
+const FEWEST_OF_HOLDER: usize = 16;
+const MOST_OF_HOLDER: usize = 10_000;
+
 /// Reservations by their names.
 pub(crate) struct Book {
     most: usize,
@@ -22,19 +34,57 @@ pub(crate) struct Book {
     kept: Mutex<Shelf>,
 }
 
+/// Who holds a reservation: fingerprints of the domain, and of domain and descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Holder {
+    pub(super) domain: u64,
+    pub(super) whole: u64,
+}
+
 #[derive(Default)]
 struct Shelf {
-    records: HashMap<ReservationId, (Micros, Box<Record>)>,
+    records: HashMap<ReservationId, Kept>,
     by_end: BTreeSet<(Micros, ReservationId)>,
-    /// Of all records.
+    /// Of all records and promises.
+    all: Held,
+    /// The same by domain, and by holder; only of those that have some.
+    domains: HashMap<u64, Held>,
+    holders: HashMap<u64, Held>,
+}
+
+/// A reservation that waits to be settled.
+pub(super) struct Kept {
+    pub(super) until: Micros,
+    pub(super) holder: Holder,
+    pub(super) record: Box<Record>,
+}
+
+/// How much is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Held {
+    count: usize,
     bytes: usize,
-    /// Places that were promised and are not taken yet.
-    promised: usize,
-    promised_bytes: usize,
+}
+
+impl Held {
+    fn add(&mut self, bytes: usize) {
+        self.count += 1;
+        self.bytes += bytes;
+    }
+
+    fn subtract(&mut self, bytes: usize) {
+        self.count -= 1;
+        self.bytes -= bytes;
+    }
 }
 
 /// A place that is kept free, for so many bytes; it is free for others when dropped.
-pub(super) struct Place<'b>(&'b Book, usize);
+pub(super) struct Place<'b> {
+    book: &'b Book,
+    holder: Holder,
+    bytes: usize,
+    filled: bool,
+}
 
 impl Book {
     pub(crate) fn new(most: usize) -> Self {
@@ -47,34 +97,59 @@ impl Book {
         self.kept.lock().records.len()
     }
 
-    /// Keeps a place free for a record of so many bytes, if there is one.
-    pub(super) fn promise(&self, bytes: usize, now: Micros) -> Result<Place<'_>, ReserveError> {
-        let mut kept = self.kept.lock();
-        if self.room(&kept, bytes).is_err() {
-            kept.sweep(now);
-        }
-        self.room(&kept, bytes)?;
-        kept.promised += 1;
-        kept.promised_bytes += bytes;
-        Ok(Place(self, bytes))
+    /// Bytes of the texts in them, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.kept.lock().all.bytes
     }
 
-    fn room(&self, kept: &Shelf, bytes: usize) -> Result<(), ReserveError> {
-        if kept.records.len() + kept.promised >= self.most {
+    /// Keeps a place free for a record of so many bytes, if there is one.
+    pub(super) fn promise(
+        &self,
+        holder: Holder,
+        bytes: usize,
+        now: Micros,
+    ) -> Result<Place<'_>, ReserveError> {
+        let mut kept = self.kept.lock();
+        if self.room(&kept, holder, bytes).is_err() {
+            kept.sweep(now);
+        }
+        self.room(&kept, holder, bytes)?;
+        kept.add(holder, bytes);
+        Ok(Place { book: self, holder, bytes, filled: false })
+    }
+
+    fn room(&self, kept: &Shelf, holder: Holder, bytes: usize) -> Result<(), ReserveError> {
+        let all = kept.all;
+        let free = self.most.saturating_sub(all.count);
+        let free_bytes = self.most_bytes.saturating_sub(all.bytes);
+        if free == 0 {
             return Err(ReserveError::Full { most: self.most });
         }
-        if kept.bytes + kept.promised_bytes + bytes > self.most_bytes {
+        if bytes > free_bytes {
             return Err(ReserveError::FullOfBytes { most: self.most_bytes });
+        }
+        let of_domain = kept.domains.get(&holder.domain).copied().unwrap_or_default();
+        let of_holder = kept.holders.get(&holder.whole).copied().unwrap_or_default();
+        // In a small book the fewest that a holder may have can be all of it.
+        let share = (free / HOLDERS).clamp(FEWEST_OF_HOLDER, MOST_OF_HOLDER);
+        let share_bytes = (free_bytes / HOLDERS).max(FEWEST_OF_HOLDER * MOST_BYTES);
+        if of_holder.count >= share || of_holder.bytes + bytes > share_bytes {
+            return Err(ReserveError::FullOfHolder { count: of_holder.count });
+        }
+        let domain_is_full = of_domain.count >= free.max(FEWEST_OF_HOLDER)
+            || of_domain.bytes + bytes > free_bytes.max(FEWEST_OF_HOLDER * MOST_BYTES);
+        if domain_is_full {
+            return Err(ReserveError::FullOfDomain { count: of_domain.count });
         }
         Ok(())
     }
 
     /// Hands a reservation out that has not ended; nobody else gets it.
-    pub(super) fn take(&self, id: ReservationId, now: Micros) -> Option<(Micros, Box<Record>)> {
+    pub(super) fn take(&self, id: ReservationId, now: Micros) -> Option<Kept> {
         let mut kept = self.kept.lock();
-        let (until, record) = kept.remove(id)?;
-        kept.by_end.remove(&(until, id));
-        (now < until).then_some((until, record))
+        let taken = kept.remove(id)?;
+        kept.by_end.remove(&(taken.until, id));
+        (now < taken.until).then_some(taken)
     }
 
     /// Drops some of those that have ended.
@@ -84,10 +159,29 @@ impl Book {
 }
 
 impl Shelf {
-    fn remove(&mut self, id: ReservationId) -> Option<(Micros, Box<Record>)> {
-        let (until, record) = self.records.remove(&id)?;
-        self.bytes -= record.bytes();
-        Some((until, record))
+    fn add(&mut self, holder: Holder, bytes: usize) {
+        self.all.add(bytes);
+        self.domains.entry(holder.domain).or_default().add(bytes);
+        self.holders.entry(holder.whole).or_default().add(bytes);
+    }
+
+    fn subtract(&mut self, holder: Holder, bytes: usize) {
+        self.all.subtract(bytes);
+        let of = [(&mut self.domains, holder.domain), (&mut self.holders, holder.whole)];
+        for (held, whose) in of {
+            if let Some(of_one) = held.get_mut(&whose) {
+                of_one.subtract(bytes);
+                if of_one.count == 0 {
+                    held.remove(&whose);
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, id: ReservationId) -> Option<Kept> {
+        let kept = self.records.remove(&id)?;
+        self.subtract(kept.holder, kept.record.bytes());
+        Some(kept)
     }
 
     fn sweep(&mut self, now: Micros) {
@@ -103,18 +197,21 @@ impl Shelf {
 
 impl Place<'_> {
     /// Puts a reservation there.
-    pub(super) fn fill(self, id: ReservationId, until: Micros, record: Box<Record>) {
-        let mut kept = self.0.kept.lock();
-        kept.bytes += record.bytes();
+    pub(super) fn fill(mut self, id: ReservationId, until: Micros, record: Box<Record>) {
+        let mut kept = self.book.kept.lock();
+        // What was promised is about what the record takes.
+        kept.subtract(self.holder, self.bytes);
+        kept.add(self.holder, record.bytes());
         kept.by_end.insert((until, id));
-        kept.records.insert(id, (until, record));
+        kept.records.insert(id, Kept { until, holder: self.holder, record });
+        self.filled = true;
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut kept = self.0.kept.lock();
-        kept.promised -= 1;
-        kept.promised_bytes -= self.1;
+        if !self.filled {
+            self.book.kept.lock().subtract(self.holder, self.bytes);
+        }
     }
 }

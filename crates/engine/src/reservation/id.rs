@@ -4,10 +4,19 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tidegate_core::Micros;
 
 const BYTES: usize = 16;
 
-/// The name of a reservation: 128 random bits, which nobody can guess. Prints as base64url.
+/// How the names begin of reservations that nothing is kept of.
+const UNKEPT: [u8; 3] = [0, 0xff, 0];
+
+/// Bytes of an estimate in such a name, and of when it ends: 2^56 units, and milliseconds for 8,000 years.
+const ESTIMATE_BYTES: usize = 7;
+const UNTIL_BYTES: usize = 6;
+
+/// The name of a reservation: 128 random bits, which nobody can guess. Prints as base64url. One that no limit
+/// was charged for is all in its name: settling it changes nothing, so nothing has to be kept of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReservationId([u8; BYTES]);
 
@@ -15,7 +24,29 @@ impl ReservationId {
     pub(crate) fn new() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; BYTES];
         getrandom::fill(&mut bytes)?;
+        if bytes.starts_with(&UNKEPT) {
+            bytes[0] = 1;
+        }
         Ok(Self(bytes))
+    }
+
+    /// The name of a reservation that no limit was charged for.
+    pub(crate) fn unkept(estimate: u64, until: Micros) -> Self {
+        let mut bytes = [0; BYTES];
+        let (tag, rest) = bytes.split_at_mut(UNKEPT.len());
+        let (of_estimate, of_until) = rest.split_at_mut(ESTIMATE_BYTES);
+        tag.copy_from_slice(&UNKEPT);
+        of_estimate.copy_from_slice(&estimate.to_be_bytes()[8 - ESTIMATE_BYTES..]);
+        of_until.copy_from_slice(&(until.0.div_ceil(1_000)).to_be_bytes()[8 - UNTIL_BYTES..]);
+        Self(bytes)
+    }
+
+    /// The estimate of a reservation that no limit was charged for, and when it ends.
+    pub(crate) fn as_unkept(self) -> Option<(u64, Micros)> {
+        let rest = self.0.strip_prefix(&UNKEPT)?;
+        let (of_estimate, of_until) = rest.split_at(ESTIMATE_BYTES);
+        let number = |bytes: &[u8]| bytes.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+        Some((number(of_estimate), Micros(number(of_until).saturating_mul(1_000))))
     }
 
     /// Reads one as it was printed; `None` for what was never one.

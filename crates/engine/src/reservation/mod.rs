@@ -22,6 +22,7 @@ use tidegate_core::{Key, Micros, Taken};
 use tidegate_stores::{Charge, Correction, StoreError, Timed};
 
 pub(crate) use self::book::Book;
+use self::book::Holder;
 pub use self::id::ReservationId;
 use self::record::{Home, MOST_BYTES, Record, bytes_of};
 use crate::decide::{Charges, Intent, Scope, conclude, plan};
@@ -31,6 +32,7 @@ use crate::limiter::{Inner, Limiter};
 use crate::request::Request;
 use crate::rules::current::Rules;
 use crate::rules::limit_spec::LimitSpec;
+use crate::rules::tree::RuleSet;
 
 /// How many reservations are kept in one process, unless told otherwise.
 pub(crate) const USUAL_MOST: usize = 1_000_000;
@@ -74,6 +76,22 @@ pub enum ReserveError {
     Full {
         /// How many there may be.
         most: usize,
+    },
+    /// Too many reservations of the same descriptors wait to be settled.
+    #[error(
+        "{count} reservations of these descriptors wait to be settled, which is their share; settle them sooner, or let them expire sooner"
+    )]
+    FullOfHolder {
+        /// How many there are.
+        count: usize,
+    },
+    /// Too many reservations of the domain wait to be settled.
+    #[error(
+        "{count} reservations of this domain wait to be settled, which is its share; settle them sooner, or let them expire sooner"
+    )]
+    FullOfDomain {
+        /// How many there are.
+        count: usize,
     },
     /// Those that wait to be settled have too much text together.
     #[error(
@@ -185,13 +203,22 @@ impl Limiter {
 
     /// As [`Limiter::settle`] for reservations of this process, without an await.
     pub fn settle_now(&self, id: &str, cost: u64) -> Option<Settled> {
-        let (_, record) = self.inner.reservations.take(ReservationId::parse(id)?, self.now())?;
-        Some(self.inner.settle_here(&record, cost))
+        let id = ReservationId::parse(id)?;
+        if let Some(unkept) = id.as_unkept() {
+            return self.inner.settle_unkept(unkept, cost);
+        }
+        let kept = self.inner.reservations.take(id, self.now())?;
+        Some(self.inner.settle_here(&kept.record, cost))
     }
 
     /// How many reservations this process keeps.
     pub fn reservations(&self) -> usize {
         self.inner.reservations.len()
+    }
+
+    /// Bytes of the texts in the reservations that this process keeps, about.
+    pub fn reservation_bytes(&self) -> usize {
+        self.inner.reservations.bytes()
     }
 }
 
@@ -201,25 +228,37 @@ impl Inner {
         request: &Request<'_>,
         lifetime: Duration,
     ) -> Result<Reserved, ReserveError> {
-        let id = ReservationId::new().map_err(ReserveError::NoName)?;
         let rules = self.rules.load();
         let (mut charges, mut items) = (Charges::new(), Items::new());
         let domain = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
-        let place = self.reservations.promise(bytes_to_keep(request, &items)?, self.store.now())?;
+        if items.is_empty() {
+            drop(charges);
+            return Ok(unkept(rules, domain, request, self.store.now().plus(micros(lifetime))));
+        }
+        let id = ReservationId::new().map_err(ReserveError::NoName)?;
+        let holder = holder(&rules, request);
+        let place = self.reservations.promise(holder, bytes_to_keep(request)?, self.store.now())?;
         let timed = self.store.settle_timed_now(&charges, Intent::Take);
         let allowed = conclude(&charges, &timed.verdicts, &mut items);
         let taken = estimated(request, &charges, &items, &timed);
         // They borrow the rules, which the decision takes along.
         drop(charges);
-        let limited = !items.is_empty();
         let decision = decided(rules, domain, allowed, items, request);
         if !allowed {
             return Ok(Reserved::Denied(decision));
         }
         let expires_at = self.store.now().plus(micros(lifetime));
-        let record = to_keep(request, limited, &taken, expires_at, Home::Memory);
+        let record = Record::new(request, &taken, expires_at, Home::Memory);
         place.fill(id, expires_at, Box::new(record));
         Ok(Reserved::Reservation(Reservation { id, expires_at, decision }))
+    }
+
+    /// Settles a reservation that no limit was charged for, unless its time is over: nothing changes.
+    pub(crate) fn settle_unkept(&self, (estimate, until): (u64, Micros), cost: u64) -> Option<Settled> {
+        (self.store.now() < until).then(|| {
+            let decision = Decision::new(self.rules.load(), 0, true, Items::new());
+            Settled { estimate, cost, decision }
+        })
     }
 
     fn settle_here(&self, record: &Record, cost: u64) -> Settled {
@@ -241,27 +280,27 @@ impl Inner {
     }
 }
 
-/// Bytes that the record of a request under these limits takes, unless they are too many.
-fn bytes_to_keep(request: &Request<'_>, items: &Items) -> Result<usize, ReserveError> {
-    match bytes_of(request) {
-        _ if items.is_empty() => Ok(0),
-        bytes if bytes > MOST_BYTES => Err(ReserveError::TooLarge { bytes, most: MOST_BYTES }),
-        bytes => Ok(bytes),
-    }
+/// A reservation of a request that no limit applies to: all of it is in its name.
+fn unkept(rules: Rules, domain: u32, request: &Request<'_>, expires_at: Micros) -> Reserved {
+    let id = ReservationId::unkept(request.common_cost(), expires_at);
+    let decision = decided(rules, domain, true, Items::new(), request);
+    Reserved::Reservation(Reservation { id, expires_at, decision })
 }
 
-/// What is kept of a request until it is settled.
-fn to_keep(
-    request: &Request<'_>,
-    limited: bool,
-    taken: &[(Key, Taken)],
-    until: Micros,
-    home: Home,
-) -> Record {
-    if limited {
-        Record::new(request, taken, until, home)
-    } else {
-        Record::unlimited(request.common_cost(), until, home)
+/// Who holds the reservation of a request: whoever has its descriptors.
+fn holder(rules: &RuleSet, request: &Request<'_>) -> Holder {
+    let domain = rules.seed.text(request.domain());
+    let whole = request.descriptors().fold(domain, |key, (entries, _)| {
+        key.then(rules.seed.texts(entries.iter().flat_map(|(key, value)| [*key, *value])))
+    });
+    Holder { domain: domain.mark, whole: whole.mark }
+}
+
+/// Bytes that the record of a request takes, unless they are too many.
+fn bytes_to_keep(request: &Request<'_>) -> Result<usize, ReserveError> {
+    match bytes_of(request) {
+        bytes if bytes > MOST_BYTES => Err(ReserveError::TooLarge { bytes, most: MOST_BYTES }),
+        bytes => Ok(bytes),
     }
 }
 

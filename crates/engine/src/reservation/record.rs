@@ -85,12 +85,6 @@ pub(super) fn bytes_of(request: &Request<'_>) -> usize {
 }
 
 impl Record {
-    /// Of a request that falls under no limit: there is nothing to correct.
-    pub(super) fn unlimited(estimate: u64, until: Micros, home: Home) -> Self {
-        let (domain, descriptors, taken) = (String::new(), Vec::new(), Vec::new());
-        Self { domain, estimate, descriptors, taken, until_us: until.0, home }
-    }
-
     /// Bytes that its texts take, as [`bytes_of`] its request says.
     pub(super) fn bytes(&self) -> usize {
         let mut bytes = self.domain.len();

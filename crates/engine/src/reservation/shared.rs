@@ -7,9 +7,11 @@ use tidegate_core::Limit;
 use tidegate_stores::{Corrected, Store as _, StoreError};
 use tokio::runtime::Handle;
 
+use super::book::Kept;
 use super::{
-    Charge, Correction, Home, Inner, Micros, Record, Request, Reservation, ReservationId, ReserveError,
-    Reserved, SettleError, Settled, bytes_to_keep, corrections, decided, estimated, micros, to_keep,
+    Charge, Correction, Holder, Home, Inner, Micros, Record, Request, Reservation, ReservationId,
+    ReserveError, Reserved, SettleError, Settled, bytes_to_keep, corrections, decided, estimated, holder,
+    micros, unkept,
 };
 use crate::decide::{Charges, Intent, Scope, conclude, plan};
 use crate::decision::{Items, Source};
@@ -23,6 +25,9 @@ pub(super) async fn settle_to_the_end(
     cost: u64,
 ) -> Result<Option<Settled>, SettleError> {
     let Some(id) = ReservationId::parse(id) else { return Ok(None) };
+    if let Some(unkept) = id.as_unkept() {
+        return Ok(inner.settle_unkept(unkept, cost));
+    }
     let Ok(runtime) = Handle::try_current() else {
         return Err(StoreError::Unreachable("there is no tokio runtime here".into()).into());
     };
@@ -44,13 +49,17 @@ impl Inner {
         request: &Request<'_>,
         lifetime: Duration,
     ) -> Result<Reserved, ReserveError> {
-        let id = ReservationId::new().map_err(ReserveError::NoName)?;
         let rules = self.rules.load();
         let (mut charges, mut items) = (Charges::new(), Items::new());
         let domain = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
+        if items.is_empty() {
+            drop(charges);
+            return Ok(unkept(rules, domain, request, self.store.now().plus(micros(lifetime))));
+        }
+        let id = ReservationId::new().map_err(ReserveError::NoName)?;
+        let holder = holder(&rules, request);
         keep_together(&rules, domain, &mut charges, &items, request);
-        bytes_to_keep(request, &items)?;
-        let limited = !items.is_empty();
+        bytes_to_keep(request)?;
         let (home, taken, allowed, until) = match shared.store.settle_timed(&charges).await {
             Ok(timed) => {
                 let allowed = conclude(&charges, &timed.verdicts, &mut items);
@@ -67,19 +76,31 @@ impl Inner {
                 (Home::Fallback, taken, allowed, self.store.now())
             }
         };
+        let expires_at = until.plus(micros(lifetime));
+        let kept = if allowed {
+            let record = Record::new(request, &taken, expires_at, home);
+            match home {
+                Home::Shared if self.keep(shared, id, &record, lifetime).await => Some(id),
+                _ => match self.keep_here(holder, &record, lifetime) {
+                    Ok(id) => Some(id),
+                    Err(error) => {
+                        // What was planned is given back, whatever the rules say by now. What is lost stays charged.
+                        let corrections = corrections(&record, request, &charges, &items, 0);
+                        self.correct_anywhere(shared, home, &corrections).await;
+                        return Err(error);
+                    }
+                },
+            }
+        } else {
+            None
+        };
         drop(charges);
         let mut decision = decided(rules, domain, allowed, items, request);
         decision.source = if home == Home::Shared { Source::Shared } else { Source::Fallback };
-        if !allowed {
-            return Ok(Reserved::Denied(decision));
-        }
-        let expires_at = until.plus(micros(lifetime));
-        let record = to_keep(request, limited, &taken, expires_at, home);
-        let id = match home {
-            Home::Shared if self.keep(shared, id, &record, lifetime).await => id,
-            _ => self.keep_here(shared, record, lifetime).await?,
-        };
-        Ok(Reserved::Reservation(Reservation { id, expires_at, decision }))
+        Ok(match kept {
+            Some(id) => Reserved::Reservation(Reservation { id, expires_at, decision }),
+            None => Reserved::Denied(decision),
+        })
     }
 
     async fn settle_shared(
@@ -88,10 +109,10 @@ impl Inner {
         id: ReservationId,
         cost: u64,
     ) -> Result<Option<Settled>, SettleError> {
-        if let Some((until, record)) = self.reservations.take(id, self.store.now()) {
+        if let Some(Kept { until, holder, record }) = self.reservations.take(id, self.store.now()) {
             let settled = self.settle_anywhere(shared, &record, cost).await;
             if let Err(Unsettled { untouched: true, .. }) = &settled
-                && let Ok(place) = self.reservations.promise(record.bytes(), self.store.now())
+                && let Ok(place) = self.reservations.promise(holder, record.bytes(), self.store.now())
             {
                 place.fill(id, until, record);
             }
@@ -125,27 +146,37 @@ impl Inner {
     }
 
     /// Keeps a record in this process, under a name of its own: the store may have heard of the other after
-    /// all, and nobody may settle it twice. If there is no room, all of it is given back.
-    async fn keep_here(
+    /// all, and nobody may settle it twice.
+    fn keep_here(
         &self,
-        shared: &Shared,
-        record: Record,
+        holder: Holder,
+        record: &Record,
         lifetime: Duration,
     ) -> Result<ReservationId, ReserveError> {
         let until = self.store.now().plus(micros(lifetime));
-        let id = ReservationId::new().map_err(ReserveError::NoName);
-        let place = self.reservations.promise(record.bytes(), self.store.now());
-        match id.and_then(|id| Ok((id, place?))) {
-            Ok((id, place)) => {
-                place.fill(id, until, Box::new(record));
-                Ok(id)
-            }
-            Err(error) => {
-                // What is lost here stays charged.
-                let _ = self.settle_anywhere(shared, &record, 0).await;
-                Err(error)
-            }
+        let id = ReservationId::new().map_err(ReserveError::NoName)?;
+        let place = self.reservations.promise(holder, record.bytes(), self.store.now())?;
+        place.fill(id, until, Box::new(record.clone()));
+        Ok(id)
+    }
+
+    /// Corrects charges where they were taken.
+    async fn correct_anywhere(
+        &self,
+        shared: &Shared,
+        home: Home,
+        corrections: &[(Charge<'_>, Correction)],
+    ) -> Corrected {
+        if home == Home::Shared {
+            return shared.store.correct(corrections).await;
         }
+        let own_limits: Vec<Limit> = corrections.iter().map(|(charge, _)| shared.share_of(charge)).collect();
+        let of_share = corrections
+            .iter()
+            .zip(&own_limits)
+            .map(|((charge, it), limit)| (Charge { limit, ..*charge }, *it));
+        let mine: Vec<(Charge<'_>, Correction)> = of_share.collect();
+        self.store.correct_now(&mine).into_iter().map(Ok).collect()
     }
 
     /// Settles where the estimate was taken.
@@ -161,18 +192,7 @@ impl Inner {
         let domain = plan(&rules, &request, Scope::Rates { hold: false }, &mut charges, &mut items);
         keep_together(&rules, domain, &mut charges, &items, &request);
         let corrections = corrections(record, &request, &charges, &items, cost);
-        let corrected: Corrected = if record.home == Home::Shared {
-            shared.store.correct(&corrections).await
-        } else {
-            let own_limits: Vec<Limit> =
-                corrections.iter().map(|(charge, _)| shared.share_of(charge)).collect();
-            let of_share = corrections
-                .iter()
-                .zip(&own_limits)
-                .map(|((charge, it), limit)| (Charge { limit, ..*charge }, *it));
-            let mine: Vec<(Charge<'_>, Correction)> = of_share.collect();
-            self.store.correct_now(&mine).into_iter().map(Ok).collect()
-        };
+        let corrected = self.correct_anywhere(shared, record.home, &corrections).await;
         let untouched = corrected.iter().all(|one| one.as_ref().is_err_and(StoreError::nothing_sent));
         let verdicts: Result<Vec<_>, _> = corrected.into_iter().collect();
         let verdicts = verdicts.map_err(|error| Unsettled { error, untouched })?;

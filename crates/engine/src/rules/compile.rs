@@ -9,7 +9,7 @@ use tidegate_core::{Key, KeySeed, Limit, Window};
 use tidegate_stores::Force;
 
 use super::limit_spec::{Defaults, LimitSpec, SpecError};
-use super::model::{Domain, Rule, TierLimit};
+use super::model::{CODE, Domain, Rule, TierLimit};
 use super::path::Path;
 use super::pattern::Pattern;
 use super::problem::{Problem, Problems};
@@ -199,7 +199,8 @@ impl<'a> Compiler<'a> {
         self.tree.has_replaces |= !replaces.is_empty();
         let applies =
             |entry: &LimitEntry| !entry.given_name.as_deref().is_some_and(|name| replaces.contains(name));
-        let limits = self.limits(rule, path);
+        let written = self.written(rule);
+        let limits = self.limits(&written, path);
         let tiers = rule.tiers.iter().map(|(tier, changes)| {
             let index = self.tree.tiers.partition_point(|known| **known < **tier) as u16;
             let limits = self.tier(rule, path, &limits, (tier, changes));
@@ -207,7 +208,7 @@ impl<'a> Compiler<'a> {
         });
         let tiers: Vec<_> = tiers.collect();
         let limits: Vec<(&LimitSpec, LimitEntry)> =
-            rule.limits.iter().zip(limits).filter_map(|(spec, limit)| Some((spec, limit?))).collect();
+            written.iter().zip(limits).filter_map(|(spec, limit)| Some((spec, limit?))).collect();
         let limits = limits.into_iter().filter(|(_, entry)| applies(entry));
         let (specs, limits): (Vec<LimitSpec>, Vec<LimitEntry>) =
             limits.map(|(spec, entry)| (spec.clone(), entry)).unzip();
@@ -263,11 +264,19 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The rule's limits in order; `None` for those that are none.
-    fn limits(&mut self, rule: &Rule, path: &Path) -> Vec<Option<LimitEntry>> {
+    /// The rule's limits with the algorithms they have. Where tiers change the numbers, a small number is no
+    /// reason for another algorithm: the counter is to outlive a change of tier.
+    fn written(&self, rule: &Rule) -> Vec<LimitSpec> {
+        let in_code = self.domain.source == CODE && rule.tiers.is_empty();
+        let one = |spec: &LimitSpec| if in_code { spec.written_in_code(self.defaults) } else { spec.clone() };
+        rule.limits.iter().map(one).collect()
+    }
+
+    /// A rule's limits in order; `None` for those that are none.
+    fn limits(&mut self, written: &[LimitSpec], path: &Path) -> Vec<Option<LimitEntry>> {
         let mut names = HashSet::new();
-        let mut limits = Vec::with_capacity(rule.limits.len());
-        for spec in &rule.limits {
+        let mut limits = Vec::with_capacity(written.len());
+        for spec in written {
             let name = spec.effective_name();
             limits.push(self.limit(path, "", &name, spec));
             if names.contains(&name) {
@@ -351,12 +360,15 @@ fn salt(seed: KeySeed, name: &str, limit: &Limit) -> u64 {
     mark
 }
 
-impl LimitSpec {
-    /// The limit under its own name.
-    pub(crate) fn entry(&self, defaults: &Defaults, seed: KeySeed) -> Result<LimitEntry, SpecError> {
-        self.entry_named(&self.effective_name(), defaults, seed)
-    }
+/// As `salt`, for a limit that nobody gave a name: all of its numbers tell it apart.
+pub(crate) fn salt_of_numbers(seed: KeySeed, limit: &Limit) -> u64 {
+    let [requests, burst] = [limit.requests(), limit.burst()].map(|number| number.to_string());
+    let mode = if limit.queues() { "queue" } else { "" };
+    let Key { mark, .. } = seed.texts(["", &limit.family(), &requests, &burst, mode]);
+    mark
+}
 
+impl LimitSpec {
     pub(crate) fn entry_named(
         &self,
         name: &str,

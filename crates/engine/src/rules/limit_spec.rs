@@ -9,18 +9,25 @@ pub struct Defaults {
     pub algorithm: AlgorithmName,
     /// Whether a denied request is charged all the same, as envoyproxy/ratelimit does.
     pub count_denied: bool,
+    /// A limit that is written in code (in Rust, or sent with a request) and names neither an algorithm nor a
+    /// burst is a sliding log if it has at most so many requests and `algorithm` is the sliding window, whose
+    /// estimate is coarse for small counts. 0 switches this off.
+    pub exact_up_to: u64,
 }
+
+/// Up to so many requests a stamp for each is cheap, and the estimate of a sliding window is far off.
+pub(crate) const SMALL: u64 = 10;
 
 impl Default for Defaults {
     fn default() -> Self {
-        Self { algorithm: AlgorithmName::SlidingWindow, count_denied: false }
+        Self { algorithm: AlgorithmName::SlidingWindow, count_denied: false, exact_up_to: SMALL }
     }
 }
 
 impl Defaults {
     /// The defaults of envoyproxy/ratelimit: fixed windows, in which denied requests count.
     pub fn envoy_ratelimit() -> Self {
-        Self { algorithm: AlgorithmName::FixedWindow, count_denied: true }
+        Self { algorithm: AlgorithmName::FixedWindow, count_denied: true, exact_up_to: 0 }
     }
 }
 
@@ -100,7 +107,7 @@ pub fn per(requests: u64, period: std::time::Duration) -> LimitSpec {
 }
 
 impl LimitSpec {
-    /// `requests` per `window`, with the default algorithm.
+    /// `requests` per `window`, with the default algorithm: see [`Defaults`].
     pub fn new(requests: u64, window: Window) -> Self {
         let (name, algorithm, burst, buckets, mode) = (None, None, None, None, None);
         Self { name, requests, window, algorithm, burst, buckets, mode, replaces: Vec::new() }
@@ -128,7 +135,7 @@ impl LimitSpec {
         self.with(AlgorithmName::FixedWindow)
     }
 
-    /// Uses two counters weighed by overlap; the default.
+    /// Uses two counters weighed by overlap; the default of limits over 10 requests.
     #[must_use]
     pub fn sliding_window(self) -> Self {
         self.with(AlgorithmName::SlidingWindow)
@@ -141,7 +148,7 @@ impl LimitSpec {
         self.with(AlgorithmName::SubWindows)
     }
 
-    /// Uses a stamp per request.
+    /// Uses a stamp per request; the default of limits of up to 10 requests.
     #[must_use]
     pub fn sliding_log(self) -> Self {
         self.with(AlgorithmName::SlidingLog)
@@ -177,6 +184,22 @@ impl LimitSpec {
     /// The name decisions show: the one given, else the window.
     pub(crate) fn effective_name(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.window.to_string())
+    }
+
+    /// The limit as it applies where it was written in code: exact if it is small and names no algorithm.
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "defaults will grow, and are passed by reference elsewhere"
+    )]
+    pub(crate) fn written_in_code(&self, defaults: &Defaults) -> Self {
+        let small = self.requests <= defaults.exact_up_to;
+        let usual = self.algorithm.is_none() && defaults.algorithm == AlgorithmName::SlidingWindow;
+        let calendar = matches!(self.window, Window::Calendar(_));
+        let mut spec = self.clone();
+        if small && usual && !calendar && self.burst.is_none() && self.buckets.is_none() {
+            spec.algorithm = Some(AlgorithmName::SlidingLog);
+        }
+        spec
     }
 
     /// Checks the numbers and makes them a limit.

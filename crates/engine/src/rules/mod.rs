@@ -5,7 +5,7 @@
 //! are matched against.
 
 pub mod catalog;
-mod compile;
+pub(crate) mod compile;
 pub(crate) mod current;
 pub mod file;
 pub(crate) mod find;

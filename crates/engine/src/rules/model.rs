@@ -21,6 +21,9 @@ use super::forward_auth::ForwardAuth;
 use super::limit_spec::{LimitChange, LimitSpec};
 use super::problem::Place;
 
+/// The source of a domain that was built in code.
+pub(crate) const CODE: &str = "code";
+
 /// A namespace of rules.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Domain {
@@ -138,7 +141,7 @@ pub enum StoreErrorStage {
 impl Domain {
     /// An empty domain.
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), source: "code".to_owned(), ..Self::default() }
+        Self { name: name.to_owned(), source: CODE.to_owned(), ..Self::default() }
     }
 
     /// Adds a rule.

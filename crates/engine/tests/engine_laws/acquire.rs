@@ -115,14 +115,14 @@ fn renewing_starts_the_time_out_anew() {
 }
 
 #[test]
-fn a_denial_says_when_a_slot_returns_at_the_latest() {
+fn a_denial_says_to_ask_again_soon_and_a_slot_returns_at_its_time_out_at_the_latest() {
     let (limiter, clock) = at_most(2);
     let _first = permit(&limiter, &by("v"));
     clock.advance_us(10_000_000);
     let _second = permit(&limiter, &by("v"));
     let denied = denial(&limiter, &by("v"));
-    assert_eq!(denied.retry_after(), Some(Duration::from_secs(50)));
-    assert_eq!(denied.to_string(), "denied by k (concurrency): 0 of 2 left, retry after 50.0s");
+    assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
+    assert_eq!(denied.to_string(), "denied by k (concurrency): 0 of 2 left, retry after 1.0s");
     let limit = denied.decided_by().expect("a limit denied it");
     assert_eq!(limit.limit.to_string(), "concurrency, 2 at once, time-out minute");
     clock.advance_us(49_999_999);

@@ -100,7 +100,7 @@ fn what_costs_nothing_is_not_counted() {
 fn limits_that_requests_bring_count_as_one_rule_of_the_domain() {
     let (limiter, _) = limiter("domain: d\ndescriptors: [{key: k}]");
     for (requests, user) in [(1, "ann"), (1, "ann"), (2, "bea")] {
-        let limits = limiter.limit_override("d", per_minute(requests)).expect("a limit");
+        let limits = limiter.limit_override("d", per_minute(requests), ("k", "v")).expect("a limit");
         ask(&limiter, &by(user).limits(&limits.expect("a domain")));
     }
     let counts = counts_of(&limiter, "inline", None);

@@ -7,6 +7,7 @@ mod counts;
 mod decision;
 mod documents;
 mod explain;
+mod identity;
 mod inline;
 mod lint;
 mod listing;
@@ -17,6 +18,7 @@ mod reserve;
 mod rule_files;
 #[cfg(feature = "redis")]
 mod shared;
+mod small_limits;
 mod snapshots;
 mod support;
 mod switches;

@@ -90,14 +90,14 @@ fn slots_whose_holders_are_gone_return_after_their_time_out() {
 #[test]
 fn changed_rules_after_a_restart_keep_their_counters() {
     let ((_folder, path), clock) = (folder(), VirtualClock::new());
-    let used = build(&path, &clock, domain(per_hour(10))).expect("good rules");
-    assert!(used.check_now(&by("v").cost(6)).allowed());
+    let used = build(&path, &clock, domain(per_hour(40))).expect("good rules");
+    assert!(used.check_now(&by("v").cost(26)).allowed());
     drop(used);
-    for (requests, expected) in [(20, 14), (4, 0), (10, 4)] {
+    for (requests, expected) in [(50, 24), (14, 0), (30, 4)] {
         let limiter = build(&path, &clock, domain(per_hour(requests))).expect("good rules");
         assert_eq!(left(&limiter, &by("v")), [expected], "{requests}");
     }
-    let more = domain(per_hour(10)).rule(Rule::by("new").limit(per_minute(1)));
+    let more = domain(per_hour(30)).rule(Rule::by("new").limit(per_minute(1)));
     let limiter = build(&path, &clock, more).expect("good rules");
     assert_eq!(left(&limiter, &by("v")), [4]);
 }

@@ -1,7 +1,8 @@
 //! Who asked, behind proxies.
 //!
-//! The peer is the client unless it is a trusted proxy; then the last hop that is none is. What is
-//! decided here is fixed by `vectors/client_ip.json`, and its README says the rules in full.
+//! The peer is the client unless it is a trusted proxy; then the last hop that is none is. Where proxies are
+//! counted and not known, it is the hop of that number from the end. What is decided here is fixed by
+//! `vectors/client_ip.json` and `vectors/client_ip_hops.json`, and their README says the rules in full.
 //!
 //! ```
 //! use http::HeaderMap;
@@ -44,9 +45,18 @@ const MAPPED_BITS: u8 = 96;
 /// How to tell who asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientIp {
-    trusted_proxies: Vec<IpNet>,
+    trusted: Trusted,
     header: ForwardingHeader,
     ipv6_prefix: u8,
+}
+
+/// Which proxies are believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Trusted {
+    /// Those in these networks.
+    Networks(Vec<IpNet>),
+    /// So many in a row, the peer included, wherever they are.
+    Hops(u8),
 }
 
 /// The header in which proxies say who asked. Only one is read: the other is one that clients can write.
@@ -95,7 +105,7 @@ pub struct NetworkError(pub String);
 impl Default for ClientIp {
     fn default() -> Self {
         Self {
-            trusted_proxies: Vec::new(),
+            trusted: Trusted::Networks(Vec::new()),
             header: ForwardingHeader::default(),
             ipv6_prefix: USUAL_IPV6_PREFIX,
         }
@@ -118,8 +128,27 @@ impl ClientIp {
         networks: impl IntoIterator<Item = N>,
     ) -> Result<Self, NetworkError> {
         let parsed = networks.into_iter().map(|network| parse_network(network.as_ref()));
-        self.trusted_proxies = parsed.collect::<Result<_, _>>()?;
+        self.trusted = Trusted::Networks(parsed.collect::<Result<_, _>>()?);
         Ok(self)
+    }
+
+    /// How many proxies every request comes through, in place of networks: where their addresses are not
+    /// known, as behind the router of a platform. The client is then the entry that the first of them wrote,
+    /// the last but `hops - 1` in the header. 0 trusts nobody, and no header has more than 32 hops.
+    ///
+    /// Whoever can reach the server past these proxies can say who they are.
+    ///
+    /// ```
+    /// # use tidegate_middleware::ClientIp;
+    /// let mut headers = http::HeaderMap::new();
+    /// headers.insert("x-forwarded-for", "1.2.3.4, 198.51.100.1".parse().unwrap());
+    /// let client = ClientIp::new().trusted_hops(1).resolve("10.7.7.7".parse().unwrap(), &headers);
+    /// assert_eq!(client.key, "198.51.100.1"); // what the proxy saw, and not what the client wrote before it
+    /// ```
+    #[must_use]
+    pub fn trusted_hops(mut self, hops: u8) -> Self {
+        self.trusted = Trusted::Hops(hops);
+        self
     }
 
     /// The header in which they say who asked.
@@ -140,7 +169,35 @@ impl ClientIp {
     /// Who asked, by the peer and what it says.
     pub fn resolve(&self, peer: IpAddr, headers: &HeaderMap) -> ClientAddress {
         let peer = peer.to_canonical();
-        let ip = if self.trusts(peer) { self.behind(peer, headers) } else { peer };
+        let ip = match self.trusted {
+            Trusted::Hops(hops) => self.hops_away(hops, headers).unwrap_or(peer),
+            Trusted::Networks(_) if self.trusts(peer) => self.behind(peer, headers),
+            Trusted::Networks(_) => peer,
+        };
+        self.address(ip)
+    }
+
+    /// Who asked where the peer has no address, as on a Unix socket: by the header alone, if every request
+    /// comes through proxies. `None` if nobody said.
+    pub fn resolve_without_peer(&self, headers: &HeaderMap) -> Option<ClientAddress> {
+        let Trusted::Hops(hops) = self.trusted else { return None };
+        self.hops_away(hops, headers).map(|ip| self.address(ip))
+    }
+
+    /// Whether this peer is believed about who asked.
+    pub fn believes(&self, peer: IpAddr) -> bool {
+        match self.trusted {
+            Trusted::Hops(hops) => hops > 0,
+            Trusted::Networks(_) => self.trusts(peer.to_canonical()),
+        }
+    }
+
+    /// The header in which proxies say who asked.
+    pub fn forwarding_header(&self) -> ForwardingHeader {
+        self.header
+    }
+
+    fn address(&self, ip: IpAddr) -> ClientAddress {
         ClientAddress { ip, key: self.key(ip) }
     }
 
@@ -158,7 +215,8 @@ impl ClientIp {
 
     /// Tells the log of settings that are mostly mistakes, once per process.
     pub fn warn(&self) {
-        if self.trusted_proxies.iter().any(|network| network.prefix_len() == 0) {
+        let all = |networks: &Vec<IpNet>| networks.iter().any(|network| network.prefix_len() == 0);
+        if matches!(&self.trusted, Trusted::Networks(networks) if all(networks)) {
             warnings::TRUST_ALL.tell();
         }
         if self.ipv6_prefix > LONGEST_GROUPING_PREFIX {
@@ -167,7 +225,22 @@ impl ClientIp {
     }
 
     fn trusts(&self, ip: IpAddr) -> bool {
-        self.trusted_proxies.iter().any(|network| network.contains(&ip))
+        let Trusted::Networks(networks) = &self.trusted else { return false };
+        networks.iter().any(|network| network.contains(&ip))
+    }
+
+    /// The hop of that number from the end, or the first one of a shorter list. A hop that is no address ends
+    /// the search: the client is then whoever wrote it.
+    fn hops_away(&self, mut hops: u8, headers: &HeaderMap) -> Option<IpAddr> {
+        let mut client = None;
+        if hops > 0 {
+            hops::each(self.header, headers, |hop| {
+                hops -= 1;
+                client = hop.or(client);
+                hop.is_some() && hops > 0
+            });
+        }
+        client
     }
 
     /// The first hop from the end that is no proxy. A hop that is no address ends the search: the client

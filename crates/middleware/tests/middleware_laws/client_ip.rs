@@ -88,3 +88,28 @@ proptest! {
         prop_assert_eq!(trusting.resolve("10.0.0.1".parse().unwrap(), &headers).key, "198.51.100.9");
     }
 }
+
+#[test]
+fn behind_counted_proxies_the_client_is_the_hop_of_that_number_from_the_end() {
+    let peer = "10.9.9.9".parse().unwrap();
+    for (hops, forwarded, expected) in [
+        (0, "1.1.1.1, 2.2.2.2", "10.9.9.9"),
+        (1, "1.1.1.1, 2.2.2.2", "2.2.2.2"),
+        (2, "1.1.1.1, 2.2.2.2", "1.1.1.1"),
+        (3, "1.1.1.1, 2.2.2.2", "1.1.1.1"),
+        (2, "", "10.9.9.9"),
+        (1, "1.1.1.1, nonsense", "10.9.9.9"),
+        (2, "nonsense, 2.2.2.2", "2.2.2.2"),
+        (2, "1.1.1.1, , 2.2.2.2", "1.1.1.1"),
+    ] {
+        let client_ip = ClientIp::new().trusted_hops(hops);
+        let mut headers = HeaderMap::new();
+        headers.insert("x-forwarded-for", forwarded.parse().unwrap());
+        assert_eq!(client_ip.resolve(peer, &headers).key, expected, "{hops} of {forwarded}");
+        // On a Unix socket there is no peer to fall back to.
+        let told = client_ip.resolve_without_peer(&headers).map(|client| client.key);
+        assert_eq!(told.as_deref(), Some(expected).filter(|key| *key != "10.9.9.9"), "{hops} of {forwarded}");
+    }
+    let trusting = ClientIp::new().trusted_proxies(["0.0.0.0/0"]).unwrap();
+    assert_eq!(trusting.resolve_without_peer(&HeaderMap::new()), None);
+}

@@ -40,7 +40,7 @@ fn allowing(stub: &Stub) -> Limiter {
 #[tokio::test]
 async fn no_header_lets_a_client_past_its_limits() {
     let stub = Stub::start().await;
-    let layer = RateLimitLayer::new(allowing(&stub)).route("one").key(by_header("x-api-key"));
+    let layer = RateLimitLayer::new(allowing(&stub)).name("one").key(by_header("x-api-key"));
     let caller = serve(app(layer.limits("2/minute").unwrap())).await;
     let send = async |value: &[u8]| {
         let request = http::Request::get(format!("http://{}/", caller.address));
@@ -63,7 +63,7 @@ async fn no_header_lets_a_client_past_its_limits() {
 async fn neither_does_a_value_or_a_cost_that_a_service_refuses() {
     let stub = Stub::start().await;
     let odd = "a\nb\0".to_owned() + &"x".repeat(5_000);
-    let layer = RateLimitLayer::new(allowing(&stub)).route(odd).limits("5/minute").unwrap();
+    let layer = RateLimitLayer::new(allowing(&stub)).name(odd).limits("5/minute").unwrap();
     let caller = serve(app(layer.cost_by(|_| u64::MAX))).await;
     assert_eq!(caller.get("/").await.status, 429);
     let asked = &stub.asked()[0].1;

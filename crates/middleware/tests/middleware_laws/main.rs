@@ -6,6 +6,7 @@ mod client_ip;
 mod denial_body;
 mod headers;
 mod hostile;
+mod identity;
 mod keys;
 mod layer;
 mod limits;

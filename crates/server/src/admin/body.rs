@@ -8,6 +8,7 @@ use http::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
+use crate::body::coded;
 
 /// A body of JSON.
 pub(super) struct JsonBody<T>(pub(super) T);
@@ -16,6 +17,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        refuse_coded(&request)?;
         let kind = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
         if let Some(kind) = kind.filter(|kind| !is_json(kind)) {
             let detail = format!("the body must be application/json, got {kind:?}");
@@ -42,6 +44,7 @@ impl<S: Send + Sync> FromRequest<S> for RulesBody {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        refuse_coded(&request)?;
         let bytes = Bytes::from_request(request, state).await.map_err(unreadable)?;
         let text = String::from_utf8(bytes.into());
         let text = text.map_err(|error| Problem::bad(format!("the rules are not UTF-8: {error}")))?;
@@ -50,6 +53,10 @@ impl<S: Send + Sync> FromRequest<S> for RulesBody {
         }
         Ok(Self(text))
     }
+}
+
+fn refuse_coded(request: &Request) -> Result<(), Problem> {
+    coded(request.headers()).map_or(Ok(()), |refusal| Err(Problem::coded(refusal)))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the argument of map_err")]

@@ -2,7 +2,7 @@
 
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde::Serialize;
 use tidegate::Problems;
 use tidegate_catalog::Error as CatalogError;
@@ -80,6 +80,13 @@ impl Problem {
     pub(super) fn unavailable(detail: impl Into<String>) -> Self {
         let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, detail);
         problem.headers.push((RETRY_AFTER, HeaderValue::from(RETRY_SECONDS)));
+        problem
+    }
+
+    /// The body is compressed, or coded in another way.
+    pub(super) fn coded(detail: String) -> Self {
+        let mut problem = Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail);
+        problem.headers.push((ACCEPT_ENCODING, HeaderValue::from_static("identity")));
         problem
     }
 

@@ -28,7 +28,8 @@ Findings:
   empty_rule         warning  neither limits nor rules below
   name_twice         warning  two rules that metrics cannot tell apart
   replaces_nothing   warning  `replaces` of a limit that there is not
-  concurrency_only   note     taken by acquire and release, not by checks";
+  concurrency_only   note     taken by acquire and release, not by checks
+  small_estimate     note     a sliding_window of up to 10 requests, where sliding_log is exact";
 
 /// Look for mistakes in rules, and for what is probably one.
 ///

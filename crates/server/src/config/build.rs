@@ -11,8 +11,8 @@ use tidegate_middleware::client_ip::ForwardingHeader;
 use tidegate_middleware::{ClientIp, DenialBody, DenialBodyError};
 
 use super::address::Listen;
-use super::kind::Value;
-use super::origin::{Held, InForce};
+use super::kind::{Value, trusting};
+use super::origin::{Held, InForce, Origin};
 use super::settings::{
     Admin, Audit, CatalogPlace, Compat, Connections, Drain, Grpc, Headers, Http, Log, LogFormat, Memory,
     Redis, Settings, Store, Tls, Traces,
@@ -72,6 +72,7 @@ pub(super) fn settings(in_force: InForce) -> Settings {
         algorithm: AlgorithmName::parse(by.word("defaults.algorithm"))
             .unwrap_or(Defaults::default().algorithm),
         count_denied: by.flag("defaults.count_denied"),
+        exact_up_to: if by.is_set("defaults.algorithm") { 0 } else { Defaults::default().exact_up_to },
     };
     Settings {
         rules: match by.value("rules") {
@@ -167,7 +168,7 @@ impl ByName<'_> {
         let header = ForwardingHeader::parse(self.word("http.client_ip_header")).unwrap_or_default();
         let client_ip = ClientIp::new().header(header).ipv6_prefix(self.number("http.ipv6_prefix") as u8);
         // They were read before.
-        client_ip.trusted_proxies(trusted).unwrap_or_default()
+        trusting(client_ip, trusted).unwrap_or_default()
     }
 
     fn bounds(&self) -> Bounds {
@@ -254,8 +255,17 @@ impl ByName<'_> {
         }
     }
 
+    fn held(&self, name: &str) -> &Held {
+        self.0.find(name).unwrap_or_else(|| unreachable!("{name} is not in the table"))
+    }
+
     fn value(&self, name: &str) -> &Value {
-        &self.0.find(name).unwrap_or_else(|| unreachable!("{name} is not in the table")).value
+        &self.held(name).value
+    }
+
+    /// Whether somebody said so, and be it what is the default.
+    fn is_set(&self, name: &str) -> bool {
+        self.held(name).origin != Origin::Default
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -9,6 +9,7 @@ use tidegate::rules::file::words;
 use tidegate::{Switch, Switches};
 use tidegate_catalog::Catalog;
 use tidegate_middleware::ClientIp;
+use tidegate_middleware::client_ip::NetworkError;
 
 use super::address::Listen;
 use super::settings::{CatalogPlace, Store};
@@ -110,7 +111,7 @@ impl Kind {
             Self::Catalog => "sqlite, or an address such as postgres://user@host/database".to_owned(),
             Self::Text => "a text".to_owned(),
             Self::Switches => "a list such as `api_key=shadow, ip=off`".to_owned(),
-            Self::Networks => "addresses and networks such as `10.0.0.0/8, 192.0.2.7`, or empty".to_owned(),
+            Self::Networks => "addresses and networks such as `10.0.0.0/8, 192.0.2.7`, a number of hops up to 32 such as `1`, or empty".to_owned(),
             Self::Flag => "true or false".to_owned(),
             Self::Whole { least, most } => format!("a whole number from {least} to {most}"),
             Self::Size { least, most } => {
@@ -218,10 +219,24 @@ fn catalog(text: &str) -> Result<Value, Wrong> {
     }
 }
 
+/// Believes the proxies in these networks, or as many as a number alone says.
+pub(super) fn trusting(client_ip: ClientIp, trusted: &[String]) -> Result<ClientIp, NetworkError> {
+    match trusted {
+        [hops] if hops.bytes().all(|byte| byte.is_ascii_digit()) => match hops.parse() {
+            Ok(hops @ 0..=MOST_HOPS) => Ok(client_ip.trusted_hops(hops)),
+            _ => Err(NetworkError(hops.clone())),
+        },
+        networks => client_ip.trusted_proxies(networks),
+    }
+}
+
+/// No header has more hops that are looked at.
+const MOST_HOPS: u8 = 32;
+
 fn networks(text: &str) -> Result<Value, Wrong> {
     let list: Vec<String> =
         text.split(',').map(str::trim).filter(|each| !each.is_empty()).map(str::to_owned).collect();
-    match ClientIp::new().trusted_proxies(&list) {
+    match trusting(ClientIp::new(), &list) {
         Ok(_) => Ok(Value::Networks(list)),
         Err(error) => Err(Wrong::Whole(error.to_string())),
     }

@@ -163,7 +163,12 @@ pub static SETTINGS: &[Setting] = &[
         "`envoy-ratelimit` counts as envoyproxy/ratelimit does: it makes `defaults.algorithm` fixed_window and `defaults.count_denied` true, unless these are set.",
     ),
     row("workers", "0", whole(0, 1024), "Threads that answer requests; 0 is one per core."),
-    row("defaults.algorithm", "sliding_window", ALGORITHMS, "The algorithm of limits that name none."),
+    row(
+        "defaults.algorithm",
+        "sliding_window",
+        ALGORITHMS,
+        "The algorithm of limits that name none. Unless this is set, a limit of at most 10 requests that comes with a request is a sliding_log.",
+    ),
     row("defaults.count_denied", "false", Kind::Flag, "Whether a denied request is charged all the same."),
     flagged(
         row("grpc.listen", "0.0.0.0:8081", LISTEN_OR_OFF, "Where the gRPC listener listens."),
@@ -228,7 +233,7 @@ pub static SETTINGS: &[Setting] = &[
         "http.trusted_proxies",
         "",
         Kind::Networks,
-        "Proxies that are believed about who asked, for `from: client_ip` of rules; nobody else is. With commas: `10.0.0.0/8, 192.0.2.7`.",
+        "Proxies that are believed about who asked, for `from: client_ip` of rules; nobody else is. With commas: `10.0.0.0/8, 192.0.2.7`. Or how many proxies every request comes through, where their addresses are not known: `1`.",
     ),
     row(
         "http.client_ip_header",

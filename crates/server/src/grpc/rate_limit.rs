@@ -187,7 +187,8 @@ impl RateLimit {
                 Status::invalid_argument(message)
             })?;
             let spec = LimitSpec::new(u64::from(requests), window);
-            self.limiter.limit_override(asked.domain, spec).map_err(|error| match error {
+            let scope = asked.entries[descriptor.start..descriptor.end].first().copied().unwrap_or_default();
+            self.limiter.limit_override(asked.domain, spec, scope).map_err(|error| match error {
                 InlineError::TooMany { .. } => Status::resource_exhausted(error.to_string()),
                 _ => Status::invalid_argument(error.to_string()),
             })

@@ -37,6 +37,10 @@ impl pb::reservations_server::Reservations for ReservationService {
             metrics.reservations.failed.add(1);
             match error {
                 ReserveError::TooLarge { .. } => Status::invalid_argument(error.to_string()),
+                // Whoever filled it is refused; the service is well.
+                ReserveError::FullOfHolder { .. } | ReserveError::FullOfDomain { .. } => {
+                    Status::resource_exhausted(error.to_string())
+                }
                 _ => Status::unavailable(error.to_string()),
             }
         })?;
@@ -122,7 +126,8 @@ impl ReservationService {
                 next = next.descriptor_cost(cost);
             }
             if !descriptor.limits.is_empty() {
-                next = next.limits(&self.brought(&asked.domain, index, &descriptor.limits)?);
+                let cost = descriptor.cost.or(asked.cost).unwrap_or(1);
+                next = next.limits(&self.brought(&asked.domain, index, descriptor, cost)?);
             }
             request = Some(next);
         }
@@ -134,12 +139,15 @@ impl ReservationService {
         &self,
         domain: &str,
         index: usize,
-        limits: &[pb::InlineLimit],
+        descriptor: &pb::EstimatedDescriptor,
+        cost: u64,
     ) -> Result<InlineLimits, Status> {
         let RateLimit { limiter, bounds, .. } = &self.rate_limit;
-        let specs = inline::read(limits.iter().map(written), bounds)
+        let specs = inline::read(descriptor.limits.iter().map(written), bounds)
             .map_err(|reason| Status::invalid_argument(format!("descriptors[{index}]: {reason}")))?;
-        limiter.inline_limits(domain, &specs).map_err(|error| match error {
+        let first = descriptor.entries.first();
+        let scope = first.map_or(("", ""), |entry| (entry.key.as_str(), entry.value.as_str()));
+        limiter.inline_limits_of(domain, &specs, scope, cost).map_err(|error| match error {
             InlineError::NotAllowed { .. } | InlineError::TooMany { .. } => {
                 Status::permission_denied(error.to_string())
             }

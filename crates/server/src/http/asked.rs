@@ -103,11 +103,14 @@ impl<'b> Asked<'b> {
         index: usize,
         request: Request<'s>,
     ) -> Result<Request<'s>, Problem> {
-        let limits = &self.descriptors[index].limits;
+        let Descriptor { entries, cost, limits } = &self.descriptors[index];
         if limits.is_empty() {
             return Ok(request);
         }
-        let brought = limiter.inline_limits(&self.domain.0, limits).map_err(|error| match error {
+        let scope = entries.first().map_or(("", ""), |(key, value)| (&*key.0, &*value.0));
+        let cost = cost.unwrap_or(self.cost);
+        let brought = limiter.inline_limits_of(&self.domain.0, limits, scope, cost);
+        let brought = brought.map_err(|error| match error {
             InlineError::NotAllowed { .. } | InlineError::TooMany { .. } => {
                 Problem::new(StatusCode::FORBIDDEN, error.to_string())
             }

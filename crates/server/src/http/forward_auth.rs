@@ -8,7 +8,9 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use http::header::{HeaderMap, HeaderName};
 use http::request::Parts;
@@ -41,6 +43,15 @@ static FORWARDED: Told = Told {
     method: HeaderName::from_static("x-forwarded-method"),
     host: HeaderName::from_static("x-forwarded-host"),
 };
+
+/// Tells the log, once, that all clients of a proxy count as one: over a Unix socket, too, whose peer counts as
+/// 127.0.0.1.
+fn warn_unbelieved(peer: IpAddr) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.load(Relaxed) && !TOLD.swap(true, Relaxed) {
+        tracing::warn!(%peer, "a proxy that is not in http.trusted_proxies forwards clients, who count as one");
+    }
+}
 
 impl HttpApi {
     pub(super) async fn forward_auth(&self, head: &Parts) -> Result<Response<Body>, Problem> {
@@ -97,6 +108,12 @@ impl HttpApi {
     /// The value of every entry, in order; `None` where it is missing and has no default.
     fn values<'h>(&self, head: &'h Parts, mapping: &'h ForwardAuth) -> Vec<Option<Cow<'h, str>>> {
         let client = self.client_ip.resolve(self.peer, &head.headers);
+        let by_address =
+            || mapping.descriptors.iter().flatten().any(|entry| entry.from == ValueFrom::ClientIp);
+        let forwarded = head.headers.contains_key(self.client_ip.forwarding_header().name());
+        if forwarded && !self.client_ip.believes(self.peer) && by_address() {
+            warn_unbelieved(self.peer);
+        }
         // Rules that need them say who asks; else nothing is taken from them.
         let told = match mapping.proxy {
             Some(Proxy::Nginx) => Some(&ORIGINAL),

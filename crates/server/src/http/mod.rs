@@ -51,6 +51,7 @@ use tidegate_middleware::{ClientIp, Renderer};
 use self::problem::Problem;
 pub(crate) use self::reservations::GONE;
 use crate::access::Book;
+use crate::body::coded;
 use crate::bounds::Bounds;
 use crate::grpc::rate_limit::RateLimit;
 use crate::health::Health;
@@ -207,6 +208,9 @@ impl HttpApi {
         // Envoy's own service takes any type, and `curl -d` says that it sends a form.
         if route != Route::Json {
             read::expect_json(headers)?;
+        }
+        if let Some(refusal) = coded(headers) {
+            return Err(Problem::coded(refusal));
         }
         let message = read::body(body, &self.bounds).await?;
         match route {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use http::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ACCEPT_ENCODING, ALLOW, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Response, StatusCode};
 
 use super::{Body, response};
@@ -21,11 +21,13 @@ pub(super) struct Problem {
     allow: Option<&'static str>,
     /// How to say who one is, where that is missing.
     challenge: Option<&'static str>,
+    /// The content codings there are, where the body has another.
+    accept: Option<&'static str>,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, detail: detail.into(), allow: None, challenge: None }
+        Self { status, detail: detail.into(), allow: None, challenge: None, accept: None }
     }
 
     pub(super) fn bad(detail: impl Into<Cow<'static, str>>) -> Self {
@@ -39,6 +41,11 @@ impl Problem {
     pub(super) fn no_such_method(method: &Method, allow: &'static str) -> Self {
         let detail = format!("the method must be {allow}, got {method}");
         Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, detail) }
+    }
+
+    /// The body is compressed, or coded in another way.
+    pub(super) fn coded(detail: String) -> Self {
+        Self { accept: Some("identity"), ..Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail) }
     }
 
     pub(super) fn unknown(unknown: Unknown) -> Self {
@@ -75,6 +82,9 @@ impl Problem {
         let mut response = response(self.status, "application/problem+json", body);
         if let Some(allow) = self.allow {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        if let Some(codings) = self.accept {
+            response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static(codings));
         }
         if let Some(challenge) = self.challenge {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));

@@ -55,6 +55,10 @@ impl HttpApi {
                 counts.failed.add(1);
                 Err(match error {
                     ReserveError::TooLarge { .. } => Problem::bad(error.to_string()),
+                    // Whoever filled it is refused; the service is well.
+                    ReserveError::FullOfHolder { .. } | ReserveError::FullOfDomain { .. } => {
+                        Problem::new(StatusCode::FORBIDDEN, error.to_string())
+                    }
                     _ => Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
                 })
             }

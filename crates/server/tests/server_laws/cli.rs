@@ -182,12 +182,13 @@ fn the_settings_file_is_the_flag_s_or_the_variable_s_or_the_usual_one() {
 
 #[test]
 fn check_tells_mistakes_and_findings_and_sums_them_up() {
+    let good = RULES.replace(": 5", ": 50").replace(": 2,", ": 20,").replace(": 7", ": 70");
     let here = folder(&[
-        ("good/r.yaml", RULES),
+        ("good/r.yaml", &good),
         ("bad/r.yaml", "domain: api\ndescriptors: [{ key: user, rate_limits: 5 }]"),
         (
             "warn/r.yaml",
-            "domain: api\ndescriptors: [{ key: path, rate_limit: { unit: day, requests_per_unit: 5 } }]",
+            "domain: api\ndescriptors: [{ key: path, rate_limit: { unit: day, requests_per_unit: 50 } }]",
         ),
         (
             "error/r.yaml",

@@ -4,10 +4,12 @@
 //! format. The oracles write them, and every implementation must reproduce them.
 
 mod file;
+mod identity;
 mod limit_spec;
 mod recorder;
 
 pub use file::{file_of, format, load};
+pub use identity::{IdentityAsk, IdentityCase, IdentityLimit, IdentitySent, IdentityTally, identity_cases};
 pub use limit_spec::{CalendarSpec, LimitSpec};
 pub use recorder::Recorder;
 

@@ -24,6 +24,7 @@ mod implied;
 mod keys;
 mod never_denies;
 mod small;
+mod small_estimate;
 mod spoofable;
 mod unreachable;
 
@@ -90,6 +91,8 @@ pub enum FindingKind {
     NameTwice,
     /// `replaces` of a limit that there is not.
     ReplacesNothing,
+    /// A limit of a few requests that is estimated, where counting exactly costs little.
+    SmallEstimate,
 }
 
 /// Looks at domains that loaded under these defaults. The findings are in the order of the domains and
@@ -172,6 +175,7 @@ impl<'a> Linter<'a> {
         never_denies::find(&mut self);
         implied::find(&mut self);
         small::find(&mut self);
+        small_estimate::find(&mut self);
         // What belongs to one rule stays in the order of the kinds above.
         self.found.sort_by_key(|(index, _)| *index);
         self.found.into_iter().map(|(_, finding)| finding).collect()

@@ -1,5 +1,7 @@
 //! Rules that change while they are in force.
 
+#[cfg(feature = "redis")]
+mod between;
 mod counters;
 mod folders;
 mod refused;

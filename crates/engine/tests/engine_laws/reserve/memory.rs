@@ -221,6 +221,63 @@ fn texts_that_are_too_long_to_be_kept_are_refused_and_not_charged() {
         assert_eq!((settled.estimate, settled.cost, remaining(&settled)), (3, 1, vec![]));
         reserve(&limiter, &unlimited);
     }
+    assert_eq!((limiter.reservations(), limiter.reservation_bytes()), (0, 0));
+}
+
+#[test]
+fn a_reservation_that_no_limit_applies_to_is_settled_until_it_ends() {
+    let (limiter, clock) = limited_by(per_hour(100).fixed_window());
+    for estimate in [0, 1, 7_000_000, 1 << 53] {
+        let unlimited = Request::new("d", [("other", "v")]).cost(estimate);
+        let reservation = reserve(&limiter, &unlimited);
+        assert_eq!(settle(&limiter, &reservation, 5).estimate, estimate);
+        clock.advance_us(60_000_000);
+        assert!(limiter.settle_now(&reservation.id.to_string(), 5).is_none(), "its time is over");
+    }
+}
+
+/// A limiter that keeps at most so many reservations, in two domains.
+fn bounded(most: usize) -> Limiter {
+    let domain = |name| Domain::new(name).rule(Rule::by("k").limit(per_hour(1 << 50)));
+    let builder = Limiter::builder().domain(domain("d")).domain(domain("e")).max_reservations(most);
+    builder.clock(VirtualClock::new()).build().expect("good rules")
+}
+
+fn reserves(limiter: &Limiter, request: &Request<'_>) -> bool {
+    matches!(limiter.reserve_now(request, MINUTE), Ok(Reserved::Reservation(_)))
+}
+
+#[test]
+fn whoever_reserves_without_end_is_refused_and_others_are_not() {
+    let limiter = bounded(20_000);
+    // Cost 0 takes nothing of a limit, but a place.
+    let greedy = by("greedy").cost(0);
+    let got = (0..20_000).filter(|_| reserves(&limiter, &greedy)).count();
+    assert_eq!(got, 198, "a hundredth of what is free");
+    let refused = limiter.reserve_now(&greedy, MINUTE).expect_err("it is full");
+    assert_eq!(refused, ReserveError::FullOfHolder { count: 198 });
+    for other in 0..100 {
+        assert!(reserves(&limiter, &by(&other.to_string())), "{other}");
+    }
+    // Many who are greedy together leave room for those who hold little.
+    for name in 0..150 {
+        let name = format!("greedy-{name}");
+        while reserves(&limiter, &by(&name)) {}
+    }
+    for other in 0..100 {
+        assert!(reserves(&limiter, &by(&format!("modest-{other}"))), "{other}");
+    }
+}
+
+#[test]
+fn a_domain_whose_clients_make_up_names_leaves_half_to_the_others() {
+    let limiter = bounded(2_000);
+    let got = (0..4_000).filter(|name: &u32| reserves(&limiter, &by(&name.to_string()))).count();
+    assert_eq!(got, 1_000);
+    let refused = limiter.reserve_now(&by("another"), MINUTE).expect_err("the domain is full");
+    assert_eq!(refused, ReserveError::FullOfDomain { count: 1_000 });
+    let elsewhere = |name: u32| reserves(&limiter, &Request::new("e", [("k", &*name.to_string())]));
+    assert_eq!((0..100).filter(|name| elsewhere(*name)).count(), 100);
 }
 
 #[test]

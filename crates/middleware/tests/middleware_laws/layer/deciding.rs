@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use axum::Router;
 use axum::routing::get;
 use tidegate::{Request, per_minute};
-use tidegate_middleware::key::{by_async, by_fn, by_header, by_ip, by_path};
+use tidegate_middleware::key::{by_async, by_fn, by_header, by_ip, by_route};
 use tidegate_middleware::{ClientIp, Headers, RateLimitLayer};
 
 use super::{app, limited, limiter, serve};
@@ -15,7 +15,7 @@ use crate::support::{body, headers};
 async fn a_denial_has_the_bytes_of_the_renderer_and_what_passes_has_its_headers() {
     let limiter = limiter();
     let caller =
-        serve(app(RateLimitLayer::new(limiter.clone()).route("home").limits("2/minute").unwrap())).await;
+        serve(app(RateLimitLayer::new(limiter.clone()).name("home").limits("2/minute").unwrap())).await;
     let first = caller.get("/").await;
     assert_eq!((first.status, first.body.as_str()), (200, "hello"));
     assert_eq!(first.header("ratelimit-policy"), Some(r#""inline:minute";q=2;w=60"#));
@@ -58,7 +58,7 @@ async fn keys_compose() {
         }
     });
     let query = by_fn(|asking| asking.parts().uri.query().map(str::to_owned));
-    let key = by_header("x-api-key").or(session).or(query.and(by_path())).or(by_ip());
+    let key = by_header("x-api-key").or(session).or(query.and(by_route())).or(by_ip());
     let caller = serve(app(limited("1/minute").key(key))).await;
     let ann = [("x-api-key", "ann")];
     let cookie = [("cookie", "ann")];
@@ -208,7 +208,7 @@ fn limits_that_are_none_are_refused_when_the_layer_is_made() {
 }
 
 #[tokio::test]
-async fn where_no_route_is_known_all_paths_share_one() {
+async fn where_no_route_is_known_all_paths_and_methods_share_one() {
     use tower::{Layer, ServiceExt};
     let hello = tower::service_fn(|_: http::Request<String>| async {
         Ok::<_, &str>(http::Response::new(String::new()))
@@ -219,5 +219,5 @@ async fn where_no_route_is_known_all_paths_share_one() {
         let request = http::Request::builder().method(method).uri(path).body(String::new()).unwrap();
         statuses.push(service.clone().oneshot(request).await.unwrap().status().as_u16());
     }
-    assert_eq!(statuses, [200, 429, 200, 429]);
+    assert_eq!(statuses, [200, 429, 429, 429]);
 }

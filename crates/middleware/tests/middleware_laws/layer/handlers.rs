@@ -97,7 +97,7 @@ async fn an_estimate_that_the_layer_denies_is_not_charged() {
     let stub = Stub::start().await;
     stub.mode(Mode::Saying(500));
     let limiter = asking(&stub);
-    let layer = RateLimitLayer::new(limiter.clone()).route("one").key(by_header("x-user")).deferred();
+    let layer = RateLimitLayer::new(limiter.clone()).name("one").key(by_header("x-user")).deferred();
     let layer = layer.on_store_error(WhenStoreFails::Deny).limits("1000/minute").unwrap();
     let caller = serve(Router::new().route("/", get(reserving)).layer(layer)).await;
     for _ in 0..3 {

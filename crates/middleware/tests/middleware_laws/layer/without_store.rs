@@ -11,7 +11,7 @@ use crate::remote::{asking, built};
 #[tokio::test]
 async fn what_the_service_rendered_is_passed_on_byte_by_byte() {
     let stub = Stub::start().await;
-    let layer = RateLimitLayer::new(asking(&stub)).route("home").limits("1/minute").unwrap();
+    let layer = RateLimitLayer::new(asking(&stub)).name("home").limits("1/minute").unwrap();
     let caller = serve(app(layer)).await;
     let passed = caller.get("/").await;
     assert_eq!((passed.status, passed.body.as_str()), (200, "hello"));

@@ -122,7 +122,14 @@ async fn what_makes_no_limit_is_refused_with_its_place() {
             json!([{ "requests": 1, "per": "day", "algorithm": "fixed_window", "burst": 2 }]),
             "burst belongs to token_bucket",
         ),
-        (json!([{ "requests": 1, "per": "day" }, { "requests": 2, "per": "24h" }]), "name them apart"),
+        (
+            json!([{ "requests": 1, "per": "day" }, { "requests": 1, "per": "24h" }]),
+            "the same limit is there twice",
+        ),
+        (
+            json!([{ "requests": 1, "per": "day", "name": "n" }, { "requests": 2, "per": "day", "name": "n" }]),
+            "name them apart",
+        ),
         (json!([{ "requests": 1, "per": "day", "name": "" }]), "limits[0]: name"),
         (json!([{ "requests": 1, "per": "day", "unit": "x" }]), "unknown field `unit`"),
         (json!(vec![json!({ "requests": 1, "per": "day" }); 17]), "at most 16, got 17"),

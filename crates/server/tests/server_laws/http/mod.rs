@@ -8,6 +8,7 @@ mod conformance;
 mod connection;
 mod envoy;
 mod forward_auth;
+mod identity;
 mod inline;
 mod permits;
 mod refund;

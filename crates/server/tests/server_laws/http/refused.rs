@@ -213,3 +213,35 @@ async fn another_path_is_404_and_says_which_there_are() {
     }
     assert_eq!(service.post("/v1/check?why", r#"{"domain":"x","descriptor":{"a":"b"}}"#).await.status, 200);
 }
+
+#[tokio::test]
+async fn a_body_that_is_compressed_is_not_supported_and_one_as_it_is_may_say_so() {
+    let mut service = Service::start().await;
+    let body = r#"{"domain":"api","descriptor":{"user":"ann"}}"#;
+    let paths = [
+        "/v1/check",
+        "/v1/refund",
+        "/v1/reserve",
+        "/v1/settle",
+        "/v1/acquire",
+        "/v1/renew",
+        "/v1/release",
+        "/json",
+    ];
+    for path in paths {
+        for coding in ["gzip", "identity, br", "x"] {
+            let request =
+                Request::post(path).header("host", "tidegate").header("content-type", "application/json");
+            let request = request.header("content-encoding", coding);
+            let answer = service.send(request.body(Full::<Bytes>::from("\x1f\u{8b}")).unwrap()).await;
+            assert_eq!(answer.status, 415, "{path} {coding}: {answer:?}");
+            assert_eq!(answer.header("accept-encoding"), Some("identity"), "{path} {coding}");
+            assert!(answer.detail().contains("must be identity"), "{path} {coding}: {answer:?}");
+        }
+    }
+    let request = Request::post("/v1/check")
+        .header("host", "tidegate")
+        .header("content-encoding", "Identity")
+        .body(Full::from(body));
+    assert_eq!(service.send(request.unwrap()).await.status, 200);
+}

@@ -1,0 +1,187 @@
+//! The limits of requests that are in use, within bounds that one client cannot use up for others.
+//!
+//! A limit that is put down costs memory, so there are at most as many as the domain allows. What is full is
+//! told to whoever filled it: requests with the same first entry may have a tenth of the domain's limits in
+//! use, and then only they are refused others. If the domain as a whole is full, the limit that has not been
+//! used for longest gives way; whoever asks for it again has the same counters, as these go by its numbers.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidegate_core::Micros;
+
+use crate::counts::RuleCounts;
+use crate::inline::InlineLimits;
+use crate::rules::tree::RuleSet;
+
+/// Part of a domain's limits that one scope may have, as a divisor.
+const SCOPES: u64 = 10;
+
+/// A scope may have so many at least, and is looked through for those out of use at most.
+const FEWEST_OF_SCOPE: u64 = 16;
+const MOST_OF_SCOPE: u64 = 1_000;
+
+/// How many are looked at for one that may give way.
+const STEPS: usize = 16;
+
+/// Who puts limits down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum InlineScope {
+    /// The program that the limiter is part of.
+    Program,
+    /// Requests whose first entry has this fingerprint.
+    Requests(u64),
+}
+
+/// The limits in use, by domain. They outlive a reload of the rules, if the domain does.
+#[derive(Default)]
+pub(crate) struct InlineRegistry(Mutex<HashMap<String, OfDomain>>);
+
+/// The limits in use in a domain, by what was asked for, and what they decided together.
+#[derive(Default)]
+struct OfDomain {
+    known: HashMap<Arc<str>, InUse>,
+    /// Those that were put down first are looked at first.
+    queue: VecDeque<Arc<str>>,
+    scopes: HashMap<InlineScope, Vec<Arc<str>>>,
+    counts: Arc<RuleCounts>,
+}
+
+struct InUse {
+    limits: InlineLimits,
+    scope: InlineScope,
+    last: Micros,
+    /// Whether it was used since it was looked at.
+    used: bool,
+    /// For how long its counters may still matter after the last request.
+    window_us: u64,
+}
+
+/// A scope that has so many limits in use already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScopeFull(pub(crate) u64);
+
+impl InlineScope {
+    /// How many limits a scope may have in use in a domain that may have `most`.
+    fn share(self, most: u64) -> u64 {
+        match self {
+            Self::Program => most,
+            Self::Requests(_) => (most / SCOPES).clamp(FEWEST_OF_SCOPE, MOST_OF_SCOPE).min(most),
+        }
+    }
+}
+
+impl InlineRegistry {
+    /// What the limits of a domain's requests have done, if there were any.
+    pub(crate) fn counts(&self, domain: &str) -> Option<Arc<RuleCounts>> {
+        self.0.lock().get(domain).map(|of| Arc::clone(&of.counts))
+    }
+
+    /// What all limits of a domain's requests count together.
+    pub(crate) fn counts_of(&self, domain: &str) -> Arc<RuleCounts> {
+        let mut domains = self.0.lock();
+        if let Some(of) = domains.get(domain) {
+            return Arc::clone(&of.counts);
+        }
+        Arc::clone(&domains.entry(domain.to_owned()).or_default().counts)
+    }
+
+    /// Forgets domains that there are no more.
+    pub(crate) fn keep_domains_of(&self, rules: &RuleSet) {
+        self.0.lock().retain(|domain, _| rules.domain(domain).is_some());
+    }
+
+    /// How many limits a domain has in use.
+    pub(crate) fn len(&self, domain: &str) -> usize {
+        self.0.lock().get(domain).map_or(0, |of| of.known.len())
+    }
+
+    /// Limits that are in use already.
+    pub(crate) fn find(&self, domain: &str, wanted: &str, now: Micros) -> Option<InlineLimits> {
+        let mut domains = self.0.lock();
+        let in_use = domains.get_mut(domain)?.known.get_mut(wanted)?;
+        (in_use.last, in_use.used) = (now, true);
+        Some(in_use.limits.clone())
+    }
+
+    /// Puts limits down as in use.
+    pub(crate) fn put(
+        &self,
+        domain: &str,
+        wanted: &str,
+        limits: &InlineLimits,
+        scope: InlineScope,
+        now: Micros,
+        most: u64,
+    ) -> Result<(), ScopeFull> {
+        let mut domains = self.0.lock();
+        let of = domains.entry(domain.to_owned()).or_default();
+        if of.known.contains_key(wanted) {
+            return Ok(());
+        }
+        let share = scope.share(most);
+        if of.count(scope) >= share {
+            of.drop_unused(scope, now);
+        }
+        if of.count(scope) >= share {
+            return Err(ScopeFull(share));
+        }
+        if of.known.len() as u64 >= most {
+            of.drop_one();
+        }
+        let wanted: Arc<str> = wanted.into();
+        let window_us = limits.longest_window_us().saturating_mul(2);
+        let in_use = InUse { limits: limits.clone(), scope, last: now, used: false, window_us };
+        of.scopes.entry(scope).or_default().push(Arc::clone(&wanted));
+        of.queue.push_back(Arc::clone(&wanted));
+        of.known.insert(wanted, in_use);
+        Ok(())
+    }
+}
+
+impl OfDomain {
+    fn count(&self, scope: InlineScope) -> u64 {
+        self.scopes.get(&scope).map_or(0, |wanted| wanted.len() as u64)
+    }
+
+    /// Drops those of a scope whose counters matter no more.
+    fn drop_unused(&mut self, scope: InlineScope, now: Micros) {
+        let Some(wanted) = self.scopes.get_mut(&scope) else { return };
+        let is_used = |in_use: &InUse| now.since(in_use.last) <= in_use.window_us;
+        wanted.retain(|wanted| {
+            let used = self.known.get(wanted).is_some_and(is_used);
+            if !used {
+                self.known.remove(wanted);
+            }
+            used
+        });
+        if self.queue.len() > self.known.len() {
+            self.queue.retain(|wanted| self.known.contains_key(wanted));
+        }
+    }
+
+    /// Drops one that has not been used for long: the first in the queue that nobody used since it was looked
+    /// at, or after a few the next.
+    fn drop_one(&mut self) {
+        let mut steps = 0;
+        while let Some(wanted) = self.queue.pop_front() {
+            let Some(in_use) = self.known.get_mut(&wanted) else { continue };
+            if in_use.used && steps < STEPS {
+                in_use.used = false;
+                steps += 1;
+                self.queue.push_back(wanted);
+                continue;
+            }
+            let scope = in_use.scope;
+            self.known.remove(&wanted);
+            if let Some(of_scope) = self.scopes.get_mut(&scope) {
+                of_scope.retain(|other| *other != wanted);
+                if of_scope.is_empty() {
+                    self.scopes.remove(&scope);
+                }
+            }
+            return;
+        }
+    }
+}
