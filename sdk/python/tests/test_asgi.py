@@ -249,7 +249,8 @@ async def test_what_is_no_http_request_passes_untouched(stub: Stub, kind: str) -
 
     scope: Scope = {"type": kind, "path": "/"}
     await limiting(stub, app)(scope, nothing, nothing)
-    assert seen == [{"type": kind, "path": "/"}]
+    assert seen == [scope]
+    assert (seen[0]["type"], seen[0]["path"]) == (kind, "/")
     assert not stub.received
 
 

@@ -11,12 +11,15 @@ import pytest
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.testclient import TestClient
+from starlette.applications import Starlette
+from starlette.routing import Route
 
 from support.apps import under_uvicorn, web
 from support.service import Service
 from support.stub import ALLOWED, Reply, Stub, decided, denied, serve
 from tidegate import Decision, RateLimitExceeded, Tidegate, TidegateMiddleware, by_header
 from tidegate.fastapi import install, limit, limited
+from tidegate.guard import Guard
 
 pytestmark = pytest.mark.anyio
 
@@ -158,6 +161,95 @@ async def test_the_decorator_needs_no_request_parameter(stub: Stub, client: Tide
         assert answer.headers["ratelimit"] == HEADERS[1][1]
     assert [route for route, _ in asked(stub)][:2] == ["GET /plain", "own"]
     assert "tidegate" not in str(app.openapi())
+
+
+def stacked(app: FastAPI, client: Tidegate, *, own_request: bool, in_thread: bool) -> None:
+    """An endpoint with three limits, with and without a parameter for the request."""
+
+    async def plain(q: str = "") -> str:
+        return q
+
+    def threaded(q: str = "") -> str:
+        return q
+
+    async def with_request(request: Request, response: Response, q: str = "") -> str:
+        response.headers["x-mine"] = request.method
+        return q
+
+    def threaded_with_request(request: Request, response: Response, q: str = "") -> str:
+        response.headers["x-mine"] = request.method
+        return q
+
+    endpoints: dict[tuple[bool, bool], Any] = {
+        (False, False): plain,
+        (False, True): threaded,
+        (True, False): with_request,
+        (True, True): threaded_with_request,
+    }
+    endpoint = endpoints[own_request, in_thread]
+    for limits in ("2/minute", "5/hour", "100/day"):
+        endpoint = limited(limits, client=client)(endpoint)
+    app.add_api_route("/search", endpoint)
+
+
+@pytest.mark.parametrize("own_request", [True, False])
+@pytest.mark.parametrize("in_thread", [True, False])
+async def test_decorators_may_be_stacked(own_request: bool, in_thread: bool) -> None:
+    app = FastAPI()
+    stacked(app, Tidegate.local(), own_request=own_request, in_thread=in_thread)
+    async with web(app) as asking:
+        answers = [await asking.get("/search?q=a") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert answers[0].json() == "a"
+    assert answers[0].headers.get("x-mine") == ("GET" if own_request else None)
+    assert answers[0].headers["ratelimit"] == '"inline:minute";r=1;t=60'
+    assert "tidegate" not in str(app.openapi())
+
+
+async def test_decorators_may_be_stacked_on_endpoints_of_starlette() -> None:
+    client = Tidegate.local()
+
+    @limited("100/hour", client=client)
+    @limited("2/minute", client=client)
+    async def search(request: Request) -> PlainTextResponse:
+        return PlainTextResponse("found")
+
+    app = Starlette(routes=[Route("/search", search)])
+    async with web(app) as asking:
+        assert [(await asking.get("/search")).status_code for _ in range(3)] == [200, 200, 429]
+
+
+async def test_the_client_that_nobody_made_is_nobody_s_mistake(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tidegate.client._shared", None)
+    monkeypatch.setattr("tidegate.guard._default", Guard())
+    monkeypatch.setenv("TIDEGATE_URL", stub.url)
+    app = FastAPI()
+
+    @app.get("/", dependencies=[Depends(limit("10/minute"))])
+    async def hello() -> str:
+        return "hello"
+
+    async with web(app) as asking:
+        assert (await asking.get("/")).status_code == 200
+    assert len(asked(stub)) == 1
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("trusted", [(), ["10.0.0.0/8"], 1])
+async def test_clients_without_an_address_are_told_of(caplog: pytest.LogCaptureFixture, trusted: Any) -> None:
+    """As behind a Unix socket."""
+    app = FastAPI()
+    install(app, client=Tidegate.local(), trusted_proxies=trusted)
+    app.add_api_route("/", lambda: "hello", dependencies=[Depends(limit("1/hour"))])
+    transport = httpx.ASGITransport(app=app, client=None)  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=transport, base_url="http://app") as asking:
+        headers = [{"x-forwarded-for": f"1.1.1.1, 198.51.100.{n}"} for n in range(2)]
+        seen = [(await asking.get("/", headers=one)).status_code for one in headers]
+    assert seen == ([200, 200] if trusted == 1 else [200, 429])
+    told = [record.getMessage().split(":")[0] for record in caplog.records]
+    assert told == ([] if trusted == 1 else ["TIDEGATE_NO_ADDRESS"])
 
 
 async def test_a_handler_of_the_apps_own_is_respected() -> None:

@@ -154,3 +154,12 @@ async def test_a_mistake_in_what_is_asked_does_not_take_the_app_down(
             statuses = [(await client.post("/work/a", json={"most": 5})).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]  # the fallback counts
     assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
+
+
+async def test_a_reservation_can_be_skipped(stub: Stub) -> None:
+    app = app_of(stub, cost=1, skip=lambda request: "x-internal" in request.headers)
+    async with web(app) as client:
+        answer = await client.post("/work/long?used=3", json={"most": 5}, headers={"x-internal": "1"})
+    assert answer.status_code == 200
+    assert not stub.received
+    assert "ratelimit" not in answer.headers
