@@ -24,7 +24,7 @@ FUZZ_SECONDS ?= 20
 help: ## Show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-test: test-tools format lint apps laws python typescript model-check fuzz deny ## Check everything: format, lints, laws, SDKs, model checks, fuzzers, licences
+test: test-tools format lint apps laws python typescript model-check fuzz deny ## Check everything: format, lints, laws, SDKs, model checks, fuzzers, licences, advisories
 	@echo "make test: everything holds"
 
 run: ## Build the service and start it with the rules of examples/quickstart
@@ -101,12 +101,23 @@ endef
 deny:
 	@echo "== licences, bans and sources of dependencies"
 	cargo deny --workspace check licenses bans sources
+	@echo "== known vulnerabilities of dependencies"
+	@$(call advisories)
+
+# An advisory fails. That the database cannot be fetched, as on a machine without a network, is told and does not.
+define advisories
+if cargo deny fetch db; then \
+  cargo deny --workspace check --disable-fetch advisories; \
+else \
+  echo "make: the database of advisories cannot be fetched: known vulnerabilities were NOT checked" >&2; \
+fi
+endef
 
 # Installs, each only if it is missing.
 
 test-tools: components
 	@command -v c++ >/dev/null || { echo "installing g++ (libFuzzer is C++)"; $(call apt,g++); }
-	@$(call cargo_tool,cargo-deny,$(DENY_VERSION),checks licences)
+	@$(call cargo_tool,cargo-deny,$(DENY_VERSION),checks licences and advisories)
 	@$(call cargo_tool,cargo-fuzz,$(FUZZ_VERSION),runs the fuzzers)
 	@command -v curl >/dev/null || { echo "installing curl (documents use it)"; $(call apt,curl); }
 	@command -v openssl >/dev/null || { echo "installing openssl (documents use it)"; $(call apt,openssl); }

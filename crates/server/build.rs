@@ -1,4 +1,7 @@
-//! Compiles the protocols in `proto/`, without `protoc`.
+//! Compiles the protocols in `proto/`, without `protoc`, and finds out which commit this is.
+
+#[path = "build/commit.rs"]
+mod commit;
 
 use std::error::Error;
 use std::path::Path;
@@ -12,6 +15,7 @@ const FILES: [&str; 3] =
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=../../proto");
+    name_commit();
     let files = protox::compile(FILES, ["../../proto"])?;
     // Reflection and protojson read the descriptors at run time.
     let out = env::var("OUT_DIR")?;
@@ -24,4 +28,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ours = FileDescriptorSet { file: ours.collect() };
     tonic_prost_build::configure().build_client(false).compile_fds(ours)?;
     Ok(())
+}
+
+/// Names the commit for `--version` and the metrics: the variable `SOURCE_COMMIT`, where sources come without their
+/// history, else git's. Debug builds do without git, or every commit would have the whole crate compiled again.
+fn name_commit() {
+    println!("cargo:rerun-if-env-changed=SOURCE_COMMIT");
+    println!("cargo:rerun-if-changed=build");
+    let given = env::var("SOURCE_COMMIT").ok().and_then(|hash| commit::shortened(&hash));
+    let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    let found = match given {
+        None if is_release => commit::checkout(Path::new(env!("CARGO_MANIFEST_DIR")), "Cargo.toml"),
+        commit => commit::Checkout { commit, ..commit::Checkout::default() },
+    };
+    for path in found.watched {
+        println!("cargo:rerun-if-changed={}", path.display());
+    }
+    println!("cargo:rustc-env=TIDEGATE_BUILD_COMMIT={}", found.commit.as_deref().unwrap_or("unknown"));
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::json;
 use tidegate::{DomainListing, Limiter};
 
+use crate::build_info;
 use crate::config::Settings;
 use crate::listen::socket::Socket;
 
@@ -20,7 +21,7 @@ impl Banner {
     /// Begins with what is served.
     pub fn new(settings: &Settings, limiter: &Limiter) -> Self {
         let domains = limiter.domain_names();
-        let mut text = format!("tidegate {}\n", env!("CARGO_PKG_VERSION"));
+        let mut text = format!("tidegate {}\n", build_info::VERSION);
         let rules = match &settings.rules {
             None => "the catalog".to_owned(),
             Some(_) if settings.has_built_in_rules() => {

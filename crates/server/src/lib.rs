@@ -8,7 +8,7 @@
 //! - [`grpc`], [`http`], [`admin`]: who answers
 //! - [`body`], [`bounds`]: what a client may send; [`permit_token`]: what it holds
 //! - [`access`]: who may do what; [`denials`]: who was denied; [`control`]: what the catalog says, in force here
-//! - [`health`], [`metrics`]: what the service says about itself
+//! - [`health`], [`metrics`], [`build_info`]: what the service says about itself
 //! - [`data_folder`]: what outlives a restart
 //! - [`protocols`]: compiled from `proto/`
 
@@ -18,6 +18,7 @@ mod assemble;
 pub mod banner;
 pub mod body;
 pub mod bounds;
+pub mod build_info;
 pub mod cli;
 pub mod config;
 pub mod control;

@@ -21,6 +21,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::build_info;
+
 /// How every command ends.
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -50,7 +52,7 @@ Examples:
 #[derive(Parser)]
 #[command(
     name = "tidegate",
-    version,
+    version = build_info::VERSION_AND_COMMIT,
     subcommand_required = true,
     arg_required_else_help = true,
     after_help = EXAMPLES,

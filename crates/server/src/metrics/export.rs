@@ -10,6 +10,7 @@ use tidegate::{Counts, Limiter, RuleCount, StoreHealth};
 use tidegate_stores::redis::{Circuit, Failures};
 
 use super::{Connections, Durations, Metrics, Reservations};
+use crate::build_info;
 use crate::health::Health;
 
 /// How metrics are written.
@@ -88,6 +89,7 @@ impl fmt::Debug for Snapshot {
 
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        build_info(&mut encoder)?;
         self.decisions(&mut encoder)?;
         self.durations(&mut encoder)?;
         self.reservations(&mut encoder)?;
@@ -276,6 +278,14 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+/// Which program this is.
+fn build_info(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let help = "Which program this is; always 1";
+    let mut info = encoder.encode_descriptor("tidegate_build_info", help, None, MetricType::Gauge)?;
+    let labels = [("version", build_info::VERSION), ("commit", build_info::COMMIT)];
+    info.encode_family(&labels)?.encode_gauge(&1_i64)
 }
 
 /// How the store that nodes share does.

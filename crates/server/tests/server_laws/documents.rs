@@ -30,6 +30,11 @@ fn the_commands_of_operations_md_work() {
 }
 
 #[test]
+fn the_commands_of_settings_md_work() {
+    Document::read("docs/settings.md").run();
+}
+
+#[test]
 fn the_commands_of_redis_md_work() {
     Document::read("docs/redis.md").run();
 }
@@ -201,7 +206,11 @@ fn systemd_takes_the_unit() {
 fn operations_md_lists_every_metric_and_every_warning() {
     let document = read(&workspace().join("docs/operations.md"));
     let source = read(&workspace().join("crates/server/src/metrics/export.rs"));
-    let names = source.split('"').skip(1).step_by(2).filter(|text| text.starts_with("ratelimit_"));
+    let names = source
+        .split('"')
+        .skip(1)
+        .step_by(2)
+        .filter(|text| text.starts_with("ratelimit_") || text.starts_with("tidegate_"));
     let mut count = 0;
     for name in names {
         count += 1;
@@ -221,6 +230,30 @@ fn operations_md_lists_every_metric_and_every_warning() {
                     );
                 }
             }
+        }
+    }
+}
+
+/// Documents that say "planned" for what has long been there mislead more than none. What really is not there is
+/// listed in the README, in one place.
+#[test]
+fn only_the_readme_speaks_of_what_is_not_built() {
+    let readme = read(&workspace().join("README.md"));
+    let (_, planned) = readme.split_once("\n## What is planned\n").expect("the list");
+    assert!(planned.trim_start().starts_with("None of this is built yet:"), "{planned}");
+    for path in [files("docs"), files("deploy"), files("examples")].concat() {
+        let is_document = path.extension().is_some_and(|extension| extension == "md");
+        let is_record =
+            path.components().any(|part| part.as_os_str() == "adr" || part.as_os_str() == "node_modules");
+        if !is_document || is_record {
+            continue;
+        }
+        for (number, line) in read(&path).lines().enumerate() {
+            // A message of the program, which is held by a law of its own.
+            let message = line.contains("leased is not built yet");
+            let says =
+                ["is planned", "are planned", "not built yet"].into_iter().find(|words| line.contains(words));
+            assert!(message || says.is_none(), "{}:{}: {line}", path.display(), number + 1);
         }
     }
 }

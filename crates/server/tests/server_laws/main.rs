@@ -2,6 +2,7 @@
 
 mod admin_cli;
 mod bad_input;
+mod build_info;
 mod cli;
 mod config;
 mod conformance;

@@ -10,6 +10,9 @@ use serde_json::{Value as Json, json};
 use super::client::Answer;
 use super::table::plain;
 
+/// So many of several failures are shown; nobody reads more.
+const SHOWN: usize = 100;
+
 /// Why a command did not do what it should.
 #[derive(Debug)]
 pub(in crate::cli) enum Failure {
@@ -17,6 +20,8 @@ pub(in crate::cli) enum Failure {
     Usage(String),
     /// The node refused.
     Refused(Refusal),
+    /// What was to be sent makes no sense.
+    Invalid(String),
     /// There is no such thing on this machine.
     Missing(String),
     /// The node cannot be reached, or did not answer in time.
@@ -129,6 +134,10 @@ impl Failure {
         Self::Refused(Refusal { status, file: None, detail, errors, retry_after })
     }
 
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid(message.into())
+    }
+
     /// One failure of at least one.
     pub(super) fn all(mut failures: Vec<Self>) -> Self {
         match failures.len() {
@@ -149,7 +158,7 @@ impl Failure {
             Self::Other(message) => Self::Other(format!("{file}: {message}")),
             Self::All(all) => Self::All(all.into_iter().map(|one| one.about(file)).collect()),
             // It is about the command line or the node, whatever was to be sent.
-            other @ (Self::Usage(_) | Self::Missing(_) | Self::Unreachable(_)) => other,
+            other @ (Self::Usage(_) | Self::Invalid(_) | Self::Missing(_) | Self::Unreachable(_)) => other,
         }
     }
 
@@ -158,6 +167,7 @@ impl Failure {
         match self {
             Self::Usage(_) => FailureKind::Usage,
             Self::Refused(refusal) => FailureKind::of_status(refusal.status),
+            Self::Invalid(_) => FailureKind::Refused,
             Self::Missing(_) => FailureKind::NotFound,
             Self::Unreachable(_) => FailureKind::Unreachable,
             // What they have in common, if anything.
@@ -176,6 +186,7 @@ impl Failure {
         let mut error = json!({ "kind": kind.name(), "exit_code": kind.code() });
         match self {
             Self::Usage(message)
+            | Self::Invalid(message)
             | Self::Missing(message)
             | Self::Unreachable(message)
             | Self::Other(message) => {
@@ -202,6 +213,22 @@ impl Failure {
         error
     }
 
+    /// Whether the node said that it is not what the request was meant for.
+    pub(super) fn is_precondition(&self) -> bool {
+        matches!(self, Self::Refused(refusal) if refusal.status == StatusCode::PRECONDITION_FAILED)
+    }
+
+    /// Whether any other request would fail, too: the node is away, or takes nothing from this caller.
+    pub(super) fn is_about_node(&self) -> bool {
+        match self {
+            Self::Refused(refusal) => {
+                matches!(refusal.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+                    || self.kind() == FailureKind::Unreachable
+            }
+            _ => self.kind() == FailureKind::Unreachable,
+        }
+    }
+
     /// Whether the node said that there is no such thing.
     pub(super) fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused(refusal) if refusal.status == StatusCode::NOT_FOUND)
@@ -212,6 +239,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(message)
+            | Self::Invalid(message)
             | Self::Missing(message)
             | Self::Unreachable(message)
             | Self::Other(message) => {
@@ -219,10 +247,13 @@ impl fmt::Display for Failure {
             }
             Self::Refused(refusal) => write!(out, "error: {refusal}"),
             Self::All(all) => {
-                for (index, one) in all.iter().enumerate() {
+                for (index, one) in all.iter().take(SHOWN).enumerate() {
                     write!(out, "{}{one}", if index == 0 { "" } else { "\n" })?;
                 }
-                Ok(())
+                match all.len().saturating_sub(SHOWN) {
+                    0 => Ok(()),
+                    more => write!(out, "\nerror: and {more} more"),
+                }
             }
         }
     }

@@ -51,6 +51,24 @@ pub(super) fn finish(outcome: Outcome) -> ExitCode {
     }
 }
 
+/// Does this for each of several things: one that fails does not keep it from the others, and every failure is
+/// told with the name of what it is about. It ends at once where none of the others could succeed either.
+fn each(names: &[String], mut what: impl FnMut(&String) -> Outcome) -> Outcome {
+    let mut failures = Vec::new();
+    for name in names {
+        match what(name) {
+            Ok(()) => {}
+            Err(failure) if failure.is_about_node() => {
+                failures.push(failure);
+                break;
+            }
+            Err(failure) if names.len() > 1 => failures.push(failure.about(&table::plain(name))),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(Failure::all(failures)) }
+}
+
 /// How the commands end.
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:

@@ -59,17 +59,49 @@ impl Paging {
 }
 
 fn everything(client: &Client, call: impl Fn() -> Call) -> Outcome<Vec<Json>> {
-    let (mut all, mut cursor) = (Vec::new(), None);
-    loop {
-        let page = call().query("limit", Some(MAX_PAGE)).query("cursor", cursor.as_ref());
-        let mut page = client.send(page)?.json()?;
-        if let Json::Array(items) = page["items"].take() {
-            all.extend(items);
+    let mut all = Vec::new();
+    for page in Pages::new(client, call) {
+        all.append(&mut page?);
+    }
+    Ok(all)
+}
+
+/// The pages of a list, one after the other, as many items each as the API gives at once.
+pub(super) struct Pages<'c, C> {
+    client: &'c Client,
+    call: C,
+    cursor: Option<String>,
+    done: bool,
+}
+
+impl<'c, C: Fn() -> Call> Pages<'c, C> {
+    pub(super) fn new(client: &'c Client, call: C) -> Self {
+        Self { client, call, cursor: None, done: false }
+    }
+
+    fn page(&mut self) -> Outcome<Vec<Json>> {
+        let call = (self.call)().query("limit", Some(MAX_PAGE)).query("cursor", self.cursor.as_ref());
+        let mut page = self.client.send(call)?.json()?;
+        let next = page["next_cursor"].as_str().map(str::to_owned);
+        // One that stays would have us ask for ever.
+        self.done = next.is_none() || next == self.cursor;
+        self.cursor = next;
+        Ok(match page["items"].take() {
+            Json::Array(items) => items,
+            _ => Vec::new(),
+        })
+    }
+}
+
+impl<C: Fn() -> Call> Iterator for Pages<'_, C> {
+    type Item = Outcome<Vec<Json>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
         }
-        match page["next_cursor"].as_str() {
-            // One that stays would have us ask for ever.
-            Some(next) if cursor.as_deref() != Some(next) => cursor = Some(next.to_owned()),
-            _ => return Ok(all),
-        }
+        let page = self.page();
+        self.done |= page.is_err();
+        Some(page)
     }
 }

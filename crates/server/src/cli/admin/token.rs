@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::flags::AdminFlags;
 use super::output::{Format, ListOutput, OneOutput, items, print_body, text};
 use super::table::{Table, plain};
-use super::{Outcome, finish, long_help, when};
+use super::{Outcome, each, finish, long_help, when};
 use crate::access::Secret;
 use crate::cli::out;
 
@@ -185,11 +185,11 @@ impl Revoke {
         let ids: Vec<String> = self.ids.iter().map(|id| plain(id)).collect();
         self.confirm.ask(&format!("revoke {}", ids.join(", ")))?;
         let client = self.admin.client()?;
-        for id in &self.ids {
+        each(&self.ids, |id| {
             client.send(Call::new(Method::DELETE, &["tokens", id]))?;
             out::print(&format!("{}: revoked\n", plain(id)));
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 

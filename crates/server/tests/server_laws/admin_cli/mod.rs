@@ -1,8 +1,11 @@
 //! The commands over the admin API, as people and scripts run them.
 //!
 //! - [`node`]: an admin API that answers as a test tells it to, and remembers what it was asked
-//! - the laws: [`reaching`] a node, [`quotas`], [`rules`], and [`lists`]; [`service`]: with the real service
+//! - the laws: [`reaching`] a node, [`contexts`], [`quotas`], [`bulk`], [`rules`], and [`lists`]; [`service`]: with
+//!   the real service
 
+mod bulk;
+mod contexts;
 mod lists;
 mod node;
 mod quotas;

@@ -182,7 +182,7 @@ fn every_command_explains_itself_with_examples_and_is_completed_by_the_shell() {
     let here = folder();
     let script = finish(command(here.path(), &["completions", "bash"])).out;
     for (command_name, parts) in [
-        ("quota", &["list", "get", "set", "delete"][..]),
+        ("quota", &["list", "get", "set", "delete", "export", "import"][..]),
         ("usage", &[]),
         ("reset", &[]),
         ("rules", &["list", "show", "push", "diff", "history", "rollback", "delete"]),

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::node::{Answer, Asked, Node};
-use super::{command, finish, folder, run, run_with_input};
+use super::{Run, command, finish, folder, run, run_with_input};
 
 const RULES: &str = "domain: api # ours\ndescriptors: []\n";
 
@@ -117,4 +117,92 @@ fn switches_are_listed_and_set() {
         ("PUT /admin/v1/switches/%2A", json!({ "mode": "off" }))
     );
     assert_eq!(run(&node, &["switch", "set", "*", "loud"]).code, 2);
+}
+
+/// Takes everything but the domains `bad`, whose rules have mistakes, and `late`, which is away when it is put.
+fn picky() -> Node {
+    Node::new(|asked: &Asked| {
+        let dry_run = asked.line.contains("dry_run=true");
+        if asked.line.contains("/rules/bad") {
+            let errors = json!([
+                { "field": "2:28 descriptors[0].rate_limits", "reason": "unknown field" },
+                { "field": "domain", "reason": "must be another" },
+            ]);
+            return Answer::problem(
+                "422 Unprocessable Entity",
+                &json!({ "detail": "2 fields are wrong", "errors": errors }),
+            );
+        }
+        if asked.line.contains("/rules/mine") {
+            return Answer::problem(
+                "409 Conflict",
+                &json!({ "detail": "domain \"mine\" belongs to a file" }),
+            );
+        }
+        if asked.line.contains("/rules/late") && !dry_run {
+            return Answer::problem(
+                "503 Service Unavailable",
+                &json!({ "detail": "the catalog does not answer" }),
+            );
+        }
+        let domain = asked.line.split(['/', '?']).nth(4).unwrap_or_default().to_owned();
+        Answer::ok(&json!({ "domain": domain, "version": 1, "diff": "", "added": ["x"], "dry_run": dry_run }))
+    })
+}
+
+/// Pushes files for these domains.
+fn push(node: &Node, domains: &[&str], flags: &[&str]) -> Run {
+    let here = folder();
+    let files: Vec<String> =
+        domains.iter().enumerate().map(|(index, domain)| format!("{index}-{domain}.yaml")).collect();
+    for (file, domain) in files.iter().zip(domains) {
+        fs::write(here.path().join(file), format!("domain: {domain}\n")).unwrap();
+    }
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let mut command = command(here.path(), &[&["rules", "push"], &files[..], flags].concat());
+    command.env("TIDEGATE_ADMIN", &node.url);
+    finish(command)
+}
+
+/// What was put, and not only checked.
+fn put(node: &Node) -> Vec<String> {
+    let asked = node.asked().into_iter().map(|asked| asked.line);
+    asked.filter(|line| !line.contains("dry_run")).collect()
+}
+
+#[test]
+fn several_files_are_all_checked_before_the_first_is_put_in_force() {
+    let node = picky();
+    let done = push(&node, &["good", "bad", "mine"], &[]);
+    assert_eq!((done.code, done.out.as_str()), (3, ""));
+    assert_eq!(
+        done.err,
+        "error: 1-bad.yaml:2:28: descriptors[0].rate_limits: unknown field\n\
+         error: 1-bad.yaml: domain: must be another\n\
+         error: 2-mine.yaml: domain \"mine\" belongs to a file\n"
+    );
+    assert_eq!(put(&node), [""; 0], "nothing is in force");
+    let done = push(&node, &["good", "better"], &[]);
+    assert_eq!((done.code, done.err.as_str()), (0, ""));
+    assert_eq!(put(&node), ["PUT /admin/v1/rules/good", "PUT /admin/v1/rules/better"]);
+    assert_eq!(done.out, "good: version 1; 1 rule added\nbetter: version 1; 1 rule added\n");
+    let done = push(&node, &["good", "better"], &["--json"]);
+    let all: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!((&all[0]["domain"], &all[1]["domain"]), (&json!("good"), &json!("better")));
+    let twice = push(&node, &["good", "good"], &[]);
+    assert!(twice.code == 2 && twice.err.contains("0-good.yaml and 1-good.yaml"), "{}", twice.err);
+}
+
+#[test]
+fn a_push_that_fails_on_the_way_tells_what_is_in_force() {
+    let node = picky();
+    let done = push(&node, &["good", "late", "better"], &[]);
+    assert_eq!(done.code, 6);
+    assert!(done.out.contains("good: version 1"), "{}", done.out);
+    assert!(done.err.starts_with("in force: good; not in force: late, better\nerror: "), "{}", done.err);
+    assert!(done.err.contains("1-late.yaml: the catalog does not answer"), "{}", done.err);
+    assert_eq!(put(&node), ["PUT /admin/v1/rules/good", "PUT /admin/v1/rules/late"]);
+    let one = push(&picky(), &["bad"], &["--json"]);
+    let said: serde_json::Value = serde_json::from_str(&one.err).unwrap();
+    assert_eq!((&said["error"]["file"], &said["error"]["kind"]), (&json!("0-bad.yaml"), &json!("refused")));
 }

@@ -155,3 +155,76 @@ fn a_token_of_a_file_counts_and_is_made_up_without_a_node() {
     list.env("TIDEGATE_ADMIN", format!("http://{}", service.admin));
     assert_eq!(finish(list).code, 3, "nobody's token is nobody's");
 }
+
+#[test]
+fn tenants_are_exported_and_come_back_as_they_were() {
+    let service = service(RULES);
+    let names = ["acme", "globex/\u{65e5}\u{672c}", "initech 100%"];
+    for name in names {
+        done(
+            &service,
+            &[
+                "quota",
+                "set",
+                name,
+                "--tier",
+                "pro",
+                "--requests",
+                "9",
+                "--per",
+                "minute",
+                "--expires-at",
+                "30d",
+            ],
+        );
+    }
+    let exported = done(&service, &["quota", "export"]);
+    assert_eq!(exported.lines().count(), 3, "{exported}");
+    fs::write(service.folder.path().join("tenants.jsonl"), &exported).unwrap();
+    let same = done(&service, &["quota", "import", "tenants.jsonl"]);
+    assert_eq!(same, "0 created, 0 changed, 3 as they were\n");
+    done(&service, &["quota", "delete", names[0], names[1], "--yes"]);
+    done(&service, &["quota", "set", names[2], "--no-tier"]);
+    let tried = done(&service, &["quota", "import", "tenants.jsonl", "--dry-run"]);
+    assert_eq!(tried, "nothing was changed (dry run): 2 created, 1 changed, 0 as they were\n");
+    assert_eq!(run(&service, &["quota", "get", names[0]]).code, 4, "a dry run changes nothing");
+    let imported = done(&service, &["quota", "import", "tenants.jsonl"]);
+    assert_eq!(imported, "2 created, 1 changed, 0 as they were\n");
+    assert_eq!(done(&service, &["quota", "export"]), exported);
+
+    // One line is wrong: none is imported.
+    let wrong = exported.replace("\"pro\"", "\"free\"").replace("globex", "other")
+        + "{\"tenant\":\"x\",\"tear\":1}\n";
+    let mixed = exported.lines().next().map(|line| line.replace("acme", "newcomer")).unwrap() + "\n" + &wrong;
+    fs::write(service.folder.path().join("tenants.jsonl"), mixed).unwrap();
+    let refused = run(&service, &["quota", "import", "tenants.jsonl"]);
+    assert_eq!((refused.code, refused.out.as_str()), (3, ""), "{}", refused.err);
+    let places: Vec<&str> =
+        refused.err.lines().filter_map(|line| line.strip_prefix("error: tenants.jsonl:")).collect();
+    assert_eq!(
+        places.iter().map(|place| &place[..2]).collect::<Vec<_>>(),
+        ["2:", "3:", "4:", "5:"],
+        "{}",
+        refused.err
+    );
+    assert_eq!(done(&service, &["quota", "export"]), exported, "nothing was changed");
+}
+
+#[test]
+fn rules_of_several_files_come_into_force_together_or_not_at_all() {
+    let service = service(RULES);
+    let write = |file: &str, text: &str| fs::write(service.folder.path().join(file), text).unwrap();
+    write("a.yaml", OURS);
+    write("b.yaml", "domain: blog\ndescriptors:\n  - { key: user, rate_limits: 5 }\n");
+    let refused = run(&service, &["rules", "push", "a.yaml", "b.yaml"]);
+    assert_eq!(refused.code, 3);
+    assert!(
+        refused.err.starts_with("error: b.yaml:3:18: descriptors[0].rate_limits: unknown field"),
+        "{}",
+        refused.err
+    );
+    assert_eq!(done(&service, &["rules", "list", "-o", "name"]), "api\n");
+    write("b.yaml", &OURS.replace("shop", "blog"));
+    done(&service, &["rules", "push", "a.yaml", "b.yaml"]);
+    assert_eq!(done(&service, &["rules", "list", "-o", "name"]), "api\nblog\nshop\n");
+}

@@ -191,7 +191,7 @@ impl Short {
 }
 
 /// An override as it was shown, without what cannot be put.
-fn kept(item: Json) -> Json {
+pub(super) fn kept(item: Json) -> Json {
     match item {
         Json::Object(mut members) => {
             members.remove("in_effect");

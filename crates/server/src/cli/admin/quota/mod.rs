@@ -1,7 +1,8 @@
 //! `tidegate quota`: tenants, their tiers and overrides.
 //!
-//! - [`edit`]: what `set` makes of what is there
+//! - [`edit`]: what `set` makes of what is there; [`bulk`]: all of them at once
 
+mod bulk;
 mod edit;
 
 use std::fmt::Write as _;
@@ -14,6 +15,7 @@ use http::header::{IF_MATCH, IF_NONE_MATCH};
 use jiff::Timestamp;
 use serde_json::{Value as Json, json};
 
+use self::bulk::{Export, Import};
 use self::edit::Edit;
 use super::client::{Answer, Call, Client};
 use super::confirm::Confirm;
@@ -22,7 +24,7 @@ use super::input::read;
 use super::output::{Format, ListOutput, OneOutput, print_body, text};
 use super::pages::Paging;
 use super::table::{Table, plain};
-use super::{Outcome, finish, long_help, when};
+use super::{Outcome, each, finish, long_help, when};
 use crate::cli::out;
 
 const EXAMPLES: &str = "\
@@ -31,7 +33,9 @@ Examples:
   tidegate quota get acme
   tidegate quota set acme --tier enterprise
   tidegate quota set acme --requests 500 --per minute --expires-at 30d
-  tidegate quota delete acme";
+  tidegate quota delete acme
+  tidegate quota export > tenants.jsonl     all of them, a line each
+  tidegate quota import tenants.jsonl       and back, here or elsewhere";
 
 const SET_EXAMPLES: &str = "\
 Examples:
@@ -58,6 +62,8 @@ enum Command {
     Get(Get),
     Set(Box<Set>),
     Delete(Delete),
+    Export(Box<Export>),
+    Import(Box<Import>),
 }
 
 /// List tenants in the order of their names.
@@ -134,6 +140,8 @@ impl Quota {
             Command::Get(command) => command.run(),
             Command::Set(command) => command.run(),
             Command::Delete(command) => command.run(),
+            Command::Export(command) => command.run(),
+            Command::Import(command) => command.run(),
         })
     }
 }
@@ -298,11 +306,11 @@ impl Delete {
         let names: Vec<String> = self.tenants.iter().map(|tenant| plain(tenant)).collect();
         self.confirm.ask(&format!("forget tier and overrides of {}", names.join(", ")))?;
         let client = self.admin.client()?;
-        for tenant in &self.tenants {
+        each(&self.tenants, |tenant| {
             client.send(Call::new(Method::DELETE, &["quotas", tenant]))?;
             out::print(&format!("{}: deleted\n", plain(tenant)));
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 

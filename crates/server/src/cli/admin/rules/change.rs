@@ -199,7 +199,7 @@ fn sorted_out<T>(outcomes: Vec<Outcome<T>>) -> Outcome<Vec<T>> {
         match outcome {
             Ok(one) => good.push(one),
             // Nobody else will answer either, and each try may take long.
-            Err(failure @ Failure::Unreachable(_)) => return Err(failure),
+            Err(failure) if failure.is_about_node() => return Err(failure),
             Err(failure) => bad.push(failure),
         }
     }
