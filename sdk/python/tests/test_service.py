@@ -8,7 +8,8 @@ import json
 import pytest
 
 from support.service import Service
-from tidegate import DecidedBy, Decision, RequestRefused, SyncTidegate, Tidegate
+from tidegate import DecidedBy, Decision, Limit, RequestRefused, SyncTidegate, Tidegate
+from tidegate.limits import LimitsLike
 
 pytestmark = pytest.mark.anyio
 
@@ -116,3 +117,52 @@ def test_threads_survive_it_too(own_service: Service) -> None:
                 break
         else:
             pytest.fail("the service was not found again")
+
+
+def lists_of_limits() -> list[LimitsLike]:
+    return [
+        "3/minute",
+        "2/minute;5/minute",
+        "20/minute",
+        "2/hour;100/hour;7/day",
+        [Limit(3, "hour", name="slow"), Limit(2, "hour")],
+        [Limit(6, "hour", burst=3), "50/hour"],
+        Limit(6, "hour", algorithm="leaky_bucket"),
+        Limit(4, "hour", algorithm="sub_windows"),
+    ]
+
+
+@pytest.mark.parametrize("limits", lists_of_limits(), ids=str)
+async def test_this_process_counts_as_the_service_does(
+    service: Service, client_name: str, limits: LimitsLike
+) -> None:
+    """What a client is told by name, number and outcome does not depend on who counts."""
+    entries = {"route": "search", "client": client_name}
+    async with Tidegate(service.url, deadline=PATIENCE_S) as remote, Tidegate.local() as local:
+        for _ in range(4):
+            there, here = [await client.check(entries, limits=limits) for client in (remote, local)]
+            assert (there.source, here.source) == ("memory", "local")
+            assert there.allowed == here.allowed
+            assert summary(there) == summary(here)
+
+
+def summary(decision: Decision) -> list[tuple[str, int, int]]:
+    return [(limit.name, limit.limit, limit.remaining) for limit in decision.limits]
+
+
+async def test_counters_are_told_apart_by_the_service(service: Service, client_name: str) -> None:
+    """A general and a stricter limit over the same window, of one route and one client."""
+    entries = {"route": client_name, "client": "ann"}
+    async with Tidegate(service.url, deadline=PATIENCE_S) as client:
+        for left in (9, 8, 7):
+            general = await client.check(entries, limits="100/minute")
+            strict = await client.check(entries, limits="10/minute")
+            assert (general.limits[0].remaining, strict.limits[0].remaining) == (left + 90, left)
+
+
+async def test_a_small_limit_is_exact_and_says_so(service: Service, client_name: str) -> None:
+    async with Tidegate(service.url, deadline=PATIENCE_S) as client:
+        assert (await client.check({"client": client_name}, limits="1/hour")).allowed
+        denied = await client.check({"client": client_name}, limits="1/hour")
+    assert denied.retry_after is not None
+    assert 3_590 <= denied.limits[0].retry_after_ms / 1000 <= 3_600  # type: ignore[operator]
