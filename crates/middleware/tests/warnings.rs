@@ -41,12 +41,24 @@ async fn each_mistake_is_told_once() {
         assert_eq!(log.count(&code), 0, "{code} is told of what is no mistake");
     }
 
+    // Two that have nothing to be told apart by but their order, and charge different counters.
+    let unnamed = || RateLimitLayer::new(limiter.clone()).limits("70/minute").unwrap();
+    let (first, second) = (unnamed(), unnamed());
+    first.layer(hello).oneshot(ask()).await.unwrap();
+    assert_eq!(log.count(&in_full("UNNAMED_LIMITERS")), 0);
+    for _ in 0..2 {
+        second.layer(first.layer(hello)).oneshot(ask()).await.unwrap();
+    }
+    assert_eq!(log.count(&in_full("UNNAMED_LIMITERS")), 1);
+    assert_eq!(log.count(&in_full("DOUBLE_COUNT")), 0);
+
     for _ in 0..2 {
         let all = ClientIp::new().trusted_proxies(["::/0"]).unwrap().ipv6_prefix(65);
         let wrong = layer(&limiter).client_ip(all).key(by_header("X-Forwarded-For"));
         wrong.layer(hello).oneshot(ask()).await.unwrap();
-        let twice = layer(&limiter).layer(layer(&limiter).layer(hello));
-        twice.oneshot(ask()).await.unwrap();
+        // One of the two limits is the same, and is charged twice.
+        let more = layer(&limiter).limits("100/minute;1000/hour").unwrap();
+        more.layer(layer(&limiter).layer(hello)).oneshot(ask()).await.unwrap();
         let within = limiter.clone();
         let making = tower::service_fn(move |_: Request<String>| {
             let limiter = within.clone();

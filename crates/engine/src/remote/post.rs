@@ -24,6 +24,8 @@ const IDLE_CONNECTIONS: usize = 8;
 
 const IDLE_TIME: Duration = Duration::from_mins(1);
 
+const FORKED: &str = "this process was forked from the one that built the limiter; build it in the child";
+
 /// A client that keeps its connections.
 pub(super) struct Http {
     client: Client<Connector, Full<Bytes>>,
@@ -31,6 +33,9 @@ pub(super) struct Http {
     url: String,
     authorization: Option<HeaderValue>,
     deadline: Duration,
+    /// The process whose connections these are. One that was forked from it has the same sockets, and would
+    /// read responses to requests of the other.
+    process: u32,
 }
 
 /// What came back.
@@ -58,12 +63,15 @@ impl Http {
             .pool_idle_timeout(IDLE_TIME)
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .build(Connector::new(tls, deadline));
-        Self { client, url, authorization, deadline }
+        Self { client, url, authorization, deadline, process: std::process::id() }
     }
 
     /// Sends JSON and waits for an answer that is none of the service's failures. 4xx are for the caller
     /// to judge.
     pub(super) async fn post(&self, path: &str, body: Vec<u8>) -> Result<Reply, RemoteError> {
+        if self.process != std::process::id() {
+            return Err(RemoteError::Unreachable(FORKED.to_owned()));
+        }
         let reply = timeout(self.deadline, self.exchange(path, body)).await;
         let reply = reply.unwrap_or(Err(RemoteError::TooLate(self.deadline)))?;
         if reply.status.is_server_error() {
@@ -114,4 +122,17 @@ pub(super) fn detail_of(body: &[u8]) -> String {
     let problem = serde_json::from_slice::<Problem>(body).ok();
     let detail = problem.and_then(|problem| problem.detail);
     detail.unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_process_that_was_forked_does_not_use_its_parents_connections() {
+        let http = Http::new("http://127.0.0.1:9".to_owned(), None, None, Duration::from_secs(1));
+        let forked = Http { process: std::process::id().wrapping_add(1), ..http };
+        let refused = forked.post("/v1/check", Vec::new()).await.err();
+        assert_eq!(refused, Some(RemoteError::Unreachable(FORKED.to_owned())));
+    }
 }

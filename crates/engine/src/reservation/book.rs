@@ -1,9 +1,9 @@
 //! Reservations that are kept in this process, bounded and swept.
 //!
-//! The book is shared by everybody, so nobody may fill it alone. Those with the same descriptors (one holder)
-//! may have a hundredth of what is free waiting to be settled, and 10,000 at most; those of one domain as many
-//! as are free, which is half of the book if they are alone. As the book fills up, shares shrink, so that it is
-//! those who hold most who are refused, and whoever holds little finds room.
+//! The book is shared by everybody, so nobody may fill it alone. Those of one domain may have as many waiting to
+//! be settled as are free, which is half of the book if they are alone; those with the same descriptors (one
+//! holder) a hundredth of what is then left to their domain, and 10,000 at most. As the book fills up, shares
+//! shrink, so that it is those who hold most who are refused, and whoever holds little finds room.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -23,8 +23,10 @@ const USUAL_BYTES: usize = 512;
 /// Of what is free, one holder may have this part, as a divisor.
 const HOLDERS: usize = 100;
 
-/// One holder may have so many in any case, if there is room, and no more than that.
-const FEWEST_OF_HOLDER: usize = 16;
+/// So many one holder may have as long as there is room for a few times as many, and a domain in any case.
+const FEWEST: usize = 16;
+
+/// So many one holder may have at most.
 const MOST_OF_HOLDER: usize = 10_000;
 
 /// Reservations by their names.
@@ -97,6 +99,11 @@ impl Book {
         self.kept.lock().records.len()
     }
 
+    /// How many one holder may have at most, however much is free.
+    pub(super) fn most_of_holder(&self) -> usize {
+        (self.most / HOLDERS).clamp(FEWEST, MOST_OF_HOLDER)
+    }
+
     /// Bytes of the texts in them, about.
     pub(crate) fn bytes(&self) -> usize {
         self.kept.lock().all.bytes
@@ -130,16 +137,16 @@ impl Book {
         }
         let of_domain = kept.domains.get(&holder.domain).copied().unwrap_or_default();
         let of_holder = kept.holders.get(&holder.whole).copied().unwrap_or_default();
-        // In a small book the fewest that a holder may have can be all of it.
-        let share = (free / HOLDERS).clamp(FEWEST_OF_HOLDER, MOST_OF_HOLDER);
-        let share_bytes = (free_bytes / HOLDERS).max(FEWEST_OF_HOLDER * MOST_BYTES);
+        // What the domain may still have: it may hold as much as is free, and a few in any case.
+        let room = free.max(FEWEST).saturating_sub(of_domain.count);
+        let room_bytes = free_bytes.max(FEWEST * MOST_BYTES).saturating_sub(of_domain.bytes);
+        if room == 0 || bytes > room_bytes {
+            return Err(ReserveError::FullOfDomain { count: of_domain.count });
+        }
+        let share = (room / HOLDERS).clamp((room / 4).clamp(1, FEWEST), MOST_OF_HOLDER);
+        let share_bytes = (room_bytes / HOLDERS).max(room_bytes.min(FEWEST * MOST_BYTES));
         if of_holder.count >= share || of_holder.bytes + bytes > share_bytes {
             return Err(ReserveError::FullOfHolder { count: of_holder.count });
-        }
-        let domain_is_full = of_domain.count >= free.max(FEWEST_OF_HOLDER)
-            || of_domain.bytes + bytes > free_bytes.max(FEWEST_OF_HOLDER * MOST_BYTES);
-        if domain_is_full {
-            return Err(ReserveError::FullOfDomain { count: of_domain.count });
         }
         Ok(())
     }

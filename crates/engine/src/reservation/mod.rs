@@ -6,11 +6,13 @@
 //! - `id`: the names of reservations
 //! - `record`: what one stands for
 //! - `book`: those that are kept in this process
+//! - `share`: how many one holder may have there
 //! - `shared`: those of the store that nodes share
 
 mod book;
 mod id;
 mod record;
+mod share;
 #[cfg(feature = "redis")]
 mod shared;
 
@@ -289,11 +291,7 @@ fn unkept(rules: Rules, domain: u32, request: &Request<'_>, expires_at: Micros) 
 
 /// Who holds the reservation of a request: whoever has its descriptors.
 fn holder(rules: &RuleSet, request: &Request<'_>) -> Holder {
-    let domain = rules.seed.text(request.domain());
-    let whole = request.descriptors().fold(domain, |key, (entries, _)| {
-        key.then(rules.seed.texts(entries.iter().flat_map(|(key, value)| [*key, *value])))
-    });
-    Holder { domain: domain.mark, whole: whole.mark }
+    Holder { domain: rules.seed.text(request.domain()).mark, whole: share::holder_key(rules, request).mark }
 }
 
 /// Bytes that the record of a request takes, unless they are too many.

@@ -1,5 +1,7 @@
 //! What a reservation stands for, until it is settled.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Calendar, CalendarUnit, Key, LeakyMode, Micros, Taken, Window};
 
@@ -25,6 +27,9 @@ pub(crate) struct Record {
     /// By the time of where it is kept.
     pub(super) until_us: u64,
     pub(super) home: Home,
+    /// What was taken of the holder's share, where nodes share a store.
+    #[serde(default)]
+    share: Option<OfShare>,
 }
 
 /// Where the estimate was taken.
@@ -44,6 +49,13 @@ struct Descriptor {
     /// Whether its cost is its own, and is left alone.
     own_cost: bool,
     limits: Option<Vec<Limit>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct OfShare {
+    lasts_s: u64,
+    at_us: u64,
+    clear_at_us: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -119,7 +131,22 @@ impl Record {
             taken: taken.iter().map(of_counter).collect(),
             until_us: until.0,
             home,
+            share: None,
         }
+    }
+
+    /// Notes what was taken of the holder's share, for a reservation that lasts this long.
+    pub(super) fn with_share(mut self, lasts: Duration, taken: Taken) -> Self {
+        self.share =
+            Some(OfShare { lasts_s: lasts.as_secs(), at_us: taken.at.0, clear_at_us: taken.clear_at.0 });
+        self
+    }
+
+    /// What was taken of the holder's share, and how long the reservation lasts.
+    pub(super) fn share(&self) -> Option<(Duration, Taken)> {
+        let OfShare { lasts_s, at_us, clear_at_us } = self.share?;
+        let taken = Taken { at: Micros(at_us), clear_at: Micros(clear_at_us) };
+        Some((Duration::from_secs(lasts_s), taken))
     }
 
     /// The request again. Limits it brought along are made anew by `bring`.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::Limit;
+use tidegate_core::{Limit, Taken};
 use tidegate_stores::{Corrected, Store as _, StoreError};
 use tokio::runtime::Handle;
 
 use super::book::Kept;
+use super::share::Share;
 use super::{
     Charge, Correction, Holder, Home, Inner, Micros, Record, Request, Reservation, ReservationId,
     ReserveError, Reserved, SettleError, Settled, bytes_to_keep, corrections, decided, estimated, holder,
@@ -50,6 +51,7 @@ impl Inner {
         lifetime: Duration,
     ) -> Result<Reserved, ReserveError> {
         let rules = self.rules.load();
+        let share;
         let (mut charges, mut items) = (Charges::new(), Items::new());
         let domain = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
         if items.is_empty() {
@@ -60,14 +62,28 @@ impl Inner {
         let holder = holder(&rules, request);
         keep_together(&rules, domain, &mut charges, &items, request);
         bytes_to_keep(request)?;
+        let part = charges.first().map_or(0, |charge| charge.part);
+        let most = self.reservations.most_of_holder();
+        share = Share::new(&rules, request, most as u64, lifetime, part);
+        // After those of the request, so that these keep their numbers.
+        charges.extend(share.as_ref().map(Share::charge));
+        let limits = items.len();
+        let mut of_share = None;
         let (home, taken, allowed, until) = match shared.store.settle_timed(&charges).await {
             Ok(timed) => {
+                if let (Some(verdict), Some(at)) = (timed.verdicts.get(limits), timed.at.get(limits)) {
+                    if !verdict.allowed() {
+                        return Err(ReserveError::FullOfHolder { count: most });
+                    }
+                    of_share = Some(Taken { at: *at, clear_at: at.plus(verdict.reset_after_us) });
+                }
                 let allowed = conclude(&charges, &timed.verdicts, &mut items);
                 let at = timed.at.iter().copied().max().unwrap_or_else(|| shared.store.about());
                 (Home::Shared, estimated(request, &charges, &items, &timed), allowed, at)
             }
             Err(error) => {
                 tracing::debug!(%error, "reserved without the store");
+                charges.truncate(limits);
                 let timed = self.fall_back_timed(shared, &rules, domain, &charges, &items, Intent::Take);
                 let allowed = conclude(&charges, &timed.verdicts, &mut items);
                 let mut taken = estimated(request, &charges, &items, &timed);
@@ -78,14 +94,20 @@ impl Inner {
         };
         let expires_at = until.plus(micros(lifetime));
         let kept = if allowed {
-            let record = Record::new(request, &taken, expires_at, home);
+            let mut record = Record::new(request, &taken, expires_at, home);
+            if let Some(taken) = of_share {
+                record = record.with_share(lifetime, taken);
+            }
             match home {
                 Home::Shared if self.keep(shared, id, &record, lifetime).await => Some(id),
                 _ => match self.keep_here(holder, &record, lifetime) {
                     Ok(id) => Some(id),
                     Err(error) => {
                         // What was planned is given back, whatever the rules say by now. What is lost stays charged.
-                        let corrections = corrections(&record, request, &charges, &items, 0);
+                        let mut corrections = corrections(&record, request, &charges, &items, 0);
+                        corrections.extend(
+                            share.as_ref().zip(of_share).map(|(share, taken)| share.give_back(taken)),
+                        );
                         self.correct_anywhere(shared, home, &corrections).await;
                         return Err(error);
                     }
@@ -188,10 +210,17 @@ impl Inner {
     ) -> Result<Settled, Unsettled> {
         let request = record.request(|domain, specs| self.bring_again(domain, specs));
         let rules = self.rules.load();
+        let share;
         let (mut charges, mut items) = (Charges::new(), Items::new());
         let domain = plan(&rules, &request, Scope::Rates { hold: false }, &mut charges, &mut items);
         keep_together(&rules, domain, &mut charges, &items, &request);
-        let corrections = corrections(record, &request, &charges, &items, cost);
+        let mut corrections = corrections(record, &request, &charges, &items, cost);
+        share = record.share().filter(|_| record.home == Home::Shared).and_then(|(lasts, taken)| {
+            let part = charges.first().map_or(0, |charge| charge.part);
+            let most = self.reservations.most_of_holder() as u64;
+            Some((Share::new(&rules, &request, most, lasts, part)?, taken))
+        });
+        corrections.extend(share.as_ref().map(|(share, taken)| share.give_back(*taken)));
         let corrected = self.correct_anywhere(shared, record.home, &corrections).await;
         let untouched = corrected.iter().all(|one| one.as_ref().is_err_and(StoreError::nothing_sent));
         let verdicts: Result<Vec<_>, _> = corrected.into_iter().collect();

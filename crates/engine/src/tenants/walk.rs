@@ -5,7 +5,7 @@ use tidegate_core::KeySeed;
 use crate::request::Entry;
 use crate::rules::tree::{Branch, DomainTree, RuleEntry, RuleSet, Step};
 
-/// Entries besides the tenant's; without a value, for every value of the key.
+/// Entries besides the tenant's, which may be there all the same; without a value, for every value of the key.
 pub(crate) type Descriptor = [(String, Option<String>)];
 
 /// What is looked for.
@@ -120,6 +120,7 @@ struct Walk<'r> {
 impl<'r> Walk<'r> {
     fn from(&mut self, node: u32, wanted: Wanted<'r>, stops: &mut Vec<Stop<'r>>) {
         let domain = self.domain;
+        let wanted = self.besides_tenant(wanted);
         if let Some(rule) = domain.rules.get((node as usize).wrapping_sub(1)) {
             let arrived = match wanted {
                 Wanted::Descriptor(rest) => rest.is_empty(),
@@ -147,6 +148,19 @@ impl<'r> Walk<'r> {
                 Wanted::Fixed => self.follow_exact(branch, wanted, stops),
             }
         }
+    }
+
+    /// What is looked for without the tenant's own entry, which is on the way anyhow: an override for
+    /// `api_key` or `api_key:ann` of tenant ann is one for ann alone.
+    fn besides_tenant(&self, wanted: Wanted<'r>) -> Wanted<'r> {
+        let Wanted::Descriptor(mut rest) = wanted else { return wanted };
+        while let [(key, value), others @ ..] = rest
+            && *key == *self.tenant_key
+            && value.as_ref().is_none_or(|value| *value == *self.tenant)
+        {
+            rest = others;
+        }
+        Wanted::Descriptor(rest)
     }
 
     fn follow(

@@ -8,6 +8,7 @@ use tower_layer::Layer;
 
 use super::learn::Learned;
 use super::pacer::Pacer;
+use super::retry::Random;
 use super::service::Paced;
 
 /// Paces requests to each host by what its answers say. Clones share what they learnt.
@@ -25,6 +26,7 @@ pub(super) struct Settings {
     pub(super) key: Arc<dyn Fn(&Parts) -> String + Send + Sync>,
     /// Answers may name moments instead of waits.
     pub(super) wall_clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    pub(super) random: Arc<Random>,
 }
 
 impl Default for PacingLayer {
@@ -34,6 +36,7 @@ impl Default for PacingLayer {
             deadline: Duration::from_secs(30),
             key: Arc::new(host_of),
             wall_clock: Arc::new(wall_clock),
+            random: Arc::new(fastrand::f64),
         };
         Self { pacer: Arc::default(), settings }
     }
@@ -67,6 +70,12 @@ impl PacingLayer {
     /// Where the date and time come from, which some answers are about; the system's unless told otherwise.
     pub fn wall_clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.settings.wall_clock = Arc::new(now);
+        self
+    }
+
+    /// Where random numbers from 0 to 1 come from, for jitter and backoff.
+    pub fn random(mut self, random: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        self.settings.random = Arc::new(random);
         self
     }
 

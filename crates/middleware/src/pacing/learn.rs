@@ -2,24 +2,22 @@
 //!
 //! `vectors/pacing.json` fixes both; its README says the rules in full.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, StatusCode};
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parser};
 
+use super::moments;
 use crate::names;
-
-/// From here on a reset is a time in seconds since the epoch; what is less is seconds from now.
-const EPOCH_S_FROM: u64 = 1_000_000_000;
-
-/// From here on it is in milliseconds.
-const EPOCH_MS_FROM: u64 = 1_000_000_000_000;
 
 /// Less than this part of a limit is little.
 const LITTLE_PART: u64 = 5;
 
-/// Less than this is little where no limit is told.
+/// Less than this is little where no limit is told. What is left is spread as if it were at least this.
 const LITTLE: u64 = 10;
+
+/// What is left is spread only over a time this long or longer: a shorter one can be waited for.
+const SPREAD_FROM: Duration = Duration::from_secs(30);
 
 /// What an answer said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,51 +56,66 @@ pub struct Policy {
 /// use http::{HeaderMap, StatusCode};
 ///
 /// let mut headers = HeaderMap::new();
-/// headers.insert("ratelimit", r#""api_key:steady";r=3;t=30"#.parse()?);
+/// headers.insert("ratelimit", r#""api_key:steady";r=0;t=30"#.parse()?);
 /// let learned = tidegate_middleware::pacing::learn(StatusCode::OK, &headers, SystemTime::now());
-/// assert_eq!(learned.remaining, Some(3));
-/// assert_eq!(learned.delay(Duration::ZERO), Duration::from_secs(10)); // three requests in thirty seconds
+/// assert_eq!(learned.remaining, Some(0));
+/// assert_eq!(learned.delay(Duration::from_secs(10)), Duration::from_secs(20)); // until there is more
 /// # Ok::<(), http::header::InvalidHeaderValue>(())
 /// ```
 pub fn learn(_status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Learned {
     let learned = by_structured_fields(headers).or_else(|| by_members(headers));
     let learned = learned.or_else(|| FAMILIES.iter().find_map(|family| by_family(headers, family, now)));
-    Learned { retry_after: retry_after(headers, now), ..learned.unwrap_or_default() }
+    let learned = learned.or_else(|| by_resources(headers, "x-ratelimit", false, now));
+    let learned = learned.or_else(|| by_resources(headers, "anthropic-ratelimit", true, now));
+    let text = |name: &str| headers.get(name)?.to_str().ok();
+    let retry_after = moments::retry_after(text("retry-after"), text("retry-after-ms"), now);
+    Learned { retry_after, ..learned.unwrap_or_default() }
 }
 
 impl Learned {
     /// How long the next request waits when so much time has gone by since.
     pub fn delay(&self, elapsed: Duration) -> Duration {
-        let wait = self.retry_after.max(self.refill_wait()).max(self.spread());
-        wait.unwrap_or_default().saturating_sub(elapsed)
+        self.told_wait().or_else(|| self.spread()).unwrap_or_default().saturating_sub(elapsed)
+    }
+
+    /// Whether a response with this status says that nothing was done because of a limit. GitHub denies with
+    /// 403, and tells either how long to wait or that nothing is left.
+    pub fn is_denial(&self, status: StatusCode) -> bool {
+        match status {
+            StatusCode::TOO_MANY_REQUESTS => true,
+            StatusCode::SERVICE_UNAVAILABLE => self.retry_after.is_some(),
+            StatusCode::FORBIDDEN => self.retry_after.is_some() || self.remaining == Some(0),
+            _ => false,
+        }
     }
 
     /// Whether there is anything to go by.
     pub(super) fn tells_something(&self) -> bool {
-        let Self { limit, remaining, reset_after, retry_after, policies: _ } = self;
-        limit.or(*remaining).is_some() || reset_after.or(*retry_after).is_some()
+        let Self { limit, remaining, reset_after, retry_after, policies } = self;
+        limit.or(*remaining).is_some() || reset_after.or(*retry_after).is_some() || !policies.is_empty()
     }
 
-    /// The time until there is more, if nothing is left.
-    fn refill_wait(&self) -> Option<Duration> {
-        self.reset_after.filter(|_| self.remaining == Some(0))
+    /// The wait that is asked for: `Retry-After`, or the time until there is more if nothing is left.
+    pub(super) fn told_wait(&self) -> Option<Duration> {
+        self.retry_after.or_else(|| self.reset_after.filter(|_| self.remaining == Some(0)))
     }
 
-    /// What is left, spread over the time until there is more, if it is little.
+    /// How far apart requests start because little is left for a long time.
     pub(super) fn spread(&self) -> Option<Duration> {
         let left = self.remaining.filter(|left| *left > 0)?;
+        let reset = self.reset_after.filter(|reset| *reset >= SPREAD_FROM)?;
         let little = self.limit.map_or(left < LITTLE, |limit| left.saturating_mul(LITTLE_PART) < limit);
-        little.then_some(())?;
-        let nanos = self.reset_after?.as_nanos() / u128::from(left);
-        Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+        let nanos = reset.as_nanos() / u128::from(left.max(LITTLE));
+        little.then(|| Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
     }
 
-    /// One unit's share of the window, if the limit that counts tells both.
-    pub(super) fn pace(&self) -> Option<Duration> {
-        let same = |policy: &&Policy| policy.limit == self.limit && policy.remaining == self.remaining;
-        let policy = self.policies.iter().find(same)?;
-        let units = u32::try_from(policy.limit?).unwrap_or(u32::MAX);
-        policy.window?.checked_div(units)
+    /// The window of the policy that the limit, what is left and the reset are from.
+    pub(super) fn window(&self) -> Option<Duration> {
+        let same = |policy: &&Policy| {
+            let of_policy = (policy.limit, policy.remaining, policy.reset_after);
+            of_policy == (self.limit, self.remaining, self.reset_after)
+        };
+        self.policies.iter().find(same)?.window
     }
 }
 
@@ -180,40 +193,44 @@ const FAMILIES: [Family; 3] = [
 fn by_family(headers: &HeaderMap, [limit, remaining, reset]: &Family, now: SystemTime) -> Option<Learned> {
     let text = |name: &str| headers.get(name)?.to_str().ok();
     // Policies may follow the limit.
-    let first = |text: &str| text.split([',', ';']).next().and_then(number);
-    let reset_after = text(reset).and_then(number).map(|reset| reset_after(reset, now));
-    let (limit, remaining) = (text(limit).and_then(first), text(remaining).and_then(number));
+    let first = |text: &str| text.split([',', ';']).next().and_then(moments::whole);
+    let reset_after = text(reset).and_then(|text| moments::reset_after(text, now));
+    let (limit, remaining) = (text(limit).and_then(first), text(remaining).and_then(moments::whole));
     told(Learned { limit, remaining, reset_after, ..Learned::default() })
+}
+
+/// What the APIs of language models count. A request takes one of the first, and some of the others.
+const RESOURCES: [&str; 4] = ["requests", "tokens", "input-tokens", "output-tokens"];
+
+/// `x-ratelimit-limit-requests` (OpenAI) or `anthropic-ratelimit-requests-limit`: each resource of which
+/// anything is told is a policy. The one of which nothing is left counts, the longest of several; else
+/// requests, for nobody knows how many tokens a request takes.
+fn by_resources(headers: &HeaderMap, prefix: &str, resource_first: bool, now: SystemTime) -> Option<Learned> {
+    let mut policies = Vec::new();
+    for resource in RESOURCES {
+        let text = |what: &str| {
+            let (first, second) = if resource_first { (resource, what) } else { (what, resource) };
+            let name = format!("{prefix}-{first}-{second}");
+            headers.get(name)?.to_str().ok()
+        };
+        let (limit, remaining) = (text("limit"), text("remaining"));
+        let (limit, remaining) = (limit.and_then(moments::whole), remaining.and_then(moments::whole));
+        let reset_after = text("reset").and_then(|text| moments::reset_after(text, now));
+        if limit.is_some() || remaining.is_some() || reset_after.is_some() {
+            policies.push(Policy { name: resource.to_owned(), limit, window: None, remaining, reset_after });
+        }
+    }
+    let used_up = policies.iter().filter(|policy| policy.remaining == Some(0));
+    let longest = used_up.reduce(|most, next| if next.reset_after > most.reset_after { next } else { most });
+    let counts = longest.or_else(|| policies.iter().find(|policy| policy.name == RESOURCES[0]));
+    let Policy { limit, remaining, reset_after, .. } = counts.cloned().unwrap_or_default();
+    let found = !policies.is_empty();
+    found.then_some(Learned { limit, remaining, reset_after, retry_after: None, policies })
 }
 
 fn told(learned: Learned) -> Option<Learned> {
     let Learned { limit, remaining, reset_after, .. } = &learned;
     (limit.is_some() || remaining.is_some() || reset_after.is_some()).then_some(learned)
-}
-
-fn reset_after(reset: u64, now: SystemTime) -> Duration {
-    let at = match reset {
-        EPOCH_MS_FROM.. => Duration::from_millis(reset),
-        EPOCH_S_FROM.. => Duration::from_secs(reset),
-        _ => return Duration::from_secs(reset),
-    };
-    at.saturating_sub(now.duration_since(UNIX_EPOCH).unwrap_or_default())
-}
-
-/// `Retry-After` in seconds or as a date.
-pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let text = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Some(seconds) = number(text) {
-        return Some(Duration::from_secs(seconds));
-    }
-    let at = httpdate::parse_http_date(text).ok()?;
-    Some(at.duration_since(now).unwrap_or_default())
-}
-
-/// A whole number in decimal digits alone.
-fn number(text: &str) -> Option<u64> {
-    let text = text.trim();
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 /// Several lines are one list.

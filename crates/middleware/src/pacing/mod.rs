@@ -18,13 +18,16 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - [`learn`]: from headers to what is known, and from that to a wait
-//! - `pacer`: what is known of each host, and whose turn it is
+//! - [`learn`], `moments`: from headers to what is known, and from that to a wait
+//! - `lane`: what is known of a host, and when the next request may start
+//! - `pacer`: all hosts, and whose turn it is
 //! - `retry`: what is tried again, and when
 //! - `layer`, `service`: as Tower has them
 
+mod lane;
 mod layer;
 pub mod learn;
+mod moments;
 mod pacer;
 mod retry;
 mod service;

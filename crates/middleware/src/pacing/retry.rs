@@ -1,18 +1,21 @@
 //! What is tried again, and when.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::request::Parts;
-use http::{HeaderMap, Method, StatusCode};
+use http::{Method, StatusCode};
 
-use super::learn::retry_after;
+use super::learn::Learned;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
-/// Jitter on top of `Retry-After` goes up to a tenth of it, between these two.
+/// Jitter on top of a wait that was told goes up to a tenth of it, between these two.
 const LEAST_JITTER: Duration = Duration::from_millis(100);
 const MOST_JITTER: Duration = Duration::from_secs(5);
+
+/// Where random numbers from 0 to 1 come from.
+pub(super) type Random = dyn Fn() -> f64 + Send + Sync;
 
 /// A body that can be sent more than once. Whatever can be cloned is one.
 pub trait Replay: Sized {
@@ -30,22 +33,23 @@ impl<B: Clone> Replay for B {
 pub(super) fn wait_after_response(
     head: &Parts,
     status: StatusCode,
-    headers: &HeaderMap,
-    now: SystemTime,
+    learned: &Learned,
+    random: &Random,
     tries: u32,
 ) -> Option<Duration> {
-    let told = retry_after(headers, now);
-    let denied = status == StatusCode::TOO_MANY_REQUESTS;
-    let away = status == StatusCode::SERVICE_UNAVAILABLE;
-    let broken = away || status == StatusCode::BAD_GATEWAY || status == StatusCode::GATEWAY_TIMEOUT;
-    // Whoever denies has done nothing, and so says whoever names a time.
-    let again = denied || (away && told.is_some()) || (broken && is_idempotent(head));
-    again.then(|| told.map_or_else(|| backoff(tries), with_jitter))
+    let broken = [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT]
+        .contains(&status);
+    // Whoever denies has done nothing.
+    let again = learned.is_denial(status) || (broken && is_idempotent(head));
+    again.then(|| match learned.told_wait() {
+        Some(wait) => wait.saturating_add(part_of((wait / 10).clamp(LEAST_JITTER, MOST_JITTER), random)),
+        None => backoff(tries, random),
+    })
 }
 
 /// The same after an error: nobody knows what was done.
-pub(super) fn wait_after_error(head: &Parts, tries: u32) -> Option<Duration> {
-    is_idempotent(head).then(|| backoff(tries))
+pub(super) fn wait_after_error(head: &Parts, random: &Random, tries: u32) -> Option<Duration> {
+    is_idempotent(head).then(|| backoff(tries, random))
 }
 
 fn is_idempotent(head: &Parts) -> bool {
@@ -53,14 +57,11 @@ fn is_idempotent(head: &Parts) -> bool {
     methods.contains(&head.method) || head.headers.contains_key("idempotency-key")
 }
 
-fn backoff(tries: u32) -> Duration {
-    random_up_to(FIRST_BACKOFF.saturating_mul(1 << tries.min(16)).min(LONGEST_BACKOFF))
+fn backoff(tries: u32, random: &Random) -> Duration {
+    part_of(FIRST_BACKOFF.saturating_mul(1 << tries.min(16)).min(LONGEST_BACKOFF), random)
 }
 
-fn with_jitter(wait: Duration) -> Duration {
-    wait.saturating_add(random_up_to((wait / 10).min(MOST_JITTER).max(LEAST_JITTER)))
-}
-
-fn random_up_to(most: Duration) -> Duration {
-    Duration::from_micros(fastrand::u64(0..=most.as_micros() as u64))
+/// A random part of a time.
+fn part_of(most: Duration, random: &Random) -> Duration {
+    most.mul_f64(random().clamp(0.0, 1.0))
 }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
 use super::layer::PacingLayer;
+use super::learn::learn;
 use super::retry::{Replay, wait_after_error, wait_after_response};
 
 /// A client that paces itself; see [`PacingLayer`].
@@ -61,27 +62,33 @@ where
     let mut next = Some(body);
     let mut tries = 0;
     // A wait that is too long is not begun: what comes back says so.
-    host.turn(deadline).await;
+    let mut in_flight = host.turn(deadline).await.unwrap_or_else(|| host.start());
     loop {
         let Some(body) = next.take() else { unreachable!("a loop goes on only with a body") };
         let again = body.replay().filter(|_| tries < pacing.settings.max_retries);
         let result = inner.call(Request::from_parts(head.clone(), body)).await;
+        let random = &*pacing.settings.random;
         let wait = match &result {
             Ok(response) => {
-                let now = (pacing.settings.wall_clock)();
-                host.learn(response.status(), response.headers(), now);
-                wait_after_response(&head, response.status(), response.headers(), now, tries)
+                let status = response.status();
+                let learned = learn(status, response.headers(), (pacing.settings.wall_clock)());
+                let wait = wait_after_response(&head, status, &learned, random, tries);
+                let denied = learned.is_denial(status);
+                in_flight.respond(learned, denied);
+                wait
             }
-            Err(_) => wait_after_error(&head, tries),
+            Err(_) => {
+                drop(in_flight);
+                wait_after_error(&head, random, tries)
+            }
         };
         let (Some(wait), Some(body)) = (wait, again) else { return result };
         if Instant::now().checked_add(wait).is_none_or(|at| at > deadline) {
             return result;
         }
         sleep(wait).await;
-        if !host.turn(deadline).await {
-            return result;
-        }
+        let Some(next_turn) = host.turn(deadline).await else { return result };
+        in_flight = next_turn;
         poll_fn(|context| inner.poll_ready(context)).await?;
         next = Some(body);
         tries += 1;

@@ -47,6 +47,37 @@ fn every_vector_is_answered_as_in_the_file() {
     }
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HopsCase {
+    name: String,
+    peer: String,
+    trusted_hops: u8,
+    header: String,
+    ipv6_prefix: u8,
+    headers: Vec<(String, String)>,
+    expect: Expect,
+}
+
+#[test]
+fn every_vector_of_counted_proxies_is_answered_as_in_the_file() {
+    let cases: Vec<HopsCase> = vectors("client_ip_hops.json");
+    assert!(cases.len() > 10);
+    for case in &cases {
+        let client_ip = ClientIp::new()
+            .trusted_hops(case.trusted_hops)
+            .header(ForwardingHeader::parse(&case.header).unwrap())
+            .ipv6_prefix(case.ipv6_prefix);
+        let mut headers = HeaderMap::new();
+        for (name, value) in &case.headers {
+            headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        let found = client_ip.resolve(parse_address(&case.peer).unwrap(), &headers);
+        let found = Expect { ip: found.ip.to_string(), key: found.key };
+        assert_eq!(found, case.expect, "{}", case.name);
+    }
+}
+
 #[test]
 fn a_network_of_proxies_that_is_none_is_refused_by_name() {
     for wrong in ["10.0.0.0/33", "proxy.example", "", "10.0.0.0/8/9", "::ffff:10.0.0.0/129"] {

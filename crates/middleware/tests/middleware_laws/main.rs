@@ -11,6 +11,7 @@ mod keys;
 mod layer;
 mod limits;
 mod pacing;
+mod pacing_runs;
 mod remote;
 mod retry;
 mod support;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tidegate::{
-    Domain, Fallback, LimitSpec, Limiter, Request, Reservation, Reserved, Rule, SettleError, Source, per,
+    Domain, Fallback, LimitSpec, Limiter, Request, Reservation, ReserveError, Reserved, Rule, SettleError,
+    Source, per,
 };
 use tidegate_stores::redis::{RedisStore, RedisStoreConfig};
 use tidegate_testkit::redis::{Fault, FaultProxy, RedisServer, Setup};
@@ -248,4 +249,50 @@ async fn in_a_cluster_a_reservation_is_found_wherever_it_is() {
         let settled = two.settle(&id, 10).await.expect("the store answers").expect("it is there");
         assert_eq!(remaining(&settled), [90, 90]);
     }
+}
+
+#[tokio::test]
+async fn on_all_nodes_together_whoever_reserves_without_end_is_refused_and_others_are_not() {
+    let server = RedisServer::start();
+    let node = async || {
+        let url = server.url().parse().expect("an address");
+        let config = RedisStoreConfig { deadline: Duration::from_secs(10), ..RedisStoreConfig::new(url) };
+        let store = RedisStore::connect(config).await;
+        let domain = Domain::new("d").rule(Rule::by("k").limit(per_year(1_000)));
+        let builder = Limiter::builder().domain(domain).redis_store(store, Fallback::default(), "secret");
+        // A hundredth of it is one holder's.
+        builder.max_reservations(2_000).build().expect("good rules")
+    };
+    let nodes = [node().await, node().await];
+    let hour = Duration::from_secs(3_600);
+    let mut held = Vec::new();
+    let refused = loop {
+        let number = held.len();
+        match nodes[number % 2].reserve(&by("greedy").cost(0), hour).await {
+            Ok(Reserved::Reservation(reservation)) => held.push(reservation),
+            other => break other.expect_err("it is full"),
+        }
+        assert!(number < 100, "there is an end to it");
+    };
+    assert_eq!((held.len(), refused), (20, ReserveError::FullOfHolder { count: 20 }));
+    for node in &nodes {
+        assert!(node.reserve(&by("greedy"), hour).await.is_err());
+        reserve(node, &by("modest")).await;
+    }
+    // Settling makes room, on whichever node.
+    for reservation in held.drain(..10) {
+        nodes[1]
+            .settle(&reservation.id.to_string(), 0)
+            .await
+            .expect("the store answers")
+            .expect("it is there");
+    }
+    // The store remembers the denial for a moment.
+    for _ in 0..1_000 {
+        if nodes[0].reserve(&by("greedy"), hour).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("there is room again");
 }

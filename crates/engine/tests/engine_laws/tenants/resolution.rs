@@ -222,3 +222,23 @@ descriptors:
     let lefts = ["bob", "eve", "dan"].map(|name| left(&limiter, &key(name)));
     assert_eq!(lefts, [vec![6], vec![7], vec![1]]);
 }
+
+#[test]
+fn an_override_for_the_tenants_own_key_is_one_for_the_tenant_alone() {
+    let (limiter, _) = rules();
+    for own in [None, Some("bob")] {
+        let tenant = Tenant::new("bob").with(steady(7).entry("api_key", own));
+        assert_eq!(limiter.check_override(&tenant, &tenant.overrides[0]), Ok(()));
+        put(&limiter, tenant);
+        assert_eq!(left(&limiter, &key("bob")), [7, 100], "{own:?}");
+        assert_eq!(left(&limiter, &key("eve")), [10, 100]);
+        put(&limiter, Tenant::new("bob"));
+    }
+    // And on the way to another rule.
+    let both = Override::of(requests(2)).entry("api_key", Some("bob")).entry("endpoint", Some("/orders"));
+    put(&limiter, Tenant::new("bob").with(both));
+    assert_eq!(left(&limiter, &at("bob", "/orders")), [2]);
+    // That of another tenant means nothing.
+    let other = Tenant::new("bob").with(steady(7).entry("api_key", Some("eve")));
+    assert_eq!(limiter.check_override(&other, &other.overrides[0]).expect_err("none").field, "descriptor");
+}

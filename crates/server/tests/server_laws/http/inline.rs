@@ -145,3 +145,25 @@ async fn what_makes_no_limit_is_refused_with_its_place() {
     assert_eq!(refused.status, 400);
     assert!(refused.detail().contains("leave limits out"), "{}", refused.detail());
 }
+
+#[tokio::test]
+async fn one_batch_cannot_use_up_the_limits_of_a_domain_and_looking_uses_up_none() {
+    let mut service = Service::with("domain: apps\ninline_limits: { max: 1000 }\n", &[]).await;
+    let batch = |route: &str, cost: u64| {
+        let one = |requests: u64| {
+            json!({
+                "domain": "apps", "descriptor": { "route": route }, "cost": cost,
+                "limits": [{ "requests": requests + 20, "per": "hour" }],
+            })
+        };
+        Value::from((0..1_000).map(one).collect::<Vec<_>>()).to_string()
+    };
+    let allowed = |answer: &Answer| {
+        let all = answer.json().as_array().unwrap().clone();
+        all.iter().filter(|each| each["status"] == 200).count()
+    };
+    assert_eq!(allowed(&service.check(batch("look", 0)).await), 1_000, "it looks");
+    assert_eq!(allowed(&service.check(batch("greedy", 1)).await), 100, "a tenth is for one route");
+    let refused = search(&mut service, "ann", json!([{ "requests": 7, "per": "day" }])).await;
+    assert_eq!(refused.status, 200, "others have room: {refused:?}");
+}

@@ -184,3 +184,18 @@ async fn reservations_are_counted_as_checks_are() {
     let team = ["allowed", "denied"].map(|outcome| service.decisions("llm", "team", outcome));
     assert_eq!(team, [2, 1]);
 }
+
+#[tokio::test]
+async fn nothing_is_kept_of_reservations_that_no_limit_applies_to() {
+    let mut service = start().await;
+    let body = r#"{"domain":"llm","descriptor":{"nobody":"limits"},"cost":400,"ttl_ms":60000}"#;
+    for _ in 0..50 {
+        let reserved = service.post("/v1/reserve", body).await;
+        assert_eq!((reserved.status.as_u16(), remaining(&reserved)), (200, vec![]));
+        assert_eq!(
+            settle(&mut service, &reserved, 150).await.json(),
+            json!({ "estimate": 400, "cost": 150, "limits": [] })
+        );
+    }
+    assert_eq!(service.counted("ratelimit_reservations_held"), 0);
+}

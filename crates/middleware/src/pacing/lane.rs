@@ -1,0 +1,192 @@
+//! What is known of one host, and when the next request to it may start.
+//!
+//! `vectors/README.md` has the rules, which are the same in every language. Time is passed in.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::learn::Learned;
+
+/// So many own requests are remembered, to tell when the first of them leaves the server's window.
+const MOST_STARTS: usize = 1_000;
+
+/// So long the others wait for the response to a request that was sent to find out how much is left.
+const SCOUT: Duration = Duration::from_secs(1);
+
+/// Longer than anybody waits.
+const A_YEAR: Duration = Duration::from_hours(24 * 365);
+
+/// A request that was started.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    number: u64,
+    at: Instant,
+}
+
+/// The same as the lane remembers it.
+struct Started {
+    start: Start,
+    /// When it had a response or an error.
+    ended: Option<Instant>,
+}
+
+#[derive(Default)]
+pub(super) struct Lane {
+    /// What the last response that told something did, and when.
+    learned: Option<(Learned, Instant)>,
+    in_flight: usize,
+    /// How many may start as far as is known. Below 0 if more have started than may.
+    left: Option<i64>,
+    known_at: Option<Instant>,
+    known_until: Option<Instant>,
+    blocked_until: Option<Instant>,
+    last_start: Option<Instant>,
+    number: u64,
+    starts: VecDeque<Started>,
+    /// Whether the server gives back little by little.
+    gradual: bool,
+    /// Whether there was a response, and none so far told anything.
+    silent: bool,
+}
+
+impl Lane {
+    pub(super) fn learned(&self) -> Option<&Learned> {
+        self.learned.as_ref().map(|(learned, _)| learned)
+    }
+
+    /// When the next request may start, unless a response changes it before.
+    pub(super) fn ready_at(&self, now: Instant) -> Instant {
+        let counts = self.known_until.is_some_and(|until| now < until);
+        let spread = self.learned.as_ref().filter(|_| counts).and_then(|(learned, at)| {
+            let since = self.last_start.map_or(*at, |last| last.max(*at));
+            Some(later(since, learned.spread()?))
+        });
+        let waits = [self.blocked_until, spread].into_iter().flatten().fold(now, Instant::max);
+        if waits > now || self.in_flight == 0 {
+            return waits;
+        }
+        match (self.left, self.known_until) {
+            (Some(left), Some(until)) if counts => {
+                if left > 0 {
+                    now
+                } else {
+                    until
+                }
+            }
+            _ if self.silent => now,
+            _ => self.last_start.map_or(now, |last| now.max(last + SCOUT)),
+        }
+    }
+
+    /// Until when nothing starts, whatever responses come.
+    pub(super) fn surely_until(&self, now: Instant) -> Instant {
+        if self.in_flight > 0 { self.blocked_until.unwrap_or(now) } else { self.ready_at(now) }
+    }
+
+    /// Notes that a request starts now.
+    pub(super) fn start(&mut self, now: Instant) -> Start {
+        self.number += 1;
+        self.in_flight += 1;
+        self.last_start = Some(now);
+        self.left = self.left.map(|left| left - 1);
+        let start = Start { number: self.number, at: now };
+        self.starts.push_back(Started { start, ended: None });
+        if self.starts.len() > MOST_STARTS {
+            self.starts.pop_front();
+        }
+        start
+    }
+
+    /// Notes that a request has no response. Whether it was counted is not known.
+    pub(super) fn fail(&mut self, start: Start, now: Instant) {
+        self.in_flight -= 1;
+        if let Ok(index) = self.position(start) {
+            self.starts[index].ended = Some(now);
+        }
+    }
+
+    /// Takes in what a response tells. One that tells nothing changes nothing.
+    pub(super) fn respond(&mut self, start: Start, learned: Learned, denied: bool, now: Instant) {
+        self.fail(start, now);
+        if denied {
+            if let Ok(index) = self.position(start) {
+                self.starts.remove(index);
+            }
+            self.gradual = !self.gradual;
+        }
+        if !learned.tells_something() {
+            self.silent = self.learned.is_none();
+            return;
+        }
+        self.silent = false;
+        let Learned { remaining, reset_after, retry_after, .. } = learned;
+        if let Some(retry_after) = retry_after.filter(|wait| !wait.is_zero()) {
+            self.block(later(now, retry_after));
+        } else if let (Some(remaining), Some(reset)) = (remaining, reset_after) {
+            self.count(start, remaining, now);
+            self.known_until = Some(later(now, reset));
+            if remaining == 0 {
+                let more_at = self.more_at(start, &learned, reset, now);
+                self.block(more_at);
+            }
+        }
+        self.learned = Some((learned, now));
+    }
+
+    fn position(&self, start: Start) -> Result<usize, usize> {
+        self.starts.binary_search_by_key(&start.number, |started| started.start.number)
+    }
+
+    fn block(&mut self, until: Instant) {
+        self.left = Some(0);
+        self.known_until = Some(until);
+        self.blocked_until = self.blocked_until.max(Some(until));
+    }
+
+    /// Estimates how many may start: the server may not have seen all when it wrote what remains.
+    fn count(&mut self, start: Start, remaining: u64, now: Instant) {
+        let took = now - start.at;
+        let beside = |started: &&Started| {
+            started.ended.is_none()
+                && started.start.number < start.number
+                && started.start.at + took >= start.at
+        };
+        let unseen = self.number - start.number + self.starts.iter().filter(beside).count() as u64;
+        let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let estimate = whole(remaining).saturating_sub(whole(unseen));
+        match self.left {
+            Some(left) if self.known_at.is_some_and(|known_at| start.at < known_at) => {
+                self.left = Some(left.min(estimate));
+            }
+            _ => (self.left, self.known_at) = (Some(estimate), Some(now)),
+        }
+    }
+
+    /// When there is more, now that nothing is left.
+    fn more_at(&mut self, start: Start, learned: &Learned, reset: Duration, now: Instant) -> Instant {
+        let (Some(limit), Some(window)) = (learned.limit, learned.window()) else { return later(now, reset) };
+        let few = (1..=MOST_STARTS as u64).contains(&limit);
+        if !few || window.is_zero() || reset < window {
+            return later(now, reset);
+        }
+        // What is told is when all is back. The own requests tell when the first of them is.
+        let ends = self.starts.iter().map(|started| started.ended.unwrap_or(now));
+        let ends: Vec<Instant> = ends.filter(|end| later(*end, window) > start.at).collect();
+        let limit = limit as usize;
+        if ends.len() < limit {
+            self.gradual = true;
+        }
+        if self.gradual {
+            // One and a half of the steps that its limit grants.
+            let step = window.saturating_mul(3) / (2 * limit as u32);
+            return later(now, reset.min(step));
+        }
+        later(ends[ends.len() - limit], window)
+    }
+}
+
+fn later(at: Instant, wait: Duration) -> Instant {
+    at.checked_add(wait.min(A_YEAR)).unwrap_or(at)
+}
