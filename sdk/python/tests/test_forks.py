@@ -114,6 +114,27 @@ loop.close()
 """
 )
 
+PACED = (
+    HEAD
+    + """
+import httpx
+from tidegate.pacing import SyncPacingTransport
+
+client = httpx.Client(transport=SyncPacingTransport(), trust_env=False, timeout=30)
+
+def ask(who):
+    body = {"descriptors": [{"entries": [{"key": "who", "value": who}]}]}
+    answers = [client.post(sys.argv[1] + "/v1/check", json=body).json() for _ in range(ASKS)]
+    return all(answer["decided_by"]["rule"] == who for answer in answers)
+
+assert ask("parent")
+pids = children(ask)
+own = ask("parent")
+assert all_well(pids) and own
+client.close()
+"""
+)
+
 LOCKS = (
     HEAD
     + """
@@ -137,7 +158,10 @@ assert all_well(children(work))
 )
 
 
-@pytest.mark.parametrize("script", [IDLE, BUSY, ASYNC, LOCKS], ids=["idle", "busy", "async", "locks"])
+NAMES = ["idle", "busy", "async", "paced", "locks"]
+
+
+@pytest.mark.parametrize("script", [IDLE, BUSY, ASYNC, PACED, LOCKS], ids=NAMES)
 def test_each_process_gets_its_own_answers(stub: Stub, script: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script, stub.url], timeout=60, capture_output=True, text=True

@@ -187,6 +187,30 @@ async def test_an_app_that_hides_its_routes_still_has_their_templates(stub: Stub
     assert scopes(stub) == ["GET /t/{tenant}/items/{id}"] * 2
 
 
+async def test_a_method_that_a_client_makes_up_is_no_way_round() -> None:
+    async def anything(scope: Any, receive: Any, send: Any) -> None:
+        await PlainTextResponse("hello")(scope, receive, send)
+
+    async with Tidegate.local() as client:
+        app = TidegateMiddleware(Starlette(routes=[Mount("/raw", anything)]), "3/hour", client=client)
+        async with web(app) as asking:
+            answers = [await asking.request(f"MADE{n}", "/raw/x") for n in range(5)]
+            assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 2
+            assert (await asking.get("/raw/x")).status_code == 200
+
+
+async def test_a_mount_within_a_router_is_no_way_round() -> None:
+    async with Tidegate.local() as client:
+        sub, router, app = FastAPI(), APIRouter(prefix="/r/{region}"), FastAPI()
+        dependency(sub, client)
+        router.mount("/t/{tenant}", sub)
+        app.include_router(router)
+        app.mount("/direct/{region}", sub)
+        seen = await statuses(app, [f"/r/{n}/t/{n}/items/{n}" for n in range(5)])
+        assert seen in ([200] * 3 + [429] * 2, [404] * 5), "some versions do not include mounts"
+        assert await statuses(app, [f"/direct/{n}/items/1" for n in range(5)]) == [200] * 3 + [429] * 2
+
+
 @pytest.fixture
 def stub() -> Any:
     with serve(lambda received: decided(received, lambda _: ALLOWED)) as stub:

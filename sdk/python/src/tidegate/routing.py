@@ -7,6 +7,9 @@ from typing import Any
 from .request import Scope, method_of
 
 _MOST_LAYERS = 64  # of middlewares around an app
+_METHODS = frozenset(
+    ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY", "WEBSOCKET")
+)
 _FULL = 2  # a route that matches path and method; half a match is one of the path alone
 
 
@@ -25,7 +28,11 @@ def route_of(scope: Scope, app: Any = None) -> str | None:
         if routed is not None and not (template or "").endswith(routed):
             # The app that the route was found in does not show its routes, or somebody rewrote the path.
             template = (template or "") + routed
-    return None if template is None else f"{method_of(scope)} {template}"
+    if template is None:
+        return None
+    # Some routes take any method, and clients can make up as many as they like.
+    method = method_of(scope)
+    return f"{method if method in _METHODS else 'OTHER'} {template}"
 
 
 def _routed(scope: Scope) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from ..clock import SYSTEM, Clock
+from ..forks import renew_after_fork
 from .learned import Learned, is_denial, learn, told_wait_s
 from .line import AsyncLine, Lines, SyncLine
 from .pacer import Pacer, Start
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SMALL_BYTES = 64 * 1024
+
+_of_parents: list[object] = []
+"""Transports that a child has from its parent. They are kept, for closing them is the parent's to do."""
 
 
 class PacingTimeout(httpx.TimeoutException):
@@ -36,6 +40,15 @@ class _Pacing:
         self._key = key or _host
         self._clock = clock or SYSTEM
         self._pacer = Pacer()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Starts anew in a child: with new locks, and connections that nobody else reads from."""
+        self._pacer = Pacer()
+        self._renew()
+
+    def _renew(self) -> None:
+        raise NotImplementedError
 
     def state(self, host: str) -> Learned | None:
         """What was learnt last about a host, such as ``api.example.com`` or ``localhost:8080``."""
@@ -64,8 +77,15 @@ class PacingTransport(_Pacing, httpx.AsyncBaseTransport):
         clock: Clock | None = None,
     ) -> None:
         super().__init__(max_retries, deadline, key, clock)
+        self._is_own = transport is None
         self._transport = transport or httpx.AsyncHTTPTransport()
         self._lines = Lines(AsyncLine)
+
+    def _renew(self) -> None:
+        self._lines = Lines(AsyncLine)
+        if self._is_own:  # what the app has made is the app's to make anew
+            _of_parents.append(self._transport)
+            self._transport = httpx.AsyncHTTPTransport()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Sends a request when its turn has come, again if need be."""
@@ -112,8 +132,15 @@ class SyncPacingTransport(_Pacing, httpx.BaseTransport):
         clock: Clock | None = None,
     ) -> None:
         super().__init__(max_retries, deadline, key, clock)
+        self._is_own = transport is None
         self._transport = transport or httpx.HTTPTransport()
         self._lines = Lines(SyncLine)
+
+    def _renew(self) -> None:
+        self._lines = Lines(SyncLine)
+        if self._is_own:  # what the app has made is the app's to make anew
+            _of_parents.append(self._transport)
+            self._transport = httpx.HTTPTransport()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Sends a request when its turn has come, again if need be."""
