@@ -31,7 +31,7 @@ HEAD = """
 import os, sys, threading
 from tidegate import SyncTidegate, Tidegate
 
-CHILDREN, ASKS = 4, 60
+CHILDREN, ASKS = 4, 40
 
 def is_own(decision, who):
     return decision.decided_by is not None and decision.decided_by.rule == who

@@ -299,6 +299,48 @@ async def test_who_waited_waits_again_if_meanwhile_nothing_passes() -> None:
     assert asked_at == [0, 0, 14]
 
 
+def test_one_client_may_be_used_in_several_event_loops() -> None:
+    """Each time somebody waits in line."""
+    server = LimitedServer("fixed_window", 1_000, 3_600, 0, "structured")
+
+    async def handle(_request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0.001)
+        code, headers = server.ask(0.0)
+        return httpx.Response(code, headers=headers)
+
+    client = httpx.AsyncClient(transport=PacingTransport(httpx.MockTransport(handle)), trust_env=False)
+
+    async def ask() -> list[httpx.Response]:
+        return await asyncio.gather(*(client.get("http://api/") for _ in range(5)))
+
+    for _ in range(2):
+        assert [answer.status_code for answer in asyncio.run(ask())] == [200] * 5
+
+
+async def test_who_gives_up_in_line_holds_nobody_up() -> None:
+    loop = VirtualLoop()
+    asked_at: list[float] = []
+
+    async def handle(_request: httpx.Request) -> httpx.Response:
+        asked_at.append(loop.time())
+        return said(200, ratelimit='"a";r=0;t=5')
+
+    async def client() -> None:
+        transport = PacingTransport(httpx.MockTransport(handle), clock=loop.clock())
+        async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+            await client.get("http://api/")
+            waiting = [asyncio.ensure_future(client.get("http://api/")) for _ in range(3)]
+            await asyncio.sleep(1)
+            waiting[0].cancel()  # the first in line
+            waiting[1].cancel()  # and one behind it
+            assert (await waiting[2]).status_code == 200
+            assert waiting[0].cancelled()
+            assert waiting[1].cancelled()
+
+    await asyncio.to_thread(run, loop, client())
+    assert asked_at == [0, 5]
+
+
 def test_threads_are_paced_together() -> None:
     server = LimitedServer("fixed_window", 1_000, 3_600, 0, "structured")
 

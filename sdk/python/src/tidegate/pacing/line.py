@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from ..clock import Clock
@@ -29,9 +29,7 @@ class AsyncLine:
         """
         self.size += 1
         try:
-            try:
-                await asyncio.wait_for(self._first.acquire(), max(0.0, latest_s - clock.monotonic()))
-            except asyncio.TimeoutError:
+            if not await self._acquire(max(0.0, latest_s - clock.monotonic())):
                 return False
             try:
                 while True:
@@ -48,6 +46,23 @@ class AsyncLine:
     def tell(self) -> None:
         """Wakes the first in line, because a response came."""
         self._news.set()
+
+    async def _acquire(self, within_s: float) -> bool:
+        """Becomes the first in line. `asyncio.wait_for` may swallow a cancellation, until Python 3.12."""
+        acquiring = asyncio.ensure_future(self._first.acquire())
+        try:
+            done, _ = await asyncio.wait({acquiring}, timeout=within_s)
+        except asyncio.CancelledError:
+            self._give_up(acquiring)
+            raise
+        if not done:
+            self._give_up(acquiring)
+        return bool(done)
+
+    def _give_up(self, acquiring: asyncio.Future[Any]) -> None:
+        acquiring.cancel()
+        # It may have been its turn at the very same moment.
+        acquiring.add_done_callback(lambda done: None if done.cancelled() else self._first.release())
 
     async def _wait(self, wait_s: float, clock: Clock) -> None:
         waits = [asyncio.ensure_future(clock.sleep(wait_s)), asyncio.ensure_future(self._news.wait())]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import weakref
 from typing import TYPE_CHECKING
 
 import httpx
@@ -79,10 +81,14 @@ class PacingTransport(_Pacing, httpx.AsyncBaseTransport):
         super().__init__(max_retries, deadline, key, clock)
         self._is_own = transport is None
         self._transport = transport or httpx.AsyncHTTPTransport()
-        self._lines = Lines(AsyncLine)
+        self._renew_lines()
+
+    def _renew_lines(self) -> None:
+        self._lines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Lines[AsyncLine]]
+        self._lines = weakref.WeakKeyDictionary()
 
     def _renew(self) -> None:
-        self._lines = Lines(AsyncLine)
+        self._renew_lines()
         if self._is_own:  # what the app has made is the app's to make anew
             _of_parents.append(self._transport)
             self._transport = httpx.AsyncHTTPTransport()
@@ -90,7 +96,9 @@ class PacingTransport(_Pacing, httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Sends a request when its turn has come, again if need be."""
         attempts = self._attempts(request)
-        line = self._lines.of(attempts.host)
+        # Tasks of one event loop wait for each other; programs and tests may have several loops.
+        lines = self._lines.setdefault(asyncio.get_running_loop(), Lines(AsyncLine))
+        line = lines.of(attempts.host)
         while True:
             if not await line.pass_through(attempts.turn_s, attempts.deadline_at_s, self._clock):
                 raise attempts.timeout()
