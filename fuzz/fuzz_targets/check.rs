@@ -16,6 +16,7 @@ use tidegate_server::denials::Denials;
 use tidegate_server::grpc::rate_limit::RateLimit;
 use tidegate_server::health::Health;
 use tidegate_server::http::HttpApi;
+use tidegate_server::memory::{Memory, Source};
 use tidegate_server::metrics::Metrics;
 use tokio::runtime::{Builder, Runtime};
 
@@ -47,9 +48,21 @@ static API: LazyLock<(HttpApi, Runtime)> = LazyLock::new(|| {
         traced: false,
     };
     let health = Health::new(limiter.clone());
+    let memory = Memory::of(1 << 30, Source::Setting);
     let (client_ip, peer) = (Arc::new(ClientIp::new()), Ipv4Addr::LOCALHOST.into());
-    let api =
-        HttpApi { limiter, renderer, bounds, metrics, health, rate_limit, tokens: None, client_ip, peer };
+    let api = HttpApi {
+        limiter,
+        renderer,
+        bounds,
+        metrics,
+        health,
+        rate_limit,
+        tokens: None,
+        client_ip,
+        peer,
+        cross_site: false,
+        memory,
+    };
     (api, Builder::new_current_thread().enable_time().build().expect("a runtime"))
 });
 

@@ -130,7 +130,12 @@ pub(crate) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // A link that somebody left there is not followed: what it points to would be written over.
+        let not_followed = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        options.mode(0o600).custom_flags(not_followed);
+    }
     options
 }
 

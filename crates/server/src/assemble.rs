@@ -14,7 +14,8 @@ use tidegate_stores::redis::{Finding, RedisStore, RedisStoreConfig};
 use tonic_health::server::HealthReporter;
 
 use crate::access::{Book, own};
-use crate::admin::AdminApi;
+use crate::admin::browser::AllowedHosts;
+use crate::admin::{AdminApi, Limits, Load};
 use crate::config::Settings;
 use crate::config::settings::{Redis, Store};
 use crate::control::{Control, Parts};
@@ -24,8 +25,13 @@ use crate::grpc::GrpcApi;
 use crate::grpc::rate_limit::RateLimit;
 use crate::health::Health;
 use crate::http::HttpApi;
+use crate::listen::capacity::Capacity;
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::run::ServeError;
+
+/// Reservations that wait to be settled, where memory leaves room for as many.
+const MAX_RESERVATIONS: usize = 1_000_000;
 
 /// The parts of a service.
 pub(crate) struct Assembly {
@@ -47,14 +53,18 @@ pub(crate) struct Apis {
 }
 
 impl Assembly {
-    /// Puts them together as the settings say.
-    pub(crate) async fn new(settings: &Settings) -> Result<Self, ServeError> {
+    /// Puts them together as the settings say, for so many connections and so much memory.
+    pub(crate) async fn new(
+        settings: &Settings,
+        capacity: Capacity,
+        memory: &Memory,
+    ) -> Result<Self, ServeError> {
         let data = DataFolder::open(&settings.data)?;
         let trail = open_trail(settings, &data)?;
         let control = open_control(settings, &data, &trail).await?;
-        let limiter = build_limiter(settings, &data, &control).await?;
+        let limiter = build_limiter(settings, &data, &control, memory).await?;
         control.start(&limiter).await;
-        let (health, metrics) = (Health::new(limiter.clone()), Metrics::default());
+        let (health, metrics) = (Health::new(limiter.clone()), Metrics::new(memory.clone(), capacity));
         let health = health.with_catalog(control.health().clone());
         let (reporter, health_server) = tonic_health::server::health_reporter();
         let renderer = Renderer::new(Headers {
@@ -85,8 +95,17 @@ impl Assembly {
             tokens: settings.http.tokens.then(|| control.book().clone()),
             client_ip: Arc::new(settings.http.client_ip.clone()),
             peer: Ipv4Addr::LOCALHOST.into(),
+            cross_site: settings.http.cross_site,
+            memory: memory.clone(),
         };
-        let admin = AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds, control.clone());
+        let limits = Limits {
+            hosts: AllowedHosts::of(&settings.admin),
+            // Half of the connections at least are left for probes and scrapers, which need no token.
+            load: Load::new((capacity.admin / 8).clamp(2, 32), (capacity.admin / 2).max(2)),
+            bodies: memory.admin_bodies().clone(),
+        };
+        let admin =
+            AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds, control.clone(), limits);
         let grpc = GrpcApi::new(rate_limit, health_server)?;
         let apis = Apis { grpc, http, admin };
         Ok(Self { data, limiter, control, trail, metrics, health, reporter, apis })
@@ -134,6 +153,7 @@ async fn build_limiter(
     settings: &Settings,
     data: &DataFolder,
     control: &Control,
+    memory: &Memory,
 ) -> Result<Limiter, ServeError> {
     let never = Duration::from_hours(24 * 365);
     let builder = match &settings.rules {
@@ -154,14 +174,15 @@ async fn build_limiter(
         .watch(settings.reload)
         .defaults(settings.defaults)
         .switches(settings.switches.clone())
-        .max_keys(settings.memory.max_keys);
+        .max_keys(settings.memory.max_keys.min(memory.max_keys()))
+        .max_reservations(memory.max_reservations().min(MAX_RESERVATIONS));
     let builder = match &settings.store {
         Store::Memory => {
             builder.memory().snapshot(data.counters(), settings.memory.snapshot_every.unwrap_or(never))
         }
         Store::Redis(url) => {
             let store = connect(url, &settings.redis).await;
-            builder.redis_store(store, settings.fallback, &settings.redis.secret)
+            builder.redis_store(store, settings.fallback, settings.redis.secret.reveal())
         }
     };
     // Tenants are read from the catalog, and that waits.

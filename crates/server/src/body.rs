@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, HeaderMap};
 use http_body::Body;
 use thiserror::Error;
+use tidegate_http2::{MemoryBudget, MemoryClaim};
 use tokio::time::timeout;
 
 /// How long a body may take.
@@ -27,6 +28,9 @@ pub enum BodyError {
     /// It did not come.
     #[error("the body did not come within {PATIENCE:?}; send it with the request")]
     Late,
+    /// Other bodies hold all the bytes that there are for them.
+    #[error("as many bytes of bodies are held as memory.max_bytes leaves for them; try again")]
+    NoRoom,
     /// It ended too early.
     #[error("the body broke off: {0}")]
     Broken(String),
@@ -42,18 +46,19 @@ pub fn coded(headers: &HeaderMap) -> Option<String> {
     Some(format!("the content encoding must be identity, got {found:?}; send the body as it is"))
 }
 
-/// All of a body of at most so many bytes. Needs a runtime with time enabled.
+/// All of a body of at most so many bytes. Needs a runtime with time enabled. What is held of a body that does
+/// not come at once is taken from the budget.
 ///
 /// # Errors
-/// If it is longer, late or broken.
-pub async fn collect<B>(body: B, most: usize) -> Result<Bytes, BodyError>
+/// If it is longer, late or broken, or does not fit the budget.
+pub async fn collect<B>(body: B, most: usize, budget: &MemoryBudget) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
 {
     // What the head announces; a body of unknown length announces nothing.
     within(most, usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX))?;
-    let mut pieces = pin!(pieces(body, most));
+    let mut pieces = pin!(pieces(body, most, budget));
     // Nearly always it is there with the head, and then no timer is needed.
     match poll_fn(|context| Poll::Ready(pieces.as_mut().poll(context))).await {
         Poll::Ready(collected) => collected,
@@ -62,31 +67,48 @@ where
 }
 
 /// Most bodies come in one piece, which is taken as it is.
-async fn pieces<B>(mut body: B, most: usize) -> Result<Bytes, BodyError>
+async fn pieces<B>(mut body: B, most: usize, budget: &MemoryBudget) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
 {
     let mut first = Bytes::new();
-    let mut more = BytesMut::new();
+    let mut all = BytesMut::new();
+    let mut claim: Option<MemoryClaim> = None;
     while !body.is_end_stream() {
         let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await else { break };
         let frame = frame.map_err(|error| BodyError::Broken(error.to_string()))?;
         let Ok(data) = frame.into_data() else { continue };
-        within(most, first.len() + more.len() + data.len())?;
-        if first.is_empty() {
+        if data.is_empty() {
+            continue;
+        }
+        let held = first.len() + all.len();
+        within(most, held + data.len())?;
+        if held == 0 && body.is_end_stream() {
+            return Ok(data);
+        }
+        if !extend(&mut claim, data.len(), budget) {
+            return Err(BodyError::NoRoom);
+        }
+        if held == 0 {
             first = data;
         } else {
-            more.extend_from_slice(&data);
+            all.extend_from_slice(&std::mem::take(&mut first));
+            all.extend_from_slice(&data);
         }
     }
-    if more.is_empty() {
-        return Ok(first);
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+/// Whether so many bytes more fit.
+fn extend(claim: &mut Option<MemoryClaim>, bytes: usize, budget: &MemoryBudget) -> bool {
+    match claim {
+        Some(claim) => claim.grow(bytes),
+        None => {
+            *claim = budget.take(bytes);
+            claim.is_some()
+        }
     }
-    let mut all = BytesMut::with_capacity(first.len() + more.len());
-    all.extend_from_slice(&first);
-    all.extend_from_slice(&more);
-    Ok(all.freeze())
 }
 
 fn within(most: usize, found: usize) -> Result<(), BodyError> {

@@ -9,6 +9,7 @@
 //! - [`body`], [`bounds`]: what a client may send; [`permit_token`]: what it holds
 //! - [`access`]: who may do what; [`denials`]: who was denied; [`control`]: what the catalog says, in force here
 //! - [`health`], [`metrics`], [`build_info`]: what the service says about itself
+//! - [`memory`]: how much memory there is, and who gets it
 //! - [`data_folder`]: what outlives a restart
 //! - [`protocols`]: compiled from `proto/`
 
@@ -30,6 +31,7 @@ pub mod http;
 mod inline;
 pub mod listen;
 pub mod logs;
+pub mod memory;
 pub mod metrics;
 pub mod permit_token;
 pub mod protocols;

@@ -16,6 +16,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
+use crate::config::secret::redacted;
 use crate::config::settings::{Log, LogFormat, Traces};
 use crate::trace::TARGET;
 
@@ -74,7 +75,7 @@ fn provider(traces: &Traces) -> Result<SdkTracerProvider, TelemetryError> {
         exporter = exporter.with_tls_config(ClientTlsConfig::new().with_enabled_roots());
     }
     let exporter =
-        exporter.build().map_err(|source| TelemetryError { endpoint: traces.endpoint.clone(), source })?;
+        exporter.build().map_err(|source| TelemetryError { endpoint: redacted(&traces.endpoint), source })?;
     let exporter = Telling { exporter, failing: AtomicBool::new(false) };
     let share = f64::from(traces.sample_ppm) / 1e6;
     Ok(SdkTracerProvider::builder()

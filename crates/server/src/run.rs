@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -25,20 +24,21 @@ use crate::config::settings::CatalogPlace;
 use crate::data_folder::{DataFolder, DataFolderError};
 use crate::health::Health;
 use crate::listen::acceptor::accept;
+use crate::listen::capacity::{Capacity, Files};
 use crate::listen::connection::{Front, Serve};
+use crate::listen::guests::{Guests, Manners};
 use crate::listen::socket::{BindError, Socket};
 use crate::listen::tls::{Certificates, TlsError};
 use crate::listen::watchdog::Patience;
 use crate::listen::worker::Worker;
 use crate::logs::{self, TelemetryError};
+use crate::memory::Memory;
 use crate::signals::Signals;
 
 /// How often connections are counted while the service drains.
 const DRAIN_LOOK: Duration = Duration::from_millis(10);
 /// How often it is looked whether the service has become ready, or is so no more.
 const HEALTH_LOOK: Duration = Duration::from_millis(500);
-/// Connections of the admin listener at once: enough for scrapers, probes and people.
-const ADMIN_CONNECTIONS: usize = 256;
 /// How long the end waits for the audit trail's disk.
 const TRAIL_GRACE: Duration = Duration::from_secs(5);
 /// The service's name in gRPC's health protocol, as envoyproxy/ratelimit has it.
@@ -103,9 +103,8 @@ pub enum ServeError {
 /// # Errors
 /// If it cannot start.
 pub fn serve(settings: &Settings) -> Result<(), ServeError> {
-    // Each fails only where it was done before, or is not allowed to; then things stay as they are.
+    // It fails only where it was done before, and then things stay as they are.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let _ = rlimit::increase_nofile_limit(u64::MAX);
     // Accepting, administration and telemetry: everything but answering.
     let control = runtime::Builder::new_current_thread().enable_all().build()?;
     control.block_on(async {
@@ -141,7 +140,7 @@ struct Service {
     /// True once connections are to go.
     drain: watch::Sender<bool>,
     /// The connections of each listener.
-    open: Vec<Arc<AtomicUsize>>,
+    open: Vec<Arc<Guests>>,
     /// They serve for as long as somebody may hand them connections.
     _workers: [Arc<[Worker]>; 2],
     trail: Trail,
@@ -150,8 +149,13 @@ struct Service {
 
 impl Service {
     async fn start(settings: &Settings) -> Result<Self, ServeError> {
+        let count =
+            settings.workers.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+        let (files, memory) = (Files::raise(settings, count), Memory::new(settings.memory.max_bytes));
+        let capacity = Capacity::new(settings, files, &memory);
+        memory.watch()?;
         let Assembly { data, limiter, control, trail, metrics, health, reporter, apis } =
-            Assembly::new(settings).await?;
+            Assembly::new(settings, capacity, &memory).await?;
         let (stop, stopping) = watch::channel(false);
         let (drain, draining) = watch::channel(false);
         let (grpc, Apis { grpc: grpc_api, http: http_api, admin: admin_api }) = (&settings.grpc, apis);
@@ -160,8 +164,6 @@ impl Service {
             (Front::Grpc(grpc_api, grpc.clone()), &grpc.listen, "grpc.listen", &grpc.tls),
             (Front::Http(http_api), &settings.http.listen, "http.listen", &settings.http.tls),
         ];
-        let count =
-            settings.workers.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
         let named = |number| Worker::start(format!("tidegate-worker-{number}"));
         let workers: Arc<[Worker]> = (0..count).map(named).collect::<io::Result<_>>()?;
         let admin_workers: Arc<[Worker]> = Arc::new([Worker::start("tidegate-admin".to_owned())?]);
@@ -188,9 +190,10 @@ impl Service {
                 tokio::spawn(Arc::clone(certificates).keep_current());
             }
             banner.listener(name, &socket, certificates.is_some());
-            let most = match &front {
-                Front::Admin(_) => settings.connections.max.min(ADMIN_CONNECTIONS),
-                Front::Grpc(..) | Front::Http(_) => settings.connections.max,
+            let guests = match &front {
+                Front::Admin(_) => Guests::new(capacity.admin, Manners::Admin),
+                Front::Grpc(..) => Guests::new(capacity.grpc, Manners::Http2),
+                Front::Http(_) => Guests::new(capacity.http, Manners::Http),
             };
             // Paths of the admin listener name tenants, which are values of descriptors.
             let traced = settings.traces.is_some() && !matches!(front, Front::Admin(_));
@@ -200,19 +203,20 @@ impl Service {
                 certificates,
                 drain: draining.clone(),
                 header_bytes: settings.header_bytes,
-                open: Arc::default(),
-                most,
+                guests: Arc::new(guests),
+                memory: memory.clone(),
                 metrics: metrics.clone(),
                 traced,
             });
             acceptors.push((socket, how));
         }
-        let open = acceptors.iter().map(|(_, how)| Arc::clone(&how.open)).collect();
+        let open = acceptors.iter().map(|(_, how)| Arc::clone(&how.guests)).collect();
         for (socket, how) in acceptors {
             announce(&socket, &how);
             let by = if matches!(how.front, Front::Admin(_)) { &admin_workers } else { &workers };
             tokio::spawn(accept(socket, Arc::clone(by), how, stopping.clone()));
         }
+        capacity.warn(settings, files, &memory);
         health.serving();
         tracing::info!(ready = health.is_ready(), domains = limiter.domain_names().len(), "started");
         banner.show();
@@ -297,7 +301,7 @@ impl Service {
         for name in ["", HEALTH_NAME] {
             reporter.clear_service_status(name).await;
         }
-        let open = || self.open.iter().map(|open| open.load(Relaxed)).sum::<usize>();
+        let open = || self.open.iter().map(|guests| guests.count()).sum::<usize>();
         let gone = async {
             while open() > 0 {
                 sleep(DRAIN_LOOK).await;

@@ -46,6 +46,12 @@ impl Hosts {
         let rest = rest.ok_or_else(|| bad("must begin with postgres://".to_owned()))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // Otherwise a part of the password would be taken for a port, and shown.
+        let is_split =
+            path.contains('@') || query.split(['&', '=']).next().is_some_and(|name| name.contains('@'));
+        if !authority.contains('@') && is_split {
+            return Err(bad("a / or ? in a user or password must be written as %2F or %3F".to_owned()));
+        }
         let (user, hosts) = match authority.rsplit_once('@') {
             Some((user, hosts)) => (format!("{user}@"), hosts),
             None => (String::new(), authority),
@@ -62,11 +68,12 @@ impl Hosts {
                 // Ours are always of this kind.
                 "target_session_attrs" if ["read-write", "primary"].contains(&value) => {}
                 key if KNOWN.contains(&key) && key != "target_session_attrs" => kept.push(pair),
+                "target_session_attrs" => {
+                    return Err(bad(format!("{key}={value} is not understood; write read-write or primary")));
+                }
+                // Without its value: it may be a password whose name is misspelt.
                 key => {
-                    return Err(bad(format!(
-                        "{key}={value} is not understood; known are {}",
-                        KNOWN.join(", ")
-                    )));
+                    return Err(bad(format!("{key} is not understood; known are {}", KNOWN.join(", "))));
                 }
             }
         }

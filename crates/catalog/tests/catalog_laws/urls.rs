@@ -8,7 +8,7 @@ fn a_url_that_is_none_is_refused_with_the_reason() {
         ("mysql://host/db", "must begin with postgres://"),
         ("postgres://host:port/db", "is no URL"),
         ("postgres://a:1,b:x/db", "is no URL"),
-        ("postgres://host/db?sslmod=require", "sslmod=require is not understood"),
+        ("postgres://host/db?sslmod=require", "sslmod is not understood"),
         ("postgres://host/db?sslmode=perhaps", "is no URL"),
         ("postgres://host/db?target_session_attrs=any", "target_session_attrs=any is not understood"),
     ] {

@@ -1,14 +1,16 @@
-//! Bodies of requests, refused with the field at fault.
+//! Bodies of requests, refused with the field at fault. They come in time and within the bound, or not at all:
+//! whoever reads one holds a connection.
 
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
+use tidegate_http2::MemoryBudget;
 
+use super::MAX_BODY_BYTES;
 use super::problem::Problem;
-use crate::body::coded;
+use crate::body::{BodyError, coded, collect};
 
 /// A body of JSON.
 pub(super) struct JsonBody<T>(pub(super) T);
@@ -16,14 +18,14 @@ pub(super) struct JsonBody<T>(pub(super) T);
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         refuse_coded(&request)?;
         let kind = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
         if let Some(kind) = kind.filter(|kind| !is_json(kind)) {
             let detail = format!("the body must be application/json, got {kind:?}");
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
         }
-        let bytes = Bytes::from_request(request, state).await.map_err(unreadable)?;
+        let bytes = whole(request).await?;
         let mut reader = serde_json::Deserializer::from_slice(&bytes);
         let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let (field, inner) = (error.path().to_string(), error.inner());
@@ -43,9 +45,9 @@ pub(super) struct RulesBody(pub(super) String);
 impl<S: Send + Sync> FromRequest<S> for RulesBody {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         refuse_coded(&request)?;
-        let bytes = Bytes::from_request(request, state).await.map_err(unreadable)?;
+        let bytes = whole(request).await?;
         let text = String::from_utf8(bytes.into());
         let text = text.map_err(|error| Problem::bad(format!("the rules are not UTF-8: {error}")))?;
         if text.trim().is_empty() {
@@ -59,9 +61,17 @@ fn refuse_coded(request: &Request) -> Result<(), Problem> {
     coded(request.headers()).map_or(Ok(()), |refusal| Err(Problem::coded(refusal)))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is the argument of map_err")]
-fn unreadable(rejection: BytesRejection) -> Problem {
-    Problem::new(rejection.status(), rejection.body_text())
+async fn whole(request: Request) -> Result<Bytes, Problem> {
+    let budget = request.extensions().get::<MemoryBudget>().cloned().unwrap_or_default();
+    collect(request.into_body(), MAX_BODY_BYTES, &budget).await.map_err(|error| match error {
+        BodyError::TooLong { found } => {
+            let detail = format!("the body must be at most {MAX_BODY_BYTES} bytes long, got {found}");
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+        }
+        BodyError::Late => Problem::new(StatusCode::REQUEST_TIMEOUT, error.to_string()),
+        BodyError::Broken(_) => Problem::bad(error.to_string()),
+        BodyError::NoRoom => Problem::busy(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+    })
 }
 
 fn is_json(kind: &str) -> bool {

@@ -1,4 +1,7 @@
-//! Nobody gets to a route without the role it needs.
+//! Nobody gets to a route without the role it needs, nor to more of them at once than leaves room for others.
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
@@ -7,6 +10,7 @@ use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tidegate_catalog::{By, Role};
 
 use super::problem::Problem;
@@ -40,9 +44,59 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
+/// Requests that may be under way at once, so that one token's do not keep out the others', and all tokens'
+/// together leave connections for probes and scrapers. Cheap to clone: all clones are the same.
+#[derive(Clone, Debug)]
+pub struct Load {
+    per_token: usize,
+    all: usize,
+    /// By the token's name. Names without requests are not there.
+    under_way: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+/// One request under way.
+struct UnderWay<'a> {
+    load: &'a Load,
+    token: String,
+}
+
+impl Load {
+    /// At most so many requests of one token, and of all tokens together.
+    pub fn new(per_token: usize, all: usize) -> Self {
+        Self { per_token, all, under_way: Arc::default() }
+    }
+
+    fn begin(&self, token: &str) -> Result<UnderWay<'_>, Problem> {
+        let mut under_way = self.under_way.lock();
+        let of_token = under_way.get(token).copied().unwrap_or(0);
+        if of_token >= self.per_token {
+            let most = self.per_token;
+            let detail =
+                format!("the token {token:?} has {most} requests under way; wait until one has ended");
+            return Err(Problem::busy(StatusCode::TOO_MANY_REQUESTS, detail));
+        }
+        if under_way.values().sum::<usize>() >= self.all {
+            let detail = "as many requests of all tokens are under way as may be; try again";
+            return Err(Problem::busy(StatusCode::SERVICE_UNAVAILABLE, detail));
+        }
+        under_way.insert(token.to_owned(), of_token + 1);
+        Ok(UnderWay { load: self, token: token.to_owned() })
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let mut under_way = self.load.under_way.lock();
+        match under_way.get_mut(&self.token) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(under_way.remove(&self.token)),
+        }
+    }
+}
+
 /// Lets those pass whose token has the role, or one that may do more.
 pub(super) async fn guard(
-    State((book, needed)): State<(Book, Role)>,
+    State((book, load, needed)): State<(Book, Load, Role)>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -58,10 +112,13 @@ pub(super) async fn guard(
             );
             Problem::new(StatusCode::FORBIDDEN, detail).into_response()
         }
-        Ok(who) => {
-            request.extensions_mut().insert(Caller { who, request_id: request_id.clone() });
-            next.run(request).await
-        }
+        Ok(who) => match load.begin(&who.name) {
+            Err(problem) => problem.into_response(),
+            Ok(_under_way) => {
+                request.extensions_mut().insert(Caller { who, request_id: request_id.clone() });
+                next.run(request).await
+            }
+        },
     };
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);

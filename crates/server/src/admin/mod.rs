@@ -3,7 +3,8 @@
 //! Everything under `/admin/v1` needs a token; what scrapers, probes and envoyproxy/ratelimit's tools look at
 //! does not.
 //!
-//! - [`guard`][]: who may ask; [`problem`][]: how requests are refused
+//! - [`guard`][]: who may ask, and how much at once; [`browser`][]: what pages of others may not do;
+//!   [`problem`][]: how requests are refused
 //! - [`name`][], [`body`][], [`query`][], [`page`][], [`precondition`][]: what requests are made of
 //! - [`quotas`][], [`usage`][], [`rules`][], [`switches`][], [`tokens`][], [`audit`][], [`explain`][]: the routes
 //! - [`openapi`][]: what they are, for tools and on a page
@@ -12,6 +13,7 @@
 #[expect(unused_qualifications, reason = "utoipa's macros write paths in full")]
 mod audit;
 mod body;
+pub mod browser;
 mod explain;
 mod guard;
 mod limits;
@@ -40,8 +42,11 @@ use axum::routing::get;
 use http::{HeaderMap, Request, StatusCode, header};
 use hyper::body::Incoming;
 use tidegate::Limiter;
+use tidegate_http2::MemoryBudget;
 use tower_service::Service as _;
 
+use self::browser::AllowedHosts;
+pub use self::guard::Load;
 pub(crate) use self::page::PageQuery;
 use self::problem::Problem;
 use crate::bounds::Bounds;
@@ -54,7 +59,21 @@ const MAX_BODY_BYTES: usize = tidegate::rules::file::MAX_FILE_BYTES;
 
 /// Answers administrators. Cheap to clone.
 #[derive(Clone)]
-pub struct AdminApi(Router);
+pub struct AdminApi {
+    router: Router,
+    hosts: AllowedHosts,
+    bodies: MemoryBudget,
+}
+
+/// What bounds the requests to the admin listener, besides the tokens.
+pub struct Limits {
+    /// The host names it answers to.
+    pub hosts: AllowedHosts,
+    /// Requests under way at once.
+    pub load: Load,
+    /// Bytes of bodies that are being read.
+    pub bodies: MemoryBudget,
+}
 
 /// What the routes need.
 #[derive(Clone)]
@@ -80,9 +99,16 @@ GET  /readyz            whether this node is ready, and why not
 
 impl AdminApi {
     /// The API over a limiter and a control plane.
-    pub fn new(limiter: Limiter, metrics: Metrics, health: Health, bounds: Bounds, control: Control) -> Self {
+    pub fn new(
+        limiter: Limiter,
+        metrics: Metrics,
+        health: Health,
+        bounds: Bounds,
+        control: Control,
+        limits: Limits,
+    ) -> Self {
         let state = Admin { limiter, metrics, health, bounds, control };
-        let (admin, document) = openapi::routes(state.control.book());
+        let (admin, document) = openapi::routes(state.control.book(), &limits.load);
         let router = Router::new()
             .route("/", get(INDEX))
             .route("/metrics", get(metrics_text))
@@ -96,15 +122,25 @@ impl AdminApi {
             .method_not_allowed_fallback(async || {
                 Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the page has no such method; see /openapi.json")
             })
-            .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY_BYTES))
             .with_state(state);
-        Self(router)
+        Self { router, hosts: limits.hosts, bodies: limits.bodies }
     }
 
     /// Answers one request.
     pub async fn answer(&self, request: Request<Incoming>) -> Response {
-        let mut router = self.0.clone();
-        match router.call(request.map(Body::new)).await {
+        let path = request.uri().path().to_owned();
+        let mut response = match self.hosts.check(&request) {
+            Err(problem) => problem.into_response(),
+            Ok(()) => self.route(request.map(Body::new)).await,
+        };
+        browser::protect(&path, response.headers_mut());
+        response
+    }
+
+    async fn route(&self, mut request: Request<Body>) -> Response {
+        let mut router = self.router.clone();
+        request.extensions_mut().insert(self.bodies.clone());
+        match router.call(request).await {
             Ok(response) => response,
             Err(never) => match never {},
         }

@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::guard::guard;
+use super::guard::{Load, guard};
 use super::name::VALIDATE;
 use super::problem::{FieldError, Problem};
 use super::{Admin, audit, explain, quotas, rules, switches, tokens, usage};
@@ -45,7 +45,7 @@ const BASE: &str = "/admin/v1";
 struct Document;
 
 /// Everything under `/admin/v1`, and the document of it.
-pub(super) fn routes(book: &Book) -> (Router<Admin>, utoipa::openapi::OpenApi) {
+pub(super) fn routes(book: &Book, load: &Load) -> (Router<Admin>, utoipa::openapi::OpenApi) {
     let viewers = OpenApiRouter::new()
         .routes(routes!(quotas::list))
         .routes(routes!(quotas::show))
@@ -70,9 +70,9 @@ pub(super) fn routes(book: &Book) -> (Router<Admin>, utoipa::openapi::OpenApi) {
     let administrators =
         OpenApiRouter::new().routes(routes!(tokens::list, tokens::create)).routes(routes!(tokens::revoke));
     let guarded = OpenApiRouter::new()
-        .merge(for_role(Role::Viewer, viewers, book))
-        .merge(for_role(Role::Operator, operators, book))
-        .merge(for_role(Role::Admin, administrators, book));
+        .merge(for_role(Role::Viewer, viewers, book, load))
+        .merge(for_role(Role::Operator, operators, book, load))
+        .merge(for_role(Role::Admin, administrators, book, load));
     let (router, mut document) =
         OpenApiRouter::with_openapi(Document::openapi()).nest(BASE, guarded).split_for_parts();
     describe_validate(&mut document.paths);
@@ -106,15 +106,18 @@ fn of_validate(mut operation: Operation) -> Operation {
 }
 
 /// What any operation may answer.
-const ALWAYS: [(&str, &str); 8] = [
+const ALWAYS: [(&str, &str); 11] = [
     ("400", "The request is not one"),
     ("401", "No token that counts"),
     ("403", "The token may not"),
+    ("408", "The body did not come in time"),
     ("413", "The body is too long"),
     ("415", "The body is of another type"),
+    ("421", "The host is not one that the listener answers to"),
     ("422", "Something makes no sense"),
+    ("429", "The token has too many requests under way"),
     ("500", "The catalog failed"),
-    ("503", "The catalog is away; try again"),
+    ("503", "The catalog is away, or too much is under way; try again"),
 ];
 
 fn problem(why: &str) -> Response {
@@ -123,8 +126,8 @@ fn problem(why: &str) -> Response {
 }
 
 /// Guards the routes, and says so of each of them.
-fn for_role(role: Role, router: OpenApiRouter<Admin>, book: &Book) -> OpenApiRouter<Admin> {
-    let mut router = router.route_layer(from_fn_with_state((book.clone(), role), guard));
+fn for_role(role: Role, router: OpenApiRouter<Admin>, book: &Book, load: &Load) -> OpenApiRouter<Admin> {
+    let mut router = router.route_layer(from_fn_with_state((book.clone(), load.clone(), role), guard));
     for item in router.get_openapi_mut().paths.paths.values_mut() {
         let methods = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch];
         for operation in methods.into_iter().flatten() {

@@ -90,6 +90,13 @@ impl Problem {
         problem
     }
 
+    /// There is too much under way.
+    pub(super) fn busy(status: StatusCode, detail: impl Into<String>) -> Self {
+        let mut problem = Self::new(status, detail);
+        problem.headers.push((RETRY_AFTER, HeaderValue::from(1)));
+        problem
+    }
+
     /// Nobody known asks.
     pub(super) fn unauthorized(unknown: Unknown) -> Self {
         let mut problem = Self::new(StatusCode::UNAUTHORIZED, unknown.reason());

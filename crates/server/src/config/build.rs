@@ -19,6 +19,9 @@ use super::settings::{
 };
 use crate::bounds::{Bounds, OddValues};
 
+/// The least that the whole process gets by with.
+const LEAST_MEMORY_BYTES: u64 = 64 << 20;
+
 /// Settings that make no sense beside others, each with what is wrong.
 pub(super) fn contradictions(held: &InForce) -> Vec<(&Held, String)> {
     let mut found = Vec::new();
@@ -41,7 +44,16 @@ pub(super) fn contradictions(held: &InForce) -> Vec<(&Held, String)> {
         }
     }
     found.extend(denial_contradiction(held));
+    found.extend(memory_contradiction(held));
     found
+}
+
+/// The program itself needs some memory.
+fn memory_contradiction(held: &InForce) -> Option<(&Held, String)> {
+    let setting = held.find("memory.max_bytes")?;
+    let Value::Size(bytes) = setting.value else { return None };
+    let least = "must be at least 64MiB, for the program itself, or 0 for what the system leaves the process";
+    (1..LEAST_MEMORY_BYTES).contains(&bytes).then(|| (setting, format!("{least}, got {}", setting.value)))
 }
 
 fn denial_contradiction(held: &InForce) -> Option<(&Held, String)> {
@@ -100,6 +112,10 @@ pub(super) fn settings(in_force: InForce) -> Settings {
             listen: by.listen("admin.listen"),
             tls: by.tls("admin"),
             token_file: by.optional_path("admin.token_file"),
+            allowed_hosts: match by.value("admin.allowed_hosts") {
+                Value::Hosts(names) => names.clone(),
+                other => unreachable!("admin.allowed_hosts: {other}"),
+            },
         },
         connections: Connections {
             max: by.number("connections.max"),
@@ -113,6 +129,7 @@ pub(super) fn settings(in_force: InForce) -> Settings {
         // It was read before, with the contradictions.
         denial_body: denial_body(&in_force).unwrap_or_default(),
         memory: Memory {
+            max_bytes: by.number("memory.max_bytes") as u64,
             max_keys: by.number("memory.max_keys"),
             snapshot_every: by.duration_or_none("memory.snapshot_every"),
         },
@@ -158,6 +175,7 @@ impl ByName<'_> {
             idle_timeout: self.duration_or_none("http.idle_timeout"),
             tokens: self.flag("http.tokens"),
             client_ip: self.client_ip(),
+            cross_site: self.word("http.cross_site") == "allow",
         }
     }
 
@@ -210,7 +228,10 @@ impl ByName<'_> {
             deadline: self.duration("redis.deadline"),
             prefix: self.text("redis.prefix"),
             parts: self.number("redis.parts") as u32,
-            secret: self.text("redis.secret"),
+            secret: match self.value("redis.secret") {
+                Value::Secret(secret) => secret.clone(),
+                other => unreachable!("redis.secret: {other}"),
+            },
             nodes: Some(self.number("redis.nodes") as u32).filter(|nodes| *nodes > 0),
             remember_denials: self.duration("redis.remember_denials"),
             max_waiting: self.number("redis.max_waiting"),

@@ -8,6 +8,7 @@ use tidegate::rules::file::words;
 use tidegate::rules::yaml::{self, Content, Entry, Node};
 use tidegate::{Place, Problem};
 
+use super::kind::shown;
 use super::table::{SETTINGS, Setting};
 
 /// A settings file of this size is none.
@@ -171,6 +172,6 @@ fn found(node: &Node<'_>) -> String {
     match &node.content {
         Content::List(_) => "a list".to_owned(),
         Content::Mapping(_) => "a mapping".to_owned(),
-        Content::Scalar { text, .. } => words::quoted(text),
+        Content::Scalar { text, .. } => words::quoted(&shown(text)),
     }
 }

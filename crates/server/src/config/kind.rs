@@ -12,6 +12,7 @@ use tidegate_middleware::ClientIp;
 use tidegate_middleware::client_ip::NetworkError;
 
 use super::address::Listen;
+use super::secret::{Secret, redacted};
 use super::settings::{CatalogPlace, Store};
 use super::units::{bytes, duration, length, millionths, size, whole};
 
@@ -38,6 +39,10 @@ pub enum Kind {
     Catalog,
     /// Any text.
     Text,
+    /// Any text; it is never shown.
+    Secret,
+    /// Names of hosts, with commas between them; or empty.
+    Hosts,
     /// Rules and how they are switched.
     Switches,
     /// Addresses and networks of proxies, with commas between them; or empty.
@@ -74,7 +79,7 @@ pub enum Kind {
 }
 
 /// A text read as its kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is described in Kind")]
 pub enum Value {
     Path(PathBuf),
@@ -84,6 +89,8 @@ pub enum Value {
     Store(Store),
     Catalog(CatalogPlace),
     Text(String),
+    Secret(Secret),
+    Hosts(Vec<String>),
     Switches(BTreeMap<String, Switch>),
     Networks(Vec<String>),
     Flag(bool),
@@ -109,7 +116,8 @@ impl Kind {
             }
             Self::Store => "memory, or an address such as redis://host:6379".to_owned(),
             Self::Catalog => "sqlite, or an address such as postgres://user@host/database".to_owned(),
-            Self::Text => "a text".to_owned(),
+            Self::Text | Self::Secret => "a text".to_owned(),
+            Self::Hosts => "host names such as `tidegate.internal, *.example.com`, or empty".to_owned(),
             Self::Switches => "a list such as `api_key=shadow, ip=off`".to_owned(),
             Self::Networks => "addresses and networks such as `10.0.0.0/8, 192.0.2.7`, a number of hops up to 32 such as `1`, or empty".to_owned(),
             Self::Flag => "true or false".to_owned(),
@@ -134,7 +142,7 @@ impl Kind {
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let text = text.trim();
         self.read(text).map_err(|remedy| match remedy {
-            Wrong::Remedy(remedy) => format!("must be {}, got {}{remedy}", self.allowed(), found(text)),
+            Wrong::Remedy(remedy) => format!("must be {}, got {}{remedy}", self.allowed(), self.found(text)),
             Wrong::Whole(message) => message,
         })
     }
@@ -154,6 +162,8 @@ impl Kind {
             Self::Store => store(text),
             Self::Catalog => catalog(text),
             Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::Secret => Ok(Value::Secret(Secret::new(text))),
+            Self::Hosts => hosts(text),
             Self::Switches => Switches::read_rules(text)
                 .map(Value::Switches)
                 .map_err(|error| Wrong::Whole(error.to_string())),
@@ -180,6 +190,21 @@ impl Kind {
             Self::Fraction => millionths(text).map(Value::Fraction).ok_or_else(wrong),
         }
     }
+
+    /// What was found, as it may be shown.
+    fn found(&self, text: &str) -> String {
+        match self {
+            _ if text.is_empty() => "nothing".to_owned(),
+            Self::Secret => Secret::new(text).to_string(),
+            Self::Store | Self::Catalog | Self::Url => words::quoted(&redacted(text)),
+            _ => words::quoted(&shown(text)),
+        }
+    }
+}
+
+/// A text that somebody put where it does not belong, without the password that it may have as an address.
+pub(super) fn shown(text: &str) -> String {
+    if text.contains('@') || text.contains("://") { redacted(text) } else { text.to_owned() }
 }
 
 enum Wrong {
@@ -187,10 +212,6 @@ enum Wrong {
     Remedy(String),
     /// A message of its own.
     Whole(String),
-}
-
-fn found(text: &str) -> String {
-    if text.is_empty() { "nothing".to_owned() } else { words::quoted(text) }
 }
 
 fn store(text: &str) -> Result<Value, Wrong> {
@@ -203,7 +224,7 @@ fn store(text: &str) -> Result<Value, Wrong> {
     match text.parse() {
         Ok(url) => Ok(Value::Store(Store::Redis(url))),
         // Without the password that may be in it.
-        Err(error) => Err(Wrong::Whole(error.to_string())),
+        Err(error) => Err(Wrong::Whole(format!("{}: {}", redacted(text), error.why))),
     }
 }
 
@@ -232,6 +253,26 @@ pub(super) fn trusting(client_ip: ClientIp, trusted: &[String]) -> Result<Client
 
 /// No header has more hops that are looked at.
 const MOST_HOPS: u8 = 32;
+
+/// The names that an admin listener answers to, in lower case.
+fn hosts(text: &str) -> Result<Value, Wrong> {
+    let list: Vec<String> = text
+        .split(',')
+        .map(|each| each.trim().to_ascii_lowercase())
+        .filter(|each| !each.is_empty())
+        .collect();
+    let is_name = |name: &str| {
+        let name = name.strip_prefix("*.").unwrap_or(name);
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    };
+    match list.iter().find(|name| *name != "*" && !is_name(name)) {
+        None => Ok(Value::Hosts(list)),
+        Some(wrong) => {
+            let wrong = words::quoted(&shown(wrong));
+            Err(Wrong::Remedy(format!("; {wrong} is no name of a host: leave out the scheme and the port")))
+        }
+    }
+}
 
 fn networks(text: &str) -> Result<Value, Wrong> {
     let list: Vec<String> =
@@ -280,7 +321,15 @@ impl Value {
     }
 }
 
-/// In one spelling, which reads as the same value again; nothing where there is none.
+/// As it is shown.
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// In one spelling, which reads as the same value again, but for secrets and passwords, which are shown as
+/// `***`; nothing where there is none.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -295,18 +344,19 @@ impl fmt::Display for Value {
             Self::Store(Store::Redis(url)) => url.fmt(f),
             Self::Catalog(place) => place.fmt(f),
             Self::Text(text) => f.write_str(text),
+            Self::Secret(secret) => secret.fmt(f),
             Self::Switches(switches) => {
                 let pairs: Vec<_> =
                     switches.iter().map(|(rule, switch)| format!("{rule}={switch}")).collect();
                 f.write_str(&pairs.join(", "))
             }
-            Self::Networks(list) => f.write_str(&list.join(", ")),
+            Self::Networks(list) | Self::Hosts(list) => f.write_str(&list.join(", ")),
             Self::Flag(flag) => flag.fmt(f),
             Self::Whole(number) => number.fmt(f),
             Self::Size(bytes) => f.write_str(&size(*bytes)),
             Self::Duration(length) => f.write_str(&duration(*length)),
             Self::Word(word) => f.write_str(word),
-            Self::Url(Some(url)) => f.write_str(url),
+            Self::Url(Some(url)) => f.write_str(&redacted(url)),
             Self::Fraction(ppm) => {
                 let text = format!("{}.{:06}", ppm / 1_000_000, ppm % 1_000_000);
                 f.write_str(text.trim_end_matches('0').trim_end_matches('.'))

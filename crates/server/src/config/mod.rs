@@ -19,7 +19,8 @@
 //! - [`table`]: every setting; [`kind`]: what its text may be; `units`: numbers with units;
 //!   [`address`]: where a listener listens
 //! - `file`, `environment`: texts and where they stand; `gather` reads all of them by precedence
-//! - [`settings`]: the typed result; `build` makes it; [`origin`]: where each value came from
+//! - [`settings`]: the typed result; `build` makes it; [`origin`]: where each value came from;
+//!   [`secret`]: what is not shown
 //! - [`document`]: docs/settings.md and the file that `tidegate init` writes
 
 pub mod address;
@@ -30,6 +31,7 @@ mod file;
 mod gather;
 pub mod kind;
 pub mod origin;
+pub mod secret;
 pub mod settings;
 pub mod table;
 mod units;

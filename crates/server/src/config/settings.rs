@@ -11,6 +11,7 @@ use tidegate_stores::redis::url::StoreUrl;
 use super::address::Listen;
 use super::gather::{Sources, load};
 use super::origin::{InForce, Origin};
+use super::secret::{Secret, redacted};
 use crate::bounds::Bounds;
 
 /// Every setting, checked. [`docs/settings.md`](super::document) says what each does.
@@ -139,7 +140,7 @@ pub struct Redis {
     /// Into how many parts counters are divided.
     pub parts: u32,
     /// What keys are made unguessable with.
-    pub secret: String,
+    pub secret: Secret,
     /// How many nodes there are; `None` if they count each other.
     pub nodes: Option<u32>,
     /// For how long a denial is remembered.
@@ -215,6 +216,8 @@ pub struct Http {
     pub tokens: bool,
     /// How to tell who asked a proxy.
     pub client_ip: ClientIp,
+    /// Whether pages of other sites may post here from their visitors' browsers.
+    pub cross_site: bool,
 }
 
 /// `admin.*`: the listener for metrics and administration.
@@ -226,6 +229,8 @@ pub struct Admin {
     pub tls: Option<Tls>,
     /// File with an administrator's token.
     pub token_file: Option<PathBuf>,
+    /// Names that it answers to besides `localhost` and addresses; `*` is any, `*.x` all below `x`.
+    pub allowed_hosts: Vec<String>,
 }
 
 /// `connections.*`: of each listener.
@@ -255,9 +260,11 @@ pub struct Headers {
     pub rls: bool,
 }
 
-/// `memory.*`: the embedded store.
+/// `memory.*`: what the process may use, and the embedded store.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
+    /// Bytes that the process may use; 0 is what the system leaves it.
+    pub max_bytes: u64,
     /// Counters at once.
     pub max_keys: usize,
     /// How often they are written to the data folder; `None` is only when the service stops.
@@ -294,12 +301,22 @@ pub enum LogFormat {
 }
 
 /// `traces.*`
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Traces {
     /// The OTLP gRPC collector.
     pub endpoint: String,
     /// Of a million requests, how many are traced where the caller does not say.
     pub sample_ppm: u32,
+}
+
+/// Without the password that may be in the address.
+impl std::fmt::Debug for Traces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Traces")
+            .field("endpoint", &redacted(&self.endpoint))
+            .field("sample_ppm", &self.sample_ppm)
+            .finish()
+    }
 }
 
 impl Settings {

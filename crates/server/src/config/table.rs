@@ -87,7 +87,7 @@ pub const SECTIONS: [(&str, &str); 17] = [
     ("denial", "What is sent to whoever is denied."),
     ("redis", "The store that nodes share, where `store` is an address."),
     ("fallback", "What rules with `on_store_error: local` admit while the shared store fails."),
-    ("memory", "The embedded store."),
+    ("memory", "What the process may use, and the embedded store."),
     ("audit", "Files in the data folder that say who changed what and, sampled, who was denied."),
     ("history", "How much of what was before stays in the catalog. The same on all nodes that share one."),
     ("drain", "How the service stops."),
@@ -230,6 +230,12 @@ pub static SETTINGS: &[Setting] = &[
         "Whether asking for decisions needs a token, too; any role will do. Not for gRPC: use mTLS there.",
     ),
     row(
+        "http.cross_site",
+        "refuse",
+        Kind::Word(&["refuse", "allow"]),
+        "Whether pages of other sites may post here from their visitors' browsers, as `Sec-Fetch-Site` and `Origin` tell. `allow` also takes bodies of any content type.",
+    ),
+    row(
         "http.trusted_proxies",
         "",
         Kind::Networks,
@@ -262,10 +268,16 @@ pub static SETTINGS: &[Setting] = &[
         "File with an administrator's token, for nodes that are set up without hands; `tidegate token generate` makes one.",
     ),
     row(
+        "admin.allowed_hosts",
+        "",
+        Kind::Hosts,
+        "Host names that the admin listener answers to, besides `localhost`, addresses and the name in `admin.listen`: `tidegate.internal, *.example.com`, or `*` for any. Keeps pages in browsers from reaching it by a name that is made to point here.",
+    ),
+    row(
         "connections.max",
         "16384",
         whole(1, 10_000_000),
-        "Connections at once on the gRPC listener, and as many on the HTTP listener; the admin listener has 256 of its own at most. One too many is closed at once.",
+        "Connections at once on the gRPC listener, and as many on the HTTP listener; the admin listener has 256 of its own at most. Fewer where the limit on open files or `memory.max_bytes` leaves less; the log says so. When a listener is full, a connection that waits for a request is closed for the new one, or else the new one.",
     ),
     row(
         "connections.handshake_timeout",
@@ -355,7 +367,7 @@ pub static SETTINGS: &[Setting] = &[
     row(
         "redis.secret",
         "",
-        Kind::Text,
+        Kind::Secret,
         "Makes keys that nobody can guess, so that no client can spend another's limit. The same on all nodes.",
     ),
     row(
@@ -396,10 +408,16 @@ pub static SETTINGS: &[Setting] = &[
     ),
     row("fallback.tighten_after", "60s", up_to(24), "See fallback.later_share_percent."),
     row(
+        "memory.max_bytes",
+        "0B",
+        size(0, 1 << 50),
+        "Memory that the process may use. Counters, connections, bodies and reservations have shares of it, and what does not fit is refused. 0 is nine tenths of the control group's limit (a container's), or half of the machine's memory.",
+    ),
+    row(
         "memory.max_keys",
         "10_000_000",
         whole(1, 10_000_000_000),
-        "Counters at once, 32 bytes and more each. At the bound a new one displaces the least used.",
+        "Counters at once, 48 bytes each, at most half of `memory.max_bytes`. At the bound a new one displaces the least used.",
     ),
     row(
         "memory.snapshot_every",

@@ -15,8 +15,9 @@
 //! | `GET /readyz` | 200 or 503, with the reasons |
 //!
 //! What is wrong with a request is a problem (RFC 9457): 400 for its content, 404 and 405 for its
-//! target, 401 without a token where one is needed, 408 if its body does not come, 413 if it is too long, 415 if it says that it is not JSON.
-//! A body without a content type is taken for JSON. Where no rules are loaded at all the answer is 503:
+//! target, 401 without a token where one is needed, 403 if a page of another site sends it, 408 if its body does
+//! not come, 413 if it is too long, 415 if it says that it is not JSON, 503 if there is no memory for it.
+//! A body without a content type is taken for JSON, unless a browser sends it. Where no rules are loaded at all the answer is 503:
 //! that is nothing the client can mend. A request that is refused changes no counter.
 //!
 //! - `asked`: a request as JSON, and what may be wrong with it; `limits`: limits it brings along
@@ -55,6 +56,7 @@ use crate::body::coded;
 use crate::bounds::Bounds;
 use crate::grpc::rate_limit::RateLimit;
 use crate::health::Health;
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 
 /// The body of every answer.
@@ -79,6 +81,10 @@ pub struct HttpApi {
     pub tokens: Option<Book>,
     /// How to tell who asked a proxy.
     pub client_ip: Arc<ClientIp>,
+    /// Whether pages of other sites may post here from their visitors' browsers.
+    pub cross_site: bool,
+    /// Whether there is memory for more.
+    pub memory: Memory,
     /// Who is at the other end of the connection. Whoever comes by a Unix socket is on this machine.
     pub peer: IpAddr,
 }
@@ -205,14 +211,17 @@ impl HttpApi {
         B: http_body::Body<Data = Bytes> + Unpin,
         B::Error: Display,
     {
-        // Envoy's own service takes any type, and `curl -d` says that it sends a form.
-        if route != Route::Json {
-            read::expect_json(headers)?;
+        if !self.cross_site {
+            read::expect_own_site(headers)?;
+            read::expect_json(headers, route == Route::Json)?;
         }
         if let Some(refusal) = coded(headers) {
             return Err(Problem::coded(refusal));
         }
-        let message = read::body(body, &self.bounds).await?;
+        if route == Route::Reserve && self.memory.is_full() {
+            return Err(Problem::no_memory());
+        }
+        let message = read::body(body, &self.bounds, self.memory.bodies()).await?;
         match route {
             Route::Check => self.check(&message).await,
             Route::Refund => self.refund(&message).await,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use http::header::{ACCEPT_ENCODING, ALLOW, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ACCEPT_ENCODING, ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, Response, StatusCode};
 
 use super::{Body, response};
@@ -10,7 +10,7 @@ use crate::access::book::Unknown;
 use crate::bounds::Refusal;
 use crate::permit_token::TokenError;
 
-const PATHS: &str = "POST /v1/check, /v1/refund, /v1/reserve, /v1/settle, /v1/acquire, /v1/renew, /v1/release, /json; GET /v1/forward-auth, /healthcheck, /readyz";
+const PATHS: &str = "POST /v1/check, /v1/refund, /v1/reserve, /v1/settle, /v1/acquire, /v1/renew, /v1/release, /json; GET /v1/forward-auth, /openapi.json, /healthcheck, /readyz";
 
 /// Why a request is not answered.
 #[derive(Clone, Debug)]
@@ -23,11 +23,13 @@ pub(super) struct Problem {
     challenge: Option<&'static str>,
     /// The content codings there are, where the body has another.
     accept: Option<&'static str>,
+    /// Whether it may be sent again in a second.
+    retry: bool,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, detail: detail.into(), allow: None, challenge: None, accept: None }
+        Self { status, detail: detail.into(), allow: None, challenge: None, accept: None, retry: false }
     }
 
     pub(super) fn bad(detail: impl Into<Cow<'static, str>>) -> Self {
@@ -51,6 +53,17 @@ impl Problem {
     pub(super) fn unknown(unknown: Unknown) -> Self {
         let challenge = Some(unknown.challenge());
         Self { challenge, ..Self::new(StatusCode::UNAUTHORIZED, unknown.reason()) }
+    }
+
+    /// There is no memory for it now.
+    pub(super) fn no_memory() -> Self {
+        let detail = "the service is near the memory that it may use (memory.max_bytes); try again";
+        Self { retry: true, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
+    }
+
+    /// Bodies hold all the memory that there is for them.
+    pub(super) fn no_room(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { retry: true, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
 
     pub(super) fn no_rules() -> Self {
@@ -85,6 +98,9 @@ impl Problem {
         }
         if let Some(codings) = self.accept {
             response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static(codings));
+        }
+        if self.retry {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if let Some(challenge) = self.challenge {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));

@@ -26,11 +26,10 @@ pub async fn accept(
         };
         match accepted {
             Ok(stream) => {
-                if !how.admit() {
-                    continue;
-                }
+                how.guests.settled().await;
+                let Some(guest) = how.admit() else { continue };
                 if let Some(worker) = workers.iter().min_by_key(|worker| worker.load()) {
-                    worker.hand(stream, &how);
+                    worker.hand(stream, guest, &how);
                 }
             }
             Err(error) => {

@@ -7,7 +7,6 @@ use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,6 +22,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tracing::Instrument;
 
+use super::guests::{Guest, Guests};
 use super::stream::{Io, Pulse, Stream, Watched};
 use super::tls::Certificates;
 use super::watchdog::{Finding, Patience, Watchdog};
@@ -31,6 +31,7 @@ use crate::body;
 use crate::config::settings::Grpc;
 use crate::grpc::GrpcApi;
 use crate::http::HttpApi;
+use crate::memory::Memory;
 use crate::metrics::{Connections, Metrics};
 use crate::trace;
 
@@ -40,6 +41,11 @@ const MAX_RESET_STREAMS: usize = 64;
 const LEAST_BUFFER_BYTES: usize = 8192;
 /// Requests at once on one HTTP/2 connection of the HTTP and admin listeners.
 const MAX_STREAMS: u32 = 100;
+/// Bytes of bodies that an HTTP/2 client may send ahead: on a stream, and on all of a connection.
+const STREAM_WINDOW_BYTES: u32 = 64 << 10;
+const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
+/// Bytes of an answer that wait for a client to take them.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// How often a silent HTTP/2 connection is pinged, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -55,11 +61,10 @@ pub struct Serve {
     pub patience: Patience,
     /// Bytes of one request's headers.
     pub header_bytes: usize,
-    /// Connections open on this listener, and the most there may be: one that is full leaves the others
-    /// alone.
-    pub open: Arc<AtomicUsize>,
-    /// See `open`.
-    pub most: usize,
+    /// Connections open on this listener, of which there is a most: one that is full leaves the others alone.
+    pub guests: Arc<Guests>,
+    /// Whether there is memory for another.
+    pub memory: Memory,
     /// Where connections are counted.
     pub metrics: Metrics,
     /// Whether requests are traced.
@@ -77,21 +82,28 @@ pub enum Front {
 }
 
 impl Serve {
-    /// Counts a connection in, or sheds it if there are too many.
-    pub fn admit(&self) -> bool {
+    /// Counts a connection in, or sheds it if there are too many, or memory is short. The admin listener goes
+    /// on then: it is where one sees why.
+    pub fn admit(&self) -> Option<Arc<Guest>> {
         let connections = self.connections();
         connections.accepted.add(1);
-        if self.open.fetch_add(1, Relaxed) < self.most {
-            return true;
+        if self.memory.is_full() && !matches!(self.front, Front::Admin(_)) {
+            self.memory.note_shed();
+            connections.shed.add(1);
+            connections.closed.add(1);
+            return None;
         }
-        connections.shed.add(1);
-        self.leave();
-        false
-    }
-
-    fn leave(&self) {
-        self.open.fetch_sub(1, Relaxed);
-        self.connections().closed.add(1);
+        match self.guests.admit(Instant::now()) {
+            Some((guest, another_leaves)) => {
+                connections.shed.add(u64::from(another_leaves));
+                Some(guest)
+            }
+            None => {
+                connections.shed.add(1);
+                connections.closed.add(1);
+                None
+            }
+        }
     }
 
     fn connections(&self) -> &Connections {
@@ -104,23 +116,30 @@ impl Serve {
 }
 
 /// Counts a connection out, however it ends.
-struct Leaving<'a>(&'a Serve);
+struct Leaving<'a>(&'a Serve, &'a Guest);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.guests.leave(self.1);
+        self.0.connections().closed.add(1);
     }
 }
 
 /// Serves a connection that was admitted.
-pub async fn serve(stream: Stream, how: &Serve) {
-    let _leaving = Leaving(how);
-    if let Err(error) = try_serve(stream, how).await {
-        tracing::debug!(%error, "a connection failed");
+pub async fn serve(stream: Stream, guest: &Guest, how: &Serve) {
+    let _leaving = Leaving(how, guest);
+    tokio::select! {
+        biased;
+        served = try_serve(stream, &guest.pulse, how) => {
+            if let Err(error) = served {
+                tracing::debug!(%error, "a connection failed");
+            }
+        }
+        () = guest.asked_to_leave() => tracing::debug!("a connection made room for another"),
     }
 }
 
-async fn try_serve(stream: Stream, how: &Serve) -> io::Result<()> {
+async fn try_serve(stream: Stream, pulse: &Arc<Pulse>, how: &Serve) -> io::Result<()> {
     let io = match &how.certificates {
         None => stream.into_io()?,
         Some(certificates) => {
@@ -132,17 +151,16 @@ async fn try_serve(stream: Stream, how: &Serve) -> io::Result<()> {
             Io::Tls(Box::new(secured?))
         }
     };
-    let pulse = Arc::new(Pulse::default());
     let peer = io.peer();
-    let io = Watched::new(io, Arc::clone(&pulse));
+    let io = Watched::new(io, Arc::clone(pulse));
     match &how.front {
         Front::Grpc(api, settings) => {
             let settings = http2_settings(settings, how.header_bytes, api.body_bytes());
             let server = Server::new(io, api.clone(), settings);
-            watch(pin!(server), |server| server.get_mut().graceful_shutdown(), how, &pulse).await;
+            watch(pin!(server), |server| server.get_mut().graceful_shutdown(), how, pulse).await;
         }
-        Front::Http(api) => serve_http(io, &HttpApi { peer, ..api.clone() }, how, &pulse).await,
-        Front::Admin(api) => serve_http(io, api, how, &pulse).await,
+        Front::Http(api) => serve_http(io, &HttpApi { peer, ..api.clone() }, how, pulse).await,
+        Front::Admin(api) => serve_http(io, api, how, pulse).await,
     }
     Ok(())
 }
@@ -232,6 +250,9 @@ fn http_builder(header_bytes: usize) -> auto::Builder<TokioExecutor> {
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
         .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
         .keep_alive_interval(KEEP_ALIVE)

@@ -9,12 +9,15 @@
 //! - [`stream`]: a connection's bytes, and what the watchdog sees of them
 //! - [`tls`]: certificates, reloaded when they change
 //! - [`acceptor`]: from socket to worker, within the bound on connections
+//! - [`capacity`]: how many connections each listener may have; [`guests`]: those it has
 //! - [`worker`]: a thread that serves connections
 //! - [`connection`]: one connection from its first byte to its last
 //! - [`watchdog`]: when its time has come
 
 pub mod acceptor;
+pub mod capacity;
 pub mod connection;
+pub mod guests;
 pub mod socket;
 pub mod stream;
 pub mod tls;

@@ -34,7 +34,7 @@ pub enum Io {
 
 /// Signs of life of one connection. Its parts all run on one thread: the atomics cost next to
 /// nothing.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Pulse {
     /// Requests whose headers have been read.
     started: AtomicU64,
@@ -98,6 +98,11 @@ impl Pulse {
     /// Requests that have begun.
     pub fn started(&self) -> u64 {
         self.started.load(Relaxed)
+    }
+
+    /// Requests that have been answered.
+    pub fn finished(&self) -> u64 {
+        self.finished.load(Relaxed)
     }
 
     /// Requests being answered now.

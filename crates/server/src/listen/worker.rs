@@ -9,10 +9,11 @@ use tokio::runtime;
 use tokio::sync::mpsc;
 
 use super::connection::{Serve, serve};
+use super::guests::Guest;
 use super::stream::Stream;
 
 /// Connections on their way to a worker, with how they are to be served.
-type Handed = (Stream, Arc<Serve>, Seat);
+type Handed = (Stream, Arc<Guest>, Arc<Serve>, Seat);
 
 /// A thread with a runtime of its own.
 pub struct Worker {
@@ -48,9 +49,9 @@ impl Worker {
         let (hands, mut handed) = mpsc::unbounded_channel::<Handed>();
         let work = move || {
             runtime.block_on(async {
-                while let Some((stream, how, seat)) = handed.recv().await {
+                while let Some((stream, guest, how, seat)) = handed.recv().await {
                     tokio::spawn(async move {
-                        serve(stream, &how).await;
+                        serve(stream, &guest, &how).await;
                         drop(seat);
                     });
                 }
@@ -67,9 +68,9 @@ impl Worker {
     }
 
     /// Hands it a connection.
-    pub fn hand(&self, stream: Stream, how: &Arc<Serve>) {
+    pub fn hand(&self, stream: Stream, guest: Arc<Guest>, how: &Arc<Serve>) {
         let seat = Seat::take(&self.load);
         // It fails only if the thread is gone, and then the connection closes.
-        let _ = self.hands.send((stream, Arc::clone(how), seat));
+        let _ = self.hands.send((stream, guest, Arc::clone(how), seat));
     }
 }

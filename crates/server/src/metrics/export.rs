@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use tidegate::{Counts, Limiter, RuleCount, StoreHealth};
 use tidegate_stores::redis::{Circuit, Failures};
 
-use super::{Connections, Durations, Metrics, Reservations};
+use super::{Connections, Durations, Metrics, Reservations, room};
 use crate::build_info;
 use crate::health::Health;
 
@@ -98,6 +98,9 @@ impl Collector for Snapshot {
         self.control(&mut encoder)?;
         self.snapshots(&mut encoder)?;
         self.connections(&mut encoder)?;
+        if let Some((memory, capacity)) = self.metrics.room.get() {
+            room::encode(&mut encoder, memory, *capacity, &self.limiter)?;
+        }
         self.certificates(&mut encoder)
     }
 }
@@ -339,7 +342,7 @@ fn outcomes(family: &mut MetricEncoder<'_>, labels: &[(&str, &str)], counts: &Co
     Ok(())
 }
 
-fn counter(family: &mut MetricEncoder<'_>, labels: &[(&str, &str)], value: u64) -> fmt::Result {
+pub(super) fn counter(family: &mut MetricEncoder<'_>, labels: &[(&str, &str)], value: u64) -> fmt::Result {
     family.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, u64>(&value, None)
 }
 

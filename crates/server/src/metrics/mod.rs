@@ -2,17 +2,20 @@
 //! counting is one atomic addition.
 //!
 //! - [`durations`]: how long things took
-//! - [`export`]: all of it for Prometheus
+//! - [`export`]: all of it for Prometheus; `room`: memory and connections that fit
 
 mod durations;
 mod export;
+mod room;
 
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 pub use self::durations::{Durations, Timer};
 pub use self::export::{Format, export};
+use crate::listen::capacity::Capacity;
+use crate::memory::Memory;
 
 /// The service's counters. Cheap to clone: all clones are the same.
 #[derive(Clone, Default)]
@@ -41,6 +44,15 @@ pub struct Counted {
     pub http_certificates: Certified,
     /// Certificates of the admin listener.
     pub admin_certificates: Certified,
+    /// What fits, once that is known.
+    pub room: OnceLock<(Memory, Capacity)>,
+}
+
+impl Metrics {
+    /// The counters of a service with so much memory, for so many connections.
+    pub fn new(memory: Memory, capacity: Capacity) -> Self {
+        Self(Arc::new(Counted { room: OnceLock::from((memory, capacity)), ..Counted::default() }))
+    }
 }
 
 /// What became of reservations.

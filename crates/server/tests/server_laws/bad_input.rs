@@ -155,7 +155,7 @@ fn thousands_of_silent_and_slow_connections_are_shed_and_others_are_served() {
         let at = if number % 2 == 0 { service.http } else { service.grpc };
         let mut stream = TcpStream::connect(at).expect("it accepts");
         // A third sends nothing, a third a little, a third one line of headers.
-        let sent: &[u8] = [&b""[..], b"P", b"POST /v1/check HTTP/1.1\r\nhost: t\r\n"][number % 3];
+        let sent: &[u8] = [&b""[..], b"P", b"POST /v1/check HTTP/1.1\r\nhost: localhost\r\n"][number % 3];
         stream.write_all(sent).expect("it reads");
         sockets.push(stream);
     }
@@ -201,7 +201,7 @@ fn a_kept_connection_is_closed_when_it_has_been_quiet_for_long() {
     let service =
         Setup::rules(RULES).with("http.idle_timeout", "500ms").with("http.header_timeout", "500ms").start();
     let mut stream = connect(service.http);
-    stream.write_all(b"GET /healthcheck HTTP/1.1\r\nhost: t\r\n\r\n").expect("it reads");
+    stream.write_all(b"GET /healthcheck HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("it reads");
     let answer = drained(stream);
     assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
 }
@@ -237,7 +237,7 @@ fn header_floods_are_refused() {
     let service = service(RULES);
     let mut stream = connect(service.http);
     let line = format!("x-flood: {}\r\n", "y".repeat(1_000));
-    let flood = format!("POST /v1/check HTTP/1.1\r\nhost: t\r\n{}\r\n", line.repeat(100));
+    let flood = format!("POST /v1/check HTTP/1.1\r\nhost: localhost\r\n{}\r\n", line.repeat(100));
     let _ = stream.write_all(flood.as_bytes());
     let answer = drained(stream);
     assert!(answer.starts_with(b"HTTP/1.1 431"), "{}", String::from_utf8_lossy(&answer));
@@ -263,8 +263,7 @@ fn header_floods_are_refused() {
 fn a_body_that_never_comes_is_given_up() {
     let service = Setup::rules(RULES).with("http.header_timeout", "1s").start();
     let mut stream = connect(service.http);
-    let head =
-        "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{";
+    let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{";
     stream.write_all(head.as_bytes()).expect("it reads");
     stream.set_read_timeout(Some(Duration::from_mins(1))).expect("a time-out");
     let answer = drained(stream);

@@ -17,7 +17,7 @@ fn check() -> String {
     let body = r#"{"domain":"api","descriptor":{"user":"ann"}}"#;
     let length = body.len();
     format!(
-        "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     )
 }
 
@@ -50,7 +50,7 @@ fn a_request_is_answered_before_the_next_one_is_whole() {
 #[test]
 fn broken_and_oversize_headers_are_told_so() {
     let service = service(RULES);
-    let headers = |headers: &str| format!("GET /healthcheck HTTP/1.1\r\nhost: t\r\n{headers}\r\n");
+    let headers = |headers: &str| format!("GET /healthcheck HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
     let cases = [
         (headers(&format!("x: {}\r\n", "y".repeat(17_000))), "431"),
         (headers(&"x: y\r\n".repeat(101)), "431"),
@@ -71,7 +71,7 @@ fn who_does_not_take_the_answers_is_shut_out_and_holds_little_until_then() {
     let service = Setup::rules(RULES).with("http.header_timeout", "2s").start();
     get(service.http, "/healthcheck");
     let before = service.resident_bytes();
-    let many = b"GET /nothing HTTP/1.1\r\nhost: t\r\n\r\n".repeat(100_000);
+    let many = b"GET /nothing HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(100_000);
     let streams: Vec<TcpStream> = (0..10)
         .map(|_| {
             let mut stream = connect(service.http);
@@ -99,7 +99,8 @@ fn a_quiet_http2_connection_is_asked_to_go_and_not_cut() {
         let path = b"/healthcheck";
         let mut block = vec![0x82, 0x86, 0x44, path.len() as u8];
         block.extend(path);
-        block.extend([0x41, 1, b't']);
+        block.extend([0x41, 9]);
+        block.extend(b"localhost");
         let mut bytes = [PREFACE, EMPTY_SETTINGS].concat();
         bytes.extend([0, 0, block.len() as u8, 1, 5, 0, 0, 0, 1]);
         bytes.extend(block);

@@ -28,7 +28,7 @@ fn saying(body: &str, content_type: &str) -> Service {
 fn check_accepting(service: &Service, accept: &str) -> Answer {
     let length = ANN.len();
     let head = format!(
-        "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\naccept: {accept}\r\n"
+        "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: {accept}\r\n"
     );
     send(service.http, &format!("{head}connection: close\r\ncontent-length: {length}\r\n\r\n{ANN}"))
 }
@@ -51,7 +51,7 @@ fn a_denial_has_the_body_and_the_type_of_the_settings_with_what_the_decision_say
 #[test]
 fn forward_auth_says_the_same_with_the_status_of_the_rules() {
     let service = saying("come back in {retry_after} s", "text/plain; charset=utf-8");
-    let asked = "GET /v1/forward-auth HTTP/1.1\r\nhost: t\r\nx-user: ann\r\naccept: application/problem+json\r\nconnection: close\r\n\r\n";
+    let asked = "GET /v1/forward-auth HTTP/1.1\r\nhost: localhost\r\nx-user: ann\r\naccept: application/problem+json\r\nconnection: close\r\n\r\n";
     let denied = send(service.http, asked);
     assert_eq!((denied.status, denied.header("content-type")), (403, Some("text/plain; charset=utf-8")));
     let retry_after = denied.header("retry-after").expect("it is denied for a while").to_owned();

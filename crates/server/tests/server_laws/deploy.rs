@@ -8,6 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use tidegate_server::memory::{ConnectionCost, Memory, Source};
+
 use crate::support::envoy::workspace;
 
 fn read(path: &str) -> String {
@@ -94,6 +96,31 @@ fn compose_and_kubernetes_set_what_the_service_has_and_name_its_ports() {
         (value(&compose, "http.listen"), value(&compose, "grpc.listen")),
         ("0.0.0.0:8080", "0.0.0.0:8081")
     );
+}
+
+/// The service takes nine tenths of the limit for its own bound.
+#[test]
+fn the_memory_of_every_example_has_room_for_counters_and_connections() {
+    let number = |file: &str, before: &str, after: &str| -> u64 {
+        let text = read(file);
+        let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("{file} has no {before}"));
+        let (number, _) = rest.split_once(after).expect("an end");
+        number.trim().parse().unwrap_or_else(|error| panic!("{file}: {number}: {error}"))
+    };
+    let limits = [
+        number("deploy/kubernetes/deployment.yaml", "limits: { memory: ", "Gi }") << 30,
+        number("deploy/compose/compose.yaml", "mem_limit: ", "m\n") << 20,
+        number("deploy/systemd/tidegate.service", "\nMemoryMax=", "G\n") << 30,
+    ];
+    for limit in limits {
+        let memory = Memory::of(limit / 10 * 9, Source::Cgroup);
+        let cost = ConnectionCost { header_bytes: 16 << 10, tls: false };
+        assert!(memory.max_keys() > 4_000_000, "{limit}: {}", memory.max_keys());
+        assert!(memory.max_connections(cost) > 1_000, "{limit}: {}", memory.max_connections(cost));
+    }
+    let files = number("deploy/systemd/tidegate.service", "\nLimitNOFILE=", "\n");
+    assert!(files > 2 * 16_384 + 512, "{files}");
+    assert_eq!(files, number("deploy/compose/compose.yaml", "nofile: ", " }"));
 }
 
 #[test]

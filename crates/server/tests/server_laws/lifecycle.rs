@@ -37,7 +37,7 @@ fn what_was_accepted_is_finished_while_draining() {
     stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
     let body = r#"{"domain":"api","descriptor":{"user":"ann"}}"#;
     let head = format!(
-        "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     // The request is under way when the signal comes.
@@ -129,8 +129,10 @@ fn a_data_folder_in_use_or_unwritable_is_one_clear_message_and_exit_1() {
 #[test]
 fn a_data_folder_that_takes_no_new_files_is_found_out_at_the_start() {
     let setup = Setup::rules(RULES);
-    fs::create_dir_all(setup.path().join("data/probe")).expect("something in the way");
-    let ended = setup.fail();
+    fs::create_dir_all(setup.path().join("data")).expect("a folder");
+    fs::write(setup.path().join("data/lock"), "").expect("a file");
+    // Files can be opened, and nothing can be written to them.
+    let ended = setup.under(&["env", "--ignore-signal=XFSZ", "prlimit", "--fsize=0"]).fail();
     assert_eq!(ended.status.code(), Some(1));
     assert!(ended.errors.contains("cannot be used: "), "{}", ended.errors);
 }
@@ -232,7 +234,7 @@ fn a_unix_socket_serves_and_goes_with_the_service() {
     let ask = || {
         let mut stream = std::os::unix::net::UnixStream::connect(&path).expect("it listens");
         stream
-            .write_all(b"GET /healthcheck HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n")
+            .write_all(b"GET /healthcheck HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             .expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");

@@ -2,6 +2,7 @@
 
 mod admin_cli;
 mod bad_input;
+mod browser;
 mod build_info;
 mod cli;
 mod config;
@@ -18,10 +19,12 @@ mod grpc;
 mod http;
 mod lifecycle;
 mod metrics;
+mod overload;
 mod remote;
 mod rendering;
 mod reservations;
 mod scenario;
+mod secrets;
 mod support;
 mod tls;
 mod traces;

@@ -57,7 +57,7 @@ fn who_asks_for_openmetrics_gets_it() {
     let accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4";
     let text = send(
         service.admin,
-        &format!("GET /metrics HTTP/1.1\r\nhost: t\r\naccept: {accept}\r\nconnection: close\r\n\r\n"),
+        &format!("GET /metrics HTTP/1.1\r\nhost: localhost\r\naccept: {accept}\r\nconnection: close\r\n\r\n"),
     );
     let content_type = text.header("content-type");
     assert_eq!(content_type, Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));

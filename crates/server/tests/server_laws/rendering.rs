@@ -123,6 +123,8 @@ impl Case {
             tokens: None,
             client_ip: Arc::new(ClientIp::new()),
             peer: Ipv4Addr::LOCALHOST.into(),
+            cross_site: false,
+            memory: tidegate_server::memory::Memory::of(1 << 30, tidegate_server::memory::Source::Setting),
             limiter,
         }
     }

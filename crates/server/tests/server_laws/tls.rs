@@ -229,7 +229,8 @@ fn the_http_and_admin_listeners_speak_tls_and_mtls_too() {
         assert_eq!(get(service.admin, &ours, protocol, Some(other.issue("prometheus"))), None);
         assert_eq!(get(service.admin, &ours, protocol, None), None);
     }
-    let before = crate::support::service::send(service.http, "GET /healthcheck HTTP/1.1\r\nhost: t\r\n\r\n");
+    let before =
+        crate::support::service::send(service.http, "GET /healthcheck HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert_ne!(before.status, 200, "nothing is said in the clear");
 }
 

@@ -247,7 +247,7 @@ fn the_caller_says_which_requests_are_traced_and_under_what() {
     let service = setup.with("traces.sample", "0").start();
     let ask = |parent: &str| {
         let body = format!(r#"{{"domain":"api","descriptor":{ANN}}}"#);
-        let head = "POST /v1/check HTTP/1.1\r\nhost: t\r\nconnection: close";
+        let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\nconnection: close";
         let length = body.len();
         send(
             service.http,

@@ -85,6 +85,12 @@ fn parse(text: &str) -> Result<StoreUrl, String> {
     };
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    // Otherwise a part of the password would be taken for a port, and shown.
+    let is_split =
+        path.contains('@') || query.split(['&', '=']).next().is_some_and(|name| name.contains('@'));
+    if !authority.contains('@') && is_split {
+        return Err("a / or ? in a user or password must be written as %2F or %3F".to_owned());
+    }
     let (user, hosts) =
         authority.rsplit_once('@').map_or((None, authority), |(user, hosts)| (Some(user), hosts));
     let port = if kind == "sentinel" { SENTINEL_PORT } else { REDIS_PORT };
@@ -184,8 +190,12 @@ fn decoded(text: &str) -> Result<String, String> {
 /// What may be shown.
 fn without_password(text: &str) -> String {
     match (text.split_once("://"), text.rsplit_once('@')) {
-        (Some((scheme, _)), Some((user, rest))) if user.contains(':') => format!("{scheme}://***@{rest}"),
-        _ => text.to_owned(),
+        (_, None) => text.to_owned(),
+        (Some((scheme, _)), Some((before, rest))) if before.contains("://") => {
+            format!("{scheme}://***@{rest}")
+        }
+        // Without its scheme an address still may have a password.
+        (_, Some((_, rest))) => format!("***@{rest}"),
     }
 }
 

@@ -154,7 +154,7 @@ fn write(
         let requests = i64::from(PLENTY) - (turn % 100_000).cast_signed();
         let body = format!(r#"{{"overrides":[{{"requests_per_unit":{requests},"unit":"second"}}]}}"#);
         let request = format!(
-            "PUT /admin/v1/quotas/changed-{} HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {token}\r\n\
+            "PUT /admin/v1/quotas/changed-{} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             turn % TENANTS,
             body.len(),

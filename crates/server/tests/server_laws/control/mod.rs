@@ -36,7 +36,7 @@ descriptors:
 "#;
 
 /// Asks the admin API, with a token if there is one.
-pub(super) fn ask_at(
+pub(crate) fn ask_at(
     at: SocketAddr,
     token: Option<&str>,
     method: &str,
@@ -45,7 +45,7 @@ pub(super) fn ask_at(
     body: &str,
 ) -> Answer {
     use std::fmt::Write as _;
-    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n");
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
     if let Some(token) = token {
         let _ = write!(head, "authorization: Bearer {token}\r\n");
     }
@@ -62,7 +62,7 @@ impl Service {
     }
 
     /// Asks its admin API as an administrator, with JSON.
-    pub(super) fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
         let text = if body.is_null() { String::new() } else { body.to_string() };
         ask_at(self.admin, Some(&self.token()), method, path, &[("content-type", "application/json")], &text)
     }

@@ -8,7 +8,7 @@ use super::support::Service;
 fn post(body: &str) -> String {
     let length = body.len();
     format!(
-        "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     )
 }
 
@@ -27,7 +27,7 @@ async fn pipelined_requests_are_answered_in_order_over_one_connection() {
     let order = post(r#"{"domain":"api","descriptor":{"order":"1"}}"#);
     let bad = post("{");
     let user = post(r#"{"domain":"api","descriptor":{"user":"ann"}}"#);
-    let last = user.replace("host: t", "host: t\r\nconnection: close");
+    let last = user.replace("host: t", "host: localhost\r\nconnection: close");
     let answers = talk(&service, &[order.clone(), order, bad, last].concat()).await;
     let statuses: Vec<_> =
         answers.split("HTTP/1.1 ").skip(1).map(|answer| answer.split(' ').next().unwrap()).collect();
@@ -38,8 +38,7 @@ async fn pipelined_requests_are_answered_in_order_over_one_connection() {
 #[tokio::test]
 async fn a_body_in_pieces_is_one_body() {
     let mut service = Service::start().await;
-    let head =
-        "POST /v1/check HTTP/1.1\r\nhost: t\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
+    let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
     let pieces = [r#"{"domain":"api","#, r#""descriptor":{"us"#, r#"er":"ann"}}"#];
     let chunks = pieces.map(|piece| format!("{:x}\r\n{piece}\r\n", piece.len())).concat();
     let answers = talk(&service, &format!("{head}{chunks}0\r\n\r\n")).await;
@@ -50,7 +49,7 @@ async fn a_body_in_pieces_is_one_body() {
 #[tokio::test]
 async fn a_body_of_unknown_length_is_413_once_it_is_too_long() {
     let service = Service::start().await;
-    let head = "POST /v1/check HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n";
+    let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
     let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
     let mut stream = TcpStream::connect(service.address).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();

@@ -28,6 +28,8 @@ pub(crate) struct Setup {
     folder: TempDir,
     settings: Vec<(String, String)>,
     environment: Vec<(String, String)>,
+    /// What starts the binary, with its arguments, if something does.
+    starter: Vec<String>,
 }
 
 /// What a service that ended has left.
@@ -42,14 +44,14 @@ impl Setup {
     pub(crate) fn rules(text: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("rules")).expect("a folder");
-        let setup = Self { folder, settings: Vec::new(), environment: Vec::new() };
+        let setup = Self { folder, settings: Vec::new(), environment: Vec::new(), starter: Vec::new() };
         setup.write_rules("rules.yaml", text);
         setup
     }
 
     /// One that goes on from what another has left.
     pub(crate) fn after(ended: Ended) -> Self {
-        Self { folder: ended.folder, settings: Vec::new(), environment: Vec::new() }
+        Self { folder: ended.folder, settings: Vec::new(), environment: Vec::new(), starter: Vec::new() }
     }
 
     /// With a setting, by its dotted name.
@@ -64,6 +66,12 @@ impl Setup {
         self
     }
 
+    /// Under another program that then becomes this one: `prlimit`, say.
+    pub(crate) fn under(mut self, starter: &[&str]) -> Self {
+        self.starter = starter.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -73,7 +81,10 @@ impl Setup {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        let binary = env!("CARGO_BIN_EXE_tidegate").to_owned();
+        let mut words = self.starter.iter().chain([&binary]);
+        let mut command = Command::new(words.next().unwrap_or(&binary));
+        command.args(words);
         let path = |name: &str| self.folder.path().join(name).display().to_string();
         command.arg("serve").current_dir(self.folder.path());
         // Whoever runs the tests may have settings of their own.
@@ -253,14 +264,14 @@ impl Answer {
 
 /// GETs a path.
 pub(crate) fn get(at: SocketAddr, path: &str) -> Answer {
-    send(at, &format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n"))
+    send(at, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
 }
 
 /// POSTs JSON.
 pub(crate) fn post(at: SocketAddr, path: &str, body: &str) -> Answer {
     let length = body.len();
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {length}"
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}"
     );
     send(at, &format!("{head}\r\nconnection: close\r\n\r\n{body}"))
 }

@@ -1,0 +1,96 @@
+//! What protects people whose browser can reach the admin listener from pages of others.
+//!
+//! A page can make its own host name point at this machine once it is loaded (DNS rebinding), and then reads
+//! whatever is answered. So only names that are known to be ours are answered to. An address needs no such
+//! list: a page that was loaded from an address came from there.
+
+use std::net::IpAddr;
+
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue};
+use http::header::{REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
+use http::uri::Authority;
+use http::{HeaderMap, Request, StatusCode};
+
+use super::problem::Problem;
+use crate::config::Listen;
+use crate::config::settings::Admin;
+
+/// Nothing may be loaded or framed: most answers are no pages at all.
+const STRICT: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+/// The page of the API loads its own files, sets styles of its own and asks this listener.
+const OF_DOCS: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+     font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+
+/// The host names that the admin listener answers to.
+#[derive(Clone, Debug)]
+pub struct AllowedHosts {
+    /// In lower case; `*.x` is everything below `x`.
+    names: Vec<String>,
+    any: bool,
+}
+
+impl AllowedHosts {
+    /// Those of the settings. No page can reach a Unix socket, so any name is good there.
+    pub fn of(settings: &Admin) -> Self {
+        let mut names = settings.allowed_hosts.clone();
+        if let Listen::Tcp { host, .. } = &settings.listen {
+            names.push(host.to_ascii_lowercase());
+        }
+        let any = matches!(settings.listen, Listen::Unix(_)) || names.iter().any(|name| name == "*");
+        Self { names, any }
+    }
+
+    /// Refuses a request that was sent to another name. One without a name is no browser's.
+    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), Problem> {
+        if self.any {
+            return Ok(());
+        }
+        let in_headers = request.headers().get_all(HOST).iter().map(HeaderValue::as_bytes);
+        let in_target = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+        for authority in in_headers.chain(in_target) {
+            let host = std::str::from_utf8(authority).ok().and_then(|text| text.parse::<Authority>().ok());
+            if !host.is_some_and(|authority| self.has(authority.host())) {
+                let found = String::from_utf8_lossy(authority);
+                let detail = format!(
+                    "the admin listener does not answer to the host {found:?}; use localhost or an address, or \
+                     add the name to admin.allowed_hosts"
+                );
+                return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, detail));
+            }
+        }
+        Ok(())
+    }
+
+    fn has(&self, host: &str) -> bool {
+        let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+        let host = host.to_ascii_lowercase();
+        let below = |name: &str| {
+            let suffix = name.strip_prefix('*');
+            suffix.is_some_and(|suffix| host.len() > suffix.len() && host.ends_with(suffix))
+        };
+        host.parse::<IpAddr>().is_ok()
+            || host == "localhost"
+            || host.ends_with(".localhost")
+            || self.names.iter().any(|name| *name == host || below(name))
+    }
+}
+
+/// Adds what tells browsers how little they may do with an answer.
+pub(super) fn protect(path: &str, headers: &mut HeaderMap) {
+    let is_docs = path == "/docs" || path.starts_with("/docs/");
+    headers.insert(CONTENT_SECURITY_POLICY, if is_docs { OF_DOCS } else { STRICT });
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
+    if path.starts_with("/admin/") {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+}
