@@ -18,7 +18,7 @@ GUNGRAUN_VERSION := 0.20.0
 # Each target is fuzzed for this long; raise it for a real hunt.
 FUZZ_SECONDS ?= 20
 
-.PHONY: help test run bench bench-quick accuracy service format lint apps laws python typescript \
+.PHONY: help test run bench bench-quick attack accuracy service format lint apps laws python typescript \
         model-check fuzz deny test-tools bench-tools components
 
 help: ## Show the commands
@@ -35,6 +35,13 @@ bench: bench-tools service apps ## Measure the engine and the service beside the
 
 bench-quick: bench-tools service apps ## The same with short runs, written to target/bench-quick
 	cargo run --release --quiet --package tidegate-bench -- report --quick
+
+attack: ## Attack a service of its own on the loopback, and print what was tried, what was seen and who noticed
+	@rm -f target/tmp/attack.md
+	TIDEGATE_ATTACK=full cargo test --workspace --locked --test server_laws -- attack:: --test-threads=1
+	@echo "| attack | what it tried | what it got | memory | p99 of a good client, calm / attacked | verdict |"
+	@echo "| --- | --- | --- | --- | --- | --- |"
+	@cat target/tmp/attack.md
 
 accuracy: ## How often sliding_window and sub_windows decide differently from the exact log
 	cargo run --release --quiet --package tidegate-bench -- accuracy

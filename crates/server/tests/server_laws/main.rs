@@ -1,6 +1,7 @@
 //! Laws of the service, each stated by the name of its test.
 
 mod admin_cli;
+mod attack;
 mod bad_input;
 mod browser;
 mod build_info;
