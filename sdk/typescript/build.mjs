@@ -1,6 +1,6 @@
 // Builds the package twice, for `import` and for `require`.
 import { execFileSync } from 'node:child_process';
-import { rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -14,3 +14,8 @@ for (const project of ['tsconfig.esm.json', 'tsconfig.cjs.json']) {
 }
 // The package says that its files are modules; those for `require` are not.
 writeFileSync(join(here, 'dist/cjs/package.json'), '{ "type": "commonjs" }\n');
+// `const rateLimit = require('tidegate/express')` is the function itself, as with express-rate-limit.
+appendFileSync(
+  join(here, 'dist/cjs/express.js'),
+  'module.exports = Object.defineProperties(rateLimit, Object.getOwnPropertyDescriptors(exports));\n',
+);

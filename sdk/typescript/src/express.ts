@@ -12,7 +12,7 @@ import { TidegateError, UnavailableError } from './errors.js';
 import { send, setHeaders } from './express-answer.js';
 import { optionsOf } from './express-options.js';
 import type { Fallback } from './fallback.js';
-import { decidingNumbers, type StandardHeaders } from './headers.js';
+import { decidingNumbers, rawPairs, type StandardHeaders } from './headers.js';
 import { Limiter } from './limiter.js';
 import type { PlainRequest } from './limiter-options.js';
 import type { Limit } from './limits.js';
@@ -211,13 +211,6 @@ export function ipKeyGenerator(ip: string, ipv6Subnet: number | false = 56): str
 
 function plainRequest(req: Request): PlainRequest {
   return { method: req.method, path: req.path, peer: req.socket.remoteAddress, headers: rawPairs(req.rawHeaders), identity: req };
-}
-
-/** Pairs as they came: Node joins lines of one name, and where one ends matters for `Forwarded`. */
-function* rawPairs(raw: readonly string[]): Generator<readonly [string, string]> {
-  for (let index = 0; index + 1 < raw.length; index += 2) {
-    yield [raw[index] as string, raw[index + 1] as string];
-  }
 }
 
 async function act(

@@ -96,3 +96,10 @@ export function decidingNumbers(decision: Decision): Deciding | undefined {
     windowS: parameter('ratelimit-policy', 'w') ?? decision.body.json.window ?? null,
   };
 }
+
+/** Pairs as they came: Node joins lines of one name, and where one ends matters for `Forwarded`. */
+export function* rawPairs(raw: readonly string[]): Generator<readonly [string, string]> {
+  for (let index = 0; index + 1 < raw.length; index += 2) {
+    yield [raw[index] as string, raw[index + 1] as string];
+  }
+}

@@ -1,13 +1,14 @@
 /** What clients may write to examples/express, which here runs with the sources as they are. */
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
+import { installInto } from './support/built.js';
 import { passing, Stub, type Asked } from './support/stub.js';
 
 const here = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -28,13 +29,7 @@ function answer(asked: Asked): ReturnType<ReturnType<typeof passing>> {
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'tidegate-example-'));
-  const installed = join(folder, 'node_modules/tidegate');
-  mkdirSync(installed, { recursive: true });
-  // Not `dist`, which another test builds anew.
-  const tsc = join(here, 'node_modules/typescript/bin/tsc');
-  execFileSync(process.execPath, [tsc, '--project', join(here, 'tsconfig.esm.json'), '--outDir', join(installed, 'dist/esm')]);
-  copyFileSync(join(here, 'package.json'), join(installed, 'package.json'));
-  symlinkSync(join(here, 'node_modules/express'), join(folder, 'node_modules/express'));
+  installInto(folder);
   copyFileSync(join(here, '../../examples/express/main.mjs'), join(folder, 'main.mjs'));
 
   stub = await Stub.start(answer);

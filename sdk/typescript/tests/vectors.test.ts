@@ -33,6 +33,13 @@ describe('client_ip.json', () => {
   });
 });
 
+describe('client_ip_hops.json', () => {
+  test.each(vectors<Omit<ClientIpCase, 'trusted_proxies'> & { trusted_hops: number }>('client_ip_hops'))('$name', (one) => {
+    const finder = new ClientIpFinder({ trustedProxies: one.trusted_hops, header: one.header, ipv6Prefix: one.ipv6_prefix });
+    expect(finder.find(one.peer, one.headers)).toEqual(one.expect);
+  });
+});
+
 describe('keys.json', () => {
   test.each(vectors<{ name: string; text: string; expect: string }>('keys'))('$name', (one) => {
     expect(sendable(one.text)).toBe(one.expect);
