@@ -8,6 +8,7 @@ import { forgetScopes } from '../src/scope.js';
 import { forgetWarnings } from '../src/warnings.js';
 import { MAJORS, Running, type App, type Got } from './support/app.js';
 import { closedAfterEach } from './support/open.js';
+import { serviceForAll } from './support/service.js';
 import { NOWHERE, passing, Stub } from './support/stub.js';
 import { Told } from './support/until.js';
 
@@ -22,8 +23,12 @@ beforeEach(() => {
 
 const codes = (): string[] => told.lines.map((line) => line.split(':', 1)[0] ?? '');
 
-/** Counts in the process: once as the fallback of a service that is away, once as `Tidegate.local`. */
+const service = serviceForAll();
+let users = 0;
+
+/** Who counts: the service, or the process, as the fallback of a service that is away and as `Tidegate.local`. */
 const CLIENTS: readonly (readonly [name: string, make: () => Tidegate])[] = [
+  ['the service', () => new Tidegate({ url: service.url, deadlineMs: 20_000, logger: told })],
   ['the fallback', () => new Tidegate({ url: NOWHERE, logger: told })],
   ['Tidegate.local', () => Tidegate.local({ logger: told })],
 ];
@@ -33,7 +38,9 @@ describe.each(MAJORS)('%s', (_, make) => {
     async function serve(prepare: (app: App, limited: (options: RateLimitOptions) => ReturnType<typeof rateLimit>) => void): Promise<Running> {
       const client = clientOf();
       const app = make();
-      prepare(app, (options) => rateLimit({ client, logger: told, ...options }));
+      // Somebody who has not asked for anything yet.
+      const user = `user ${(users += 1)}`;
+      prepare(app, (options) => rateLimit({ client, logger: told, keyGenerator: () => user, ...options }));
       app.use((_req, res) => void res.send('hello'));
       const running = await Running.start(app);
       open.push(client, running);
