@@ -14,7 +14,7 @@ let service: Service;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'tidegate-cluster-'));
-  installInto(folder);
+  await installInto(folder);
   service = await Service.start();
 }, 300_000);
 afterAll(async () => {

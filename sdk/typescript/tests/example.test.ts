@@ -10,6 +10,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
 import { installInto } from './support/built.js';
 import { passing, Stub, type Asked } from './support/stub.js';
+import { until } from './support/until.js';
 
 const here = join(dirname(fileURLToPath(import.meta.url)), '..');
 let folder: string;
@@ -29,7 +30,7 @@ function answer(asked: Asked): ReturnType<ReturnType<typeof passing>> {
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'tidegate-example-'));
-  installInto(folder);
+  await installInto(folder);
   copyFileSync(join(here, '../../examples/express/main.mjs'), join(folder, 'main.mjs'));
 
   stub = await Stub.start(answer);
@@ -39,6 +40,8 @@ beforeAll(async () => {
   });
   const [line] = (await once(createInterface({ input: app.stdout as NodeJS.ReadableStream }), 'line')) as [string];
   url = line.replace('listening on ', '');
+  // On a busy machine the first request may take longer than a decision may.
+  await until('the app answers in time', async () => (await post('/reports')) === 200);
 }, 300_000);
 afterAll(async () => {
   if (app && app.exitCode === null && app.signalCode === null) {

@@ -6,6 +6,8 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
+import { packed, tarballIn } from './support/built.js';
+
 const here = join(dirname(fileURLToPath(import.meta.url)), '..');
 let folder: string;
 
@@ -13,23 +15,18 @@ function run(command: string, args: string[], cwd = folder): string {
   return execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
-beforeAll(() => {
+beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'tidegate-package-'));
-  run('npm', ['pack', '--silent', '--pack-destination', folder], here);
   writeFileSync(join(folder, 'package.json'), '{}');
-  run('npm', ['install', '--offline', '--no-audit', '--no-fund', `./tidegate-${version()}.tgz`]);
+  run('npm', ['install', '--offline', '--no-audit', '--no-fund', tarballIn(await packed())]);
   // What an app has beside it, without asking a registry for what is here already.
   mkdirSync(join(folder, 'node_modules/@types'), { recursive: true });
-  for (const name of ['@types/express', '@types/node', 'express']) {
+  for (const name of ['@types/express', '@types/node', '@types/ws', 'express', 'ws']) {
     symlinkSync(join(here, 'node_modules', name), join(folder, 'node_modules', name));
   }
-  // Two builds and an installation, on a machine that may have other things to do.
+  // A build and an installation, on a machine that may have other things to do.
 }, 300_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-function version(): string {
-  return (JSON.parse(readFileSync(join(here, 'package.json'), 'utf8')) as { version: string }).version;
-}
 
 const NAMES = ['Limiter', 'RateLimitExceeded', 'Tidegate', 'TidegateError', 'parseLimits', 'withPermit', 'withReservation'];
 
@@ -56,13 +53,32 @@ test('it is loaded by require', () => {
   expect(names).toEqual(expect.arrayContaining(NAMES));
 });
 
+test('what is required is the function itself, as with express-rate-limit', () => {
+  const code = `
+    const rateLimit = require('tidegate/express');
+    const named = require('tidegate/express');
+    if (typeof rateLimit !== 'function' || rateLimit.rateLimit !== rateLimit || rateLimit.default !== rateLimit) throw new Error('it is another');
+    rateLimit({ limit: 1 }); named.ipKeyGenerator('::1'); new rateLimit.rateLimit({ limit: 1, name: 'as of old' });
+    console.log(Object.keys(rateLimit).sort().join());`;
+  expect(run('node', ['--input-type=commonjs', '--eval', code]).trim()).toBe('addHeaders,default,ipKeyGenerator,rateLimit,sendDenial');
+  // As TypeScript and Babel compile a default import.
+  const compiled = `
+    const loaded = require('tidegate/express');
+    const { default: rateLimit } = loaded.__esModule ? loaded : { default: loaded };
+    rateLimit({ limit: 1 });`;
+  run('node', ['--input-type=commonjs', '--eval', compiled]);
+});
+
 test('its types hold for modules of both kinds', () => {
   const code = `
     import express from 'express';
     import { Tidegate, withReservation, type Decision } from 'tidegate';
     import { rateLimit, type RateLimitOptions } from 'tidegate/express';
     import { pacedFetch } from 'tidegate/pacing';
+    import { limitConnections } from 'tidegate/ws';
+    import { WebSocketServer } from 'ws';
 
+    new WebSocketServer({ noServer: true }).on('connection', limitConnections({ limits: '10/minute' }, (socket) => socket.resume()));
     const client = new Tidegate({ url: 'http://localhost:8080' });
     const options: RateLimitOptions = { windowMs: 60_000, limit: (req) => (req.ip ? 1 : 2), client };
     const app = express();
@@ -82,7 +98,7 @@ test('its types hold for modules of both kinds', () => {
   const tsc = join(here, 'node_modules/typescript/bin/tsc');
   const flags = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--module', 'nodenext', '--target', 'es2022', '--esModuleInterop'];
   run('node', [tsc, ...flags, '--types', 'node', ...files]);
-});
+}, 300_000);
 
 test('it has what it needs, and nothing else', () => {
   const files = run('find', ['node_modules/tidegate', '-type', 'f']).trim().split('\n').map((file) => file.replace('node_modules/tidegate/', ''));
@@ -90,6 +106,17 @@ test('it has what it needs, and nothing else', () => {
   expect(files.every((file) => file.startsWith('dist/') ? /\.(js|d\.ts)$|cjs\/package\.json$/.test(file) : true)).toBe(true);
   const { dependencies } = JSON.parse(readFileSync(join(folder, 'node_modules/tidegate/package.json'), 'utf8')) as { dependencies?: object };
   expect(dependencies).toBeUndefined();
+});
+
+test('it has its licence, and links that lead somewhere from anywhere', () => {
+  const installed = join(folder, 'node_modules/tidegate');
+  expect(readFileSync(join(installed, 'LICENSE'), 'utf8')).toBe(readFileSync(join(here, '../../LICENSE'), 'utf8'));
+  expect(JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))).toMatchObject({ license: 'Apache-2.0' });
+  const readme = readFileSync(join(installed, 'README.md'), 'utf8');
+  const anchors = new Set([...readme.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) => `#${title.toLowerCase().replace(/[^\w -]/g, '').replaceAll(' ', '-')}`));
+  const links = [...readme.matchAll(/\]\(([^)]*)\)/g)].map(([, link = '']) => link);
+  expect(links.length).toBeGreaterThan(10);
+  expect(links.filter((link) => !anchors.has(link) && !link.startsWith('https://'))).toEqual([]);
 });
 
 test('the lock names no registry but the public one', () => {

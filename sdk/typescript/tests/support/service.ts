@@ -29,10 +29,13 @@ export class Service {
     private child: ChildProcess,
   ) {}
 
-  static async start(rules: Readonly<Record<string, string>> = RULES): Promise<Service> {
+  /** Without any rules, it is as somebody starts it for the first time. */
+  static async start(rules: Readonly<Record<string, string>> | 'none' = RULES): Promise<Service> {
     const folder = mkdtempSync(join(tmpdir(), 'tidegate-ts-'));
-    mkdirSync(join(folder, 'rules'));
-    for (const [name, text] of Object.entries(rules)) writeFileSync(join(folder, 'rules', name), text);
+    if (rules !== 'none') {
+      mkdirSync(join(folder, 'rules'));
+      for (const [name, text] of Object.entries(rules)) writeFileSync(join(folder, 'rules', name), text);
+    }
     try {
       const { child, place } = await launch(folder, '127.0.0.1:0');
       return new Service(`http://${place}`, folder, child);
@@ -101,7 +104,7 @@ async function launch(folder: string, listen: string): Promise<{ child: ChildPro
     cwd: folder,
     env: {
       ...env,
-      TIDEGATE_RULES: join(folder, 'rules'),
+      ...(existsSync(join(folder, 'rules')) ? { TIDEGATE_RULES: join(folder, 'rules') } : {}),
       TIDEGATE_DATA: join(folder, 'data'),
       TIDEGATE_GRPC__LISTEN: '127.0.0.1:0',
       TIDEGATE_HTTP__LISTEN: listen,

@@ -2,8 +2,8 @@
 const PATIENCE_MS = 30_000;
 
 /** Looks again and again until something holds. */
-export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const started = Date.now(); Date.now() - started < PATIENCE_MS; ) {
+export async function until(what: string, holds: () => boolean | Promise<boolean>, patienceMs = PATIENCE_MS): Promise<void> {
+  for (const started = Date.now(); Date.now() - started < patienceMs; ) {
     if (await holds()) return;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
