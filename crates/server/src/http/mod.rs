@@ -11,6 +11,7 @@
 //! | `POST /v1/release` | 204, however often |
 //! | `GET /v1/forward-auth` | 200, or the status that the rules give a denial |
 //! | `POST /json` | Envoy's `RateLimitRequest` as protojson: 200, or 429 |
+//! | `GET /openapi.json` | the API as a document, for tools |
 //! | `GET /healthcheck` | 200 `OK`, or 500 |
 //! | `GET /readyz` | 200 or 503, with the reasons |
 //!
@@ -59,6 +60,9 @@ use crate::health::Health;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 
+/// This API as an OpenAPI document. A test holds the service to it.
+const OPENAPI: &str = include_str!("openapi.json");
+
 /// The body of every answer.
 pub type Body = Full<Bytes>;
 
@@ -101,6 +105,7 @@ enum Route {
     Release,
     ForwardAuth,
     Json,
+    OpenApi,
     HealthCheck,
     Ready,
 }
@@ -122,6 +127,7 @@ impl Route {
             "/v1/release" => Self::Release,
             "/v1/forward-auth" => Self::ForwardAuth,
             "/json" => Self::Json,
+            "/openapi.json" => Self::OpenApi,
             "/healthcheck" => Self::HealthCheck,
             "/readyz" => Self::Ready,
             _ => return None,
@@ -139,7 +145,7 @@ impl Route {
 
     /// Whether it only tells something and takes no body.
     fn reads(self) -> bool {
-        matches!(self, Self::ForwardAuth | Self::HealthCheck | Self::Ready)
+        matches!(self, Self::ForwardAuth | Self::OpenApi | Self::HealthCheck | Self::Ready)
     }
 }
 
@@ -166,6 +172,7 @@ impl HttpApi {
         match route {
             Route::Ready => return Ok(self.readyz()),
             Route::HealthCheck => return Ok(self.healthcheck()),
+            Route::OpenApi => return Ok(response(StatusCode::OK, "application/json", OPENAPI)),
             _ => self.expect_token(route, &head.headers)?,
         }
         let answered = match route {
