@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_load::payload::{Check, EnvoyRateLimit, Payload};
 use tidegate_load::{Endpoint, Keys, Length, Pace, Phase, Plan, Report, Status, run};
 
+use super::admin::table::Table;
 use super::{EXIT_CODES, out};
 use crate::config::length;
 
@@ -204,28 +205,22 @@ fn show(bar: &ProgressBar, status: Status) {
 fn tell(plan: &Plan, report: &Report) -> String {
     let mut text = String::new();
     let latency = &report.latency;
-    let rows = [
-        [
-            "calls".to_owned(),
-            format!("{} in {:.1} s, {:.0}/s", report.requests, report.elapsed_s, report.per_second),
-        ],
-        [
-            "answers".to_owned(),
-            format!("{} allowed, {} denied, {} errors", report.allowed, report.denied, report.errors),
-        ],
-        [
-            "latency".to_owned(),
-            format!(
-                "p50 {}, p90 {}, p99 {}, p99.9 {}, max {}",
-                time(latency.p50_us),
-                time(latency.p90_us),
-                time(latency.p99_us),
-                time(latency.p999_us),
-                time(latency.max_us)
-            ),
-        ],
-    ];
-    text.push_str(&out::columns(&rows));
+    let mut table = Table::new(&["", ""]);
+    let mut row = |name: &str, figures: String| table.row(vec![name.to_owned(), figures]);
+    row("calls", format!("{} in {:.1} s, {:.0}/s", report.requests, report.elapsed_s, report.per_second));
+    row("answers", format!("{} allowed, {} denied, {} errors", report.allowed, report.denied, report.errors));
+    row(
+        "latency",
+        format!(
+            "p50 {}, p90 {}, p99 {}, p99.9 {}, max {}",
+            time(latency.p50_us),
+            time(latency.p90_us),
+            time(latency.p99_us),
+            time(latency.p999_us),
+            time(latency.max_us)
+        ),
+    );
+    text.push_str(&table.render(false));
     for process in &report.processes {
         let (pid, us, bytes) = (process.pid, process.us_per_request, process.resident_after_bytes);
         // Writing to a text cannot fail.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
 
+use super::admin::table::Table;
 use super::flags::SettingFlags;
 use super::{EXIT_CODES, out};
 use crate::config::kind::Value;
@@ -48,14 +49,11 @@ impl Config {
 }
 
 fn as_text(settings: &Settings) -> String {
-    let head = ["setting", "value", "origin"].map(str::to_owned);
-    let row = |held: &Held| {
-        let value = held.value.to_string();
-        let value = if value.is_empty() { "-".to_owned() } else { value };
-        [held.row.name.to_owned(), value, held.origin.to_string()]
-    };
-    let rows: Vec<_> = std::iter::once(head).chain(settings.in_force().iter().map(row)).collect();
-    out::columns(&rows)
+    let mut table = Table::new(&["setting", "value", "origin"]);
+    for held in settings.in_force() {
+        table.row(vec![held.row.name.to_owned(), held.value.to_string(), held.origin.to_string()]);
+    }
+    table.render(true)
 }
 
 /// Flags and counts as what they are, the rest as text in the spelling of the settings file.

@@ -1,6 +1,7 @@
 //! What the documents tell people to do works, and what lies in `deploy/` can be used.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -234,6 +235,34 @@ fn operations_md_lists_every_metric_and_every_warning() {
             }
         }
     }
+}
+
+/// `make deny` with a cargo that fetches and finds what it is told to; whether it succeeds, and what it says.
+fn make_deny(fetches: bool, finds_nothing: bool) -> (bool, String) {
+    let tools = tempfile::tempdir().expect("a folder");
+    let cargo = tools.path().join("bin/cargo");
+    fs::create_dir(tools.path().join("bin")).expect("a folder");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in\n*'fetch db'*) {fetches} ;;\n*advisories*) echo looked; {finds_nothing} ;;\nesac\n"
+    );
+    fs::write(&cargo, script).expect("it is written");
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let mut make = Command::new("make");
+    make.arg("-C").arg(workspace()).arg("deny").arg(format!("TOOLS={}", tools.path().display()));
+    let output = make.output().expect("make runs");
+    let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    (output.status.success(), said)
+}
+
+#[test]
+fn make_deny_fails_on_an_advisory_and_says_when_it_could_not_look() {
+    let (passed, said) = make_deny(true, true);
+    assert!(passed && said.contains("looked\n") && !said.contains("NOT checked"), "{said}");
+    let (passed, said) = make_deny(true, false);
+    assert!(!passed && said.contains("looked\n"), "{said}");
+    let (passed, said) = make_deny(false, false);
+    assert!(passed && !said.contains("looked\n"), "{said}");
+    assert!(said.contains("known vulnerabilities were NOT checked"), "{said}");
 }
 
 /// Documents that say "planned" for what has long been there mislead more than none. What really is not there is

@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::support::document::{Document, line_fits};
+use crate::support::envoy::workspace;
 use crate::support::service::{Answer, get, post};
 
 /// The command in this folder, with no settings but free ports of the loopback.
@@ -41,7 +43,11 @@ struct Served {
 impl Served {
     /// Reads until it has shown so many requests to try.
     fn start(folder: &Path, requests: usize) -> Self {
-        let mut child = command(folder, &["serve"])
+        Self::start_with(folder, requests, &[])
+    }
+
+    fn start_with(folder: &Path, requests: usize, flags: &[&str]) -> Self {
+        let mut child = command(folder, &[&["serve"], flags].concat())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -160,4 +166,29 @@ fn the_built_in_domain_gives_way_to_rules_that_are_pushed() {
     run(folder.path(), &["rules", "push", "apps.yaml", "--admin", &admin]);
     let user = json!({ "domain": "apps", "descriptor": { "user": "ann" } });
     assert_eq!([served.check(&user).status, served.check(&user).status], [200, 429]);
+}
+
+#[test]
+fn the_first_request_of_the_readme_is_answered_as_it_says() {
+    let readme = Document::read("README.md");
+    let of = |words: &str| {
+        let found = readme.blocks.iter().find(|block| block.text.contains(words));
+        found.unwrap_or_else(|| panic!("a block with {words}")).text.clone()
+    };
+    let request = of("curl -i http://localhost:8080/v1/check");
+    let body =
+        request.split_once("-d '").and_then(|(_, body)| body.trim_end().strip_suffix('\'')).expect("a body");
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = workspace().join("examples/quickstart").display().to_string();
+    let served = Served::start_with(folder.path(), 2, &["--rules", &rules]);
+    let answer = post(served.at("http"), "/v1/check", body);
+    assert_eq!(answer.status, 200);
+    let expected = of("HTTP/1.1 200 OK");
+    let (head, shown) = expected.split_once("\n\n").expect("a head and a body");
+    for line in head.lines().skip(1) {
+        let (name, value) = line.split_once(": ").expect("a header");
+        let found = answer.header(name).unwrap_or_else(|| panic!("{name} is missing"));
+        assert!(line_fits(value, found), "{name}: expected {value}, found {found}");
+    }
+    assert!(line_fits(shown.trim_end(), &answer.body), "expected {shown}, found {}", answer.body);
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, USER_AGENT};
+use http::uri::Authority;
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
@@ -76,8 +77,14 @@ impl Base {
             Some("https") => true,
             _ => return Err(wrong()),
         };
-        let authority =
-            uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
+        // A port that is no number, or too large a one, would be taken for none.
+        let is_whole = |authority: &&Authority| {
+            let port = authority.as_str().strip_prefix(authority.host());
+            port.is_some_and(|port| {
+                port.is_empty() || port.starts_with(':') && authority.port_u16().is_some()
+            })
+        };
+        let authority = uri.authority().filter(is_whole).ok_or_else(wrong)?;
         let (default_port, authority_text) = match (has_scheme, authority.port_u16()) {
             (true, _) => (if tls { 443 } else { 80 }, authority.to_string()),
             (false, Some(_)) => (ADMIN_PORT, authority.to_string()),
@@ -342,9 +349,18 @@ mod tests {
         {
             assert_eq!(Base::parse(good).map(|base| base.to_string()).as_deref(), Ok(good));
         }
-        for bad in
-            ["", "ftp://host", "http://", "http://user@host", "user@host", "/run/x.sock", "host:port", "a b"]
-        {
+        for bad in [
+            "",
+            "ftp://host",
+            "http://",
+            "http://user@host",
+            "http://host:99999",
+            "user@host",
+            "host@host:80",
+            "/run/x.sock",
+            "host:port",
+            "a b",
+        ] {
             assert!(Base::parse(bad).is_err(), "{bad}");
         }
         for (short, whole) in [

@@ -22,7 +22,7 @@ mod pages;
 pub(super) mod quota;
 pub(super) mod rules;
 pub(super) mod switch;
-mod table;
+pub(super) mod table;
 mod tls;
 pub(super) mod token;
 pub(super) mod usage;

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Rows below a head.
-pub(super) struct Table {
+pub(in crate::cli) struct Table {
     head: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
@@ -29,12 +29,12 @@ fn is_disguise(character: char) -> bool {
 }
 
 impl Table {
-    pub(super) fn new(head: &[&'static str]) -> Self {
+    pub(in crate::cli) fn new(head: &[&'static str]) -> Self {
         Self { head: head.to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row. An empty cell shows as `-`, so that columns can be counted.
-    pub(super) fn row(&mut self, cells: Vec<String>) {
+    pub(in crate::cli) fn row(&mut self, cells: Vec<String>) {
         let shown = |cell: String| if cell.is_empty() { "-".to_owned() } else { plain(&cell) };
         self.rows.push(cells.into_iter().map(shown).collect());
     }
@@ -45,7 +45,7 @@ impl Table {
 
     /// Two spaces between columns, nothing after the last. On a terminal, columns are made narrower until lines
     /// fit, and cells go on in the lines below; elsewhere lines are as long as they are.
-    pub(super) fn render(&self, head: bool) -> String {
+    pub(in crate::cli) fn render(&self, head: bool) -> String {
         self.render_within(head, terminal_width())
     }
 

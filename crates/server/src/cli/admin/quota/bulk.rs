@@ -264,7 +264,8 @@ fn normal(mut members: Map<String, Json>) -> Json {
         // The node says what is wrong with it.
         Some(other) => other,
     };
-    let mut body = Map::from_iter([("tier".to_owned(), tier), ("overrides".to_owned(), overrides)]);
+    let mut body: Map<String, Json> =
+        [("tier".to_owned(), tier), ("overrides".to_owned(), overrides)].into_iter().collect();
     body.extend(members);
     Json::Object(body)
 }
