@@ -65,6 +65,8 @@ pub struct StoreHealth {
     pub servers: Vec<(String, Circuit, Option<Duration>)>,
     /// How often servers failed.
     pub failures: tidegate_stores::redis::Failures,
+    /// How long the batches to each server took.
+    pub latencies: Vec<tidegate_stores::redis::Latencies>,
     /// Decisions that let a request pass unseen, denied it unseen, or held it against the node's share.
     pub let_pass: u64,
     /// See above.
@@ -93,6 +95,7 @@ impl Shared {
         StoreHealth {
             servers: self.store.circuits(),
             failures: self.store.failures(),
+            latencies: self.store.latencies(),
             let_pass: self.counts.let_pass.load(Relaxed),
             denied: self.counts.denied.load(Relaxed),
             local: self.counts.local.load(Relaxed),

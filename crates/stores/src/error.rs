@@ -26,17 +26,21 @@ pub enum StoreError {
     /// It answered with an error.
     #[error("the store refused: {0}")]
     Refused(Arc<str>),
-    /// It answered something that is not ours.
-    #[error("the store answered something unexpected; is another program writing to the same keys?")]
+    /// It answered something that the script never answers.
+    #[error("the store sent a reply of the wrong shape; is it Redis or Valkey, and is nothing in between?")]
     Garbled,
+    /// A key of ours holds what another program has written. Nothing was charged.
+    #[error("a key of the store holds something that is not a counter; does another program use its prefix?")]
+    Foreign,
 }
 
 impl StoreError {
-    /// Whether it is sure that the store has heard nothing. Otherwise it may have done what it was asked to:
-    /// an answer that is late, lost, or not understood can be of work that was done.
+    /// Whether it is sure that the store has done nothing, because it has heard nothing or has said so.
+    /// Otherwise it may have done what it was asked to: an answer that is late, lost, or not understood can be
+    /// of work that was done.
     pub fn nothing_sent(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::Open | Self::Full => true,
+            Self::Unreachable(_) | Self::Open | Self::Full | Self::Foreign => true,
             Self::Late | Self::Broken(_) | Self::Refused(_) | Self::Garbled => false,
         }
     }

@@ -7,7 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tidegate::{Counts, Limiter, RuleCount, StoreHealth};
-use tidegate_stores::redis::{Circuit, Failures};
+use tidegate_stores::redis::{Circuit, Failures, LATENCY_BOUNDS, Latencies};
 
 use super::{Connections, Durations, Metrics, Reservations, room};
 use crate::build_info;
@@ -295,11 +295,13 @@ fn build_info(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
 fn shared_store(encoder: &mut DescriptorEncoder<'_>, health: &StoreHealth) -> fmt::Result {
     let help = "Batches that the shared store did not settle, by why";
     let mut errors = encoder.encode_descriptor("ratelimit_redis_errors", help, None, MetricType::Counter)?;
-    let Failures { late, unreachable, refused, full, lost_refunds } = health.failures;
+    let Failures { late, unreachable, refused, garbled, foreign, full, lost_refunds } = health.failures;
     let kinds = [
         ("late", late),
         ("unreachable", unreachable),
         ("refused", refused),
+        ("garbled", garbled),
+        ("foreign", foreign),
         ("queue_full", full),
         ("refund_lost", lost_refunds),
     ];
@@ -328,6 +330,24 @@ fn shared_store(encoder: &mut DescriptorEncoder<'_>, health: &StoreHealth) -> fm
             Circuit::Open => 2,
         };
         circuits.encode_family(&[("shard", server.as_str())])?.encode_gauge(&state)?;
+    }
+    store_durations(encoder, &health.latencies)
+}
+
+#[expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "Prometheus counts in seconds")]
+fn store_durations(encoder: &mut DescriptorEncoder<'_>, servers: &[Latencies]) -> fmt::Result {
+    let help = "From sending a batch to a server of the shared store to its answer, or to giving it up";
+    let name = "ratelimit_redis_duration_seconds";
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for Latencies { server, buckets, sum } in servers {
+        let bounds = LATENCY_BOUNDS.iter().map(|bound| bound.as_micros() as f64 / 1e6);
+        let counts: Vec<_> = bounds.chain([f64::INFINITY]).zip(*buckets).collect();
+        family.encode_family(&[("shard", server.as_str())])?.encode_histogram::<NoLabelSet>(
+            sum.as_secs_f64(),
+            buckets.iter().sum(),
+            &counts,
+            None,
+        )?;
     }
     Ok(())
 }

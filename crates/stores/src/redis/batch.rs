@@ -300,18 +300,38 @@ impl Batch {
     }
 
     /// Tells everybody what became of their request, by what the script says it found: the time, each
-    /// counter in the order of `wire`, then the slots.
-    pub(super) fn conclude(mut self, wire: &[u32], found: &[Value]) {
-        let Some((now, states, slots)) = self.read(wire, found) else {
-            return self.fail(&StoreError::Garbled);
+    /// counter in the order of `wire`, then the slots. Returns how many requests found a key that is not a
+    /// counter.
+    ///
+    /// # Errors
+    /// If that is not what the script answers; everybody has been told so.
+    pub(super) fn conclude(mut self, wire: &[u32], found: &[Value]) -> Result<u64, StoreError> {
+        let Some(Found { now, states, foreign, slots }) = self.read(wire, found) else {
+            self.fail(&StoreError::Garbled);
+            return Err(StoreError::Garbled);
         };
         let mut requests = std::mem::take(&mut self.requests);
         let limit_of: Vec<_> = self.counters.iter().map(|counter| counter.limit).collect();
         let mut replay = Replay { limits: &self.limits, limit_of: &limit_of, states, now };
+        let is_foreign = |asked: &[Asked]| asked.iter().any(|asked| foreign[asked.counter as usize]);
+        let mut refused = 0;
+        // The script has left these alone, all of their counters.
+        if foreign.contains(&true) {
+            for request in requests.iter_mut().filter(|request| is_foreign(self.asked_of(request))) {
+                refused += 1;
+                if let Some(waiter) = request.waiter.take() {
+                    // Whoever has gone does not need to know.
+                    let _ = waiter.send(Err(StoreError::Foreign));
+                }
+            }
+        }
         // The order of the script: those that only look see what was there before.
         for pass in [Pass::Looks, Pass::Singles, Pass::Several] {
             for request in requests.iter_mut().filter(|request| self.pass(request) == Some(pass)) {
                 let asked = self.asked_of(request);
+                if is_foreign(asked) {
+                    continue;
+                }
                 let answer = match request.wish {
                     Wish::Settle(intent) => Answer::Settled(replay.settle(asked, intent)),
                     Wish::SettlePart(intent) => {
@@ -336,6 +356,7 @@ impl Batch {
                 }
             }
         }
+        Ok(refused)
     }
 
     fn pass(&self, request: &Request) -> Option<Pass> {
@@ -351,16 +372,40 @@ impl Batch {
         }
     }
 
-    fn read<'v>(&self, wire: &[u32], found: &'v [Value]) -> Option<(Micros, Vec<State>, &'v [Value])> {
+    /// Reads what the script says; `None` if it is not of the script's shape in every part.
+    fn read<'v>(&self, wire: &[u32], found: &'v [Value]) -> Option<Found<'v>> {
         let (Value::Int(now), found) = found.split_first()? else { return None };
         let (found, slots) = found.split_at_checked(wire.len())?;
-        let mut states: Vec<_> = self.counters.iter().map(|counter| self.limit(counter).fresh()).collect();
-        for (counter, value) in wire.iter().zip(found) {
-            let limit = self.limit(&self.counters[*counter as usize]);
-            states[*counter as usize] = state::read(limit, value)?;
+        let is_slot = |request: &&Request| matches!(request.wish, Wish::Renew | Wish::Release);
+        let expected: usize = self.requests.iter().filter(is_slot).map(|request| request.asked.len()).sum();
+        if slots.len() != expected || !slots.iter().all(|slot| matches!(slot, Value::Int(0 | 1))) {
+            return None;
         }
-        Some((Micros(u64::try_from(*now).ok()?), states, slots))
+        let mut states: Vec<_> = self.counters.iter().map(|counter| self.limit(counter).fresh()).collect();
+        let mut foreign = vec![false; states.len()];
+        for (counter, value) in wire.iter().zip(found) {
+            let counter = *counter as usize;
+            if *value == FOREIGN {
+                foreign[counter] = true;
+            } else {
+                states[counter] = state::read(self.limit(&self.counters[counter]), value)?;
+            }
+        }
+        Some(Found { now: Micros(u64::try_from(*now).ok()?), states, foreign, slots })
     }
+}
+
+/// What the script says instead of a counter that is none.
+const FOREIGN: Value = Value::Int(-1);
+
+/// What the script found.
+struct Found<'v> {
+    now: Micros,
+    /// By counter; a fresh one where there was something foreign.
+    states: Vec<State>,
+    foreign: Vec<bool>,
+    /// Whether each slot was held.
+    slots: &'v [Value],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

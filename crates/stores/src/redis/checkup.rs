@@ -81,7 +81,8 @@ async fn look_over(shared: &Shared, node: &Arc<Node>) -> Finding {
 }
 
 /// Every command of the script, on a key that is gone afterwards; nothing for a server that has no keys.
-/// Whoever answers it does not only live, but can do its work.
+/// Whoever answers it does not only live, but can do its work. What another program has put there is deleted,
+/// but only then: a script that has deleted something may write although memory is full, and would not notice.
 pub(super) fn rehearsal(shared: &Shared, node: &Arc<Node>) -> Option<redis::Cmd> {
     let part = shared.routes.load().part_on(node)?;
     let mut rehearsal = redis::cmd("EVAL");
@@ -89,8 +90,19 @@ pub(super) fn rehearsal(shared: &Shared, node: &Arc<Node>) -> Option<redis::Cmd>
     Some(rehearsal)
 }
 
+/// One write, to a key that is gone soon: answered with OK by a server that can write.
+pub(super) fn small_write(shared: &Shared, node: &Arc<Node>) -> Option<redis::Cmd> {
+    let part = shared.routes.load().part_on(node)?;
+    let mut write = redis::cmd("SET");
+    write.arg(format!("{}:{{{part}}}:idle", shared.settings.prefix)).arg(1).arg("PX").arg(1_000);
+    Some(write)
+}
+
 const REHEARSAL: &str = "\
 local key = KEYS[1]
+if redis.call('TYPE', key).ok ~= 'none' then
+  redis.call('DEL', key)
+end
 redis.call('TIME')
 redis.call('HSET', key, 'a', '1')
 redis.call('HMGET', key, 'a')

@@ -1,6 +1,6 @@
 //! Connections to servers.
 
-use redis::aio::MultiplexedConnection;
+use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
     TlsCertificates,
@@ -40,11 +40,27 @@ impl Shared {
         self.open(host, RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2)).await
     }
 
+    /// Messages that a sentinel publishes on these channels.
+    pub(super) async fn subscribe(&self, sentinel: &Host, channels: &[&str]) -> Result<PubSub, StoreError> {
+        let login = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2);
+        let client = self.client(sentinel, login)?;
+        let mut subscription = client.get_async_pubsub().await.map_err(unreachable)?;
+        subscription.subscribe(channels).await.map_err(unreachable)?;
+        Ok(subscription)
+    }
+
     async fn open(
         &self,
         host: &Host,
         login: RedisConnectionInfo,
     ) -> Result<MultiplexedConnection, StoreError> {
+        // Deadlines are the lanes' business.
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let client = self.client(host, login)?;
+        client.get_multiplexed_async_connection_with_config(&config).await.map_err(unreachable)
+    }
+
+    fn client(&self, host: &Host, login: RedisConnectionInfo) -> Result<Client, StoreError> {
         let Host { name, port } = host.clone();
         let address = if self.url.tls {
             ConnectionAddr::TcpTls { host: name, port, insecure: false, tls_params: None }
@@ -64,9 +80,6 @@ impl Shared {
             }
             _ => Client::open(info),
         };
-        // Deadlines are the lanes' business.
-        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let client = client.map_err(unreachable)?;
-        client.get_multiplexed_async_connection_with_config(&config).await.map_err(unreachable)
+        client.map_err(unreachable)
     }
 }

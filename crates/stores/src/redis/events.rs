@@ -11,6 +11,8 @@ pub(super) struct Events {
     pub(super) late: AtomicU64,
     pub(super) unreachable: AtomicU64,
     pub(super) refused: AtomicU64,
+    pub(super) garbled: AtomicU64,
+    pub(super) foreign: AtomicU64,
     pub(super) full: AtomicU64,
     pub(super) lost_refunds: AtomicU64,
 }
@@ -24,6 +26,10 @@ pub struct Failures {
     pub unreachable: u64,
     /// Batches a server refused.
     pub refused: u64,
+    /// Batches that a server answered with something of the wrong shape.
+    pub garbled: u64,
+    /// Requests whose key holds something that another program has written.
+    pub foreign: u64,
     /// Requests that found too many waiting.
     pub full: u64,
     /// Charges that could not be given back.
@@ -36,6 +42,8 @@ impl Events {
             late: self.late.load(Relaxed),
             unreachable: self.unreachable.load(Relaxed),
             refused: self.refused.load(Relaxed),
+            garbled: self.garbled.load(Relaxed),
+            foreign: self.foreign.load(Relaxed),
             full: self.full.load(Relaxed),
             lost_refunds: self.lost_refunds.load(Relaxed),
         }
@@ -47,10 +55,20 @@ impl Events {
             StoreError::Late => &self.late,
             StoreError::Unreachable(_) | StoreError::Broken(_) | StoreError::Open => &self.unreachable,
             StoreError::Full => &self.full,
-            StoreError::Refused(_) | StoreError::Garbled => &self.refused,
+            StoreError::Refused(_) => &self.refused,
+            StoreError::Garbled => &self.garbled,
+            StoreError::Foreign => &self.foreign,
         };
         counter.fetch_add(1, Relaxed);
         tracing::debug!(server = node.name, %error, "a batch failed");
+    }
+
+    /// Requests of a batch found what another program has written; the others were settled.
+    pub(super) fn found_foreign(&self, node: &Node, requests: u64) {
+        if requests > 0 && self.foreign.fetch_add(requests, Relaxed) == 0 {
+            let error = StoreError::Foreign;
+            tracing::warn!(server = node.name, %error, "these rules decide by on_store_error; told once");
+        }
     }
 
     #[expect(clippy::unused_self, reason = "all events are told here")]

@@ -14,7 +14,7 @@ use super::Shared;
 use super::batch::{Batch, Waiter, Wish};
 use super::breaker::Circuit;
 use super::checkup::rehearsal;
-use super::node::{Node, broken};
+use super::node::{Node, broken, fenced, replaced};
 use super::reply::Reply;
 use super::vigil::Vigil;
 use super::wire::Call;
@@ -22,9 +22,9 @@ use crate::charge::Charge;
 use crate::error::StoreError;
 
 /// How often a server that failed is asked whether it is back.
-const PROBE_EVERY: Duration = Duration::from_millis(100);
+pub(super) const PROBE_EVERY: Duration = Duration::from_millis(100);
 /// How long a connection may take to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
 /// Batches that may be late in a row before the connection is made anew.
 const MOST_LATE: u32 = 2;
 /// Before a call is sent again whose keys are on the move.
@@ -136,8 +136,8 @@ pub(super) async fn drive(lane: Arc<Lane>, node: Arc<Node>, shared: Arc<Shared>)
 enum Event {
     /// There are requests.
     Arrived,
-    /// A server that had failed was asked; over this connection it answers again.
-    Probed(Option<MultiplexedConnection>),
+    /// A server that had failed was asked; over this connection, made in this term, it answers again.
+    Probed(Option<(u64, MultiplexedConnection)>),
     /// The server is no longer one of the store's.
     Gone,
 }
@@ -146,7 +146,8 @@ struct Driver {
     lane: Closing,
     node: Arc<Node>,
     shared: Arc<Shared>,
-    connection: Option<MultiplexedConnection>,
+    /// And the term of the server it was made in.
+    connection: Option<(u64, MultiplexedConnection)>,
     /// To another server of the cluster, to which this one has sent us lately.
     elsewhere: Option<(String, MultiplexedConnection)>,
     /// Batches that were late, one after the other.
@@ -168,6 +169,12 @@ impl Driver {
         loop {
             let batches = self.lane.0.take();
             let Some(oldest) = batches.first().and_then(Batch::oldest) else { return };
+            let term = self.node.term();
+            if self.node.is_fenced() {
+                self.give_up(batches, &fenced());
+                continue;
+            }
+            let began = quanta::Instant::now();
             let deadline = oldest + self.shared.settings.deadline;
             timer.as_mut().reset(deadline);
             let in_time = async {
@@ -178,6 +185,12 @@ impl Driver {
                 }
             };
             let settled = for_answers.keep(in_time).await;
+            self.node.latency.add(began.elapsed());
+            if self.node.term() != term {
+                // Whatever it says: what it has counted is lost with it.
+                self.give_up(batches, &replaced());
+                continue;
+            }
             match settled {
                 Some(Ok(replies)) => self.conclude(batches, replies),
                 Some(Err(error)) => self.fail(batches, &error),
@@ -197,22 +210,50 @@ impl Driver {
         let mut failed = None;
         for (batch, settled) in batches.into_iter().zip(replies) {
             let error = match settled.reply {
-                Reply::Found(found) => {
-                    batch.conclude(&settled.wire, &found);
-                    continue;
+                Reply::Found(found) => match batch.conclude(&settled.wire, &found) {
+                    Ok(foreign) => {
+                        self.shared.events.found_foreign(&self.node, foreign);
+                        continue;
+                    }
+                    Err(error) => {
+                        self.shared.events.failed(&self.node, &error);
+                        error
+                    }
+                },
+                reply => {
+                    // Whatever can be tried again has been.
+                    let error = if let Reply::Failed(error) = reply { error } else { StoreError::Garbled };
+                    self.shared.events.failed(&self.node, &error);
+                    batch.fail(&error);
+                    error
                 }
-                Reply::Failed(error) => error,
-                // Whatever can be tried again has been.
-                _ => StoreError::Garbled,
             };
-            self.shared.events.failed(&self.node, &error);
-            batch.fail(&error);
             failed = Some(error);
         }
         match failed {
-            None => self.node.breaker.succeeded(),
-            Some(error) => self.count_failure(&error),
+            None => {
+                self.node.breaker.succeeded();
+                self.node.heard();
+            }
+            Some(error) => {
+                if error == StoreError::Garbled {
+                    // The next reply could be the rest of this one.
+                    self.disconnect();
+                }
+                self.count_failure(&error);
+            }
         }
+    }
+
+    /// Fails batches because the server is being replaced, which is not held against whoever takes its place.
+    fn give_up(&mut self, batches: Vec<Batch>, error: &StoreError) {
+        self.late = 0;
+        self.disconnect();
+        for batch in batches {
+            self.shared.events.failed(&self.node, error);
+            batch.fail(error);
+        }
+        self.shared.look_again();
     }
 
     fn fail(&mut self, batches: Vec<Batch>, error: &StoreError) {
@@ -305,33 +346,40 @@ impl Driver {
     }
 
     async fn connection(&mut self) -> Result<MultiplexedConnection, StoreError> {
-        if let Some(connection) = &self.connection {
+        let term = self.node.term();
+        if let Some((made_in, connection)) = &self.connection
+            && *made_in == term
+        {
             return Ok(connection.clone());
         }
         let connection = self.node.connect(&self.shared).await?;
-        self.connection = Some(connection.clone());
+        self.connection = Some((term, connection.clone()));
         Ok(connection)
     }
 
     /// Asks a server that has failed, after a while, whether it is back: it has to do its work, and within
     /// the deadline.
-    async fn probe(&self) -> Option<MultiplexedConnection> {
+    async fn probe(&self) -> Option<(u64, MultiplexedConnection)> {
+        self.node.probing();
         sleep(PROBE_EVERY).await;
+        let term = self.node.term();
         let rehearsal = rehearsal(&self.shared, &self.node)?;
         let connection = timeout(CONNECT_TIMEOUT, self.node.connect(&self.shared)).await;
         let mut connection = connection.ok()?.ok()?;
         let said = timeout(self.shared.settings.deadline, connection.send_packed_command(&rehearsal)).await;
-        matches!(said, Ok(Ok(Value::Int(_)))).then_some(connection)
+        matches!(said, Ok(Ok(Value::Int(_)))).then_some((term, connection))
     }
 
-    fn probed(&mut self, found: Option<MultiplexedConnection>) {
+    fn probed(&mut self, found: Option<(u64, MultiplexedConnection)>) {
         self.disconnect();
-        let Some(connection) = found else { return self.shared.look_again() };
-        self.connection = Some(connection);
+        let found = found.filter(|(term, _)| *term == self.node.term() && !self.node.is_fenced());
+        let Some((term, connection)) = found else { return self.shared.look_again() };
         self.late = 0;
-        if self.node.breaker.close() {
+        let renewed = self.node.came_back();
+        if renewed.is_some() {
             self.shared.events.closed(&self.node);
         }
+        self.connection = Some((renewed.unwrap_or(term), connection));
     }
 }
 

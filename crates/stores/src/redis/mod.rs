@@ -7,16 +7,17 @@
 //! # Layout
 //!
 //! - [`url`]: where the servers are
-//! - [`routes`], [`scout`]: which server has which counters, and finding out when that changes
+//! - [`routes`], [`scout`], [`sentinel`]: which server has which counters, and finding out when that changes
 //! - [`places`]: a request whose counters are on one server or several
 //! - [`node`], [`connect`], [`lane`], [`breaker`]: one server, the way of one thread to it, and whether it is asked
+//! - [`liveness`]: asking servers that nobody asks
 //! - [`batch`], [`wire`], [`reply`], [`state`], [`replay`]: from requests to a call, and back to verdicts
 //! - [`script`]: the Lua
 //! - [`denials`]: what was denied a moment ago
 //! - [`records`]: what is kept beside the counters
 //! - [`presence`]: how many nodes share the store
 //! - [`checkup`]: whether a server is fit for it
-//! - [`events`]: what has happened
+//! - [`events`], [`latency`]: what has happened, and how long it took
 
 mod batch;
 mod breaker;
@@ -25,6 +26,8 @@ mod connect;
 mod denials;
 mod events;
 mod lane;
+mod latency;
+mod liveness;
 mod node;
 mod places;
 mod presence;
@@ -34,6 +37,7 @@ mod reply;
 mod routes;
 mod scout;
 mod script;
+mod sentinel;
 mod state;
 pub mod url;
 mod vigil;
@@ -62,6 +66,10 @@ use crate::charge::Charge;
 pub use breaker::Circuit;
 pub use checkup::Finding;
 pub use events::Failures;
+pub use latency::{LATENCY_BOUNDS, Latencies};
+
+/// What stands for the server of keys that have none.
+const NO_SERVER: &str = "none";
 
 /// How long a store is looked for before it is used all the same.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
@@ -126,8 +134,10 @@ struct Shared {
     denials: Denials,
     /// How many nodes share the store, as last counted.
     nodes: AtomicU32,
-    /// What nodes are counted over.
-    presence: tokio::sync::Mutex<Option<MultiplexedConnection>>,
+    /// What nodes are counted over, and the term of the server it was made in.
+    presence: tokio::sync::Mutex<Option<(u64, MultiplexedConnection)>>,
+    /// What sentinels say, where there are any.
+    sentinels: sentinel::Sentinels,
     /// What records go over.
     records: records::Connections,
 }
@@ -152,6 +162,7 @@ impl RedisStore {
             denials: Denials::new(config.remember_denials),
             nodes: AtomicU32::new(config.nodes.unwrap_or(1)),
             presence: tokio::sync::Mutex::default(),
+            sentinels: sentinel::Sentinels::default(),
             records: records::Connections::default(),
             settings: config,
             routes: ArcSwap::from_pointee(routes),
@@ -164,7 +175,17 @@ impl RedisStore {
             tracing::warn!(store = %shared.url, "the store was not found yet; looking on");
             shared.look_again();
         }
-        tokio::spawn(scout::scout(Arc::downgrade(&shared), Arc::clone(&shared.called)));
+        let look_every = match &shared.url.topology {
+            Topology::Sentinel { name } => {
+                for sentinel in &shared.url.hosts {
+                    tokio::spawn(sentinel::listen(Arc::downgrade(&shared), sentinel.clone(), name.clone()));
+                }
+                sentinel::ASK_EVERY
+            }
+            _ => scout::AT_LEAST_EVERY,
+        };
+        tokio::spawn(scout::scout(Arc::downgrade(&shared), Arc::clone(&shared.called), look_every));
+        tokio::spawn(liveness::keep_asking(Arc::downgrade(&shared)));
         if shared.settings.nodes.is_none() {
             let name = format!("{:016x}", RandomState::default().hash_one(""));
             tokio::spawn(presence::be_present(Arc::downgrade(&shared), name));
@@ -181,7 +202,15 @@ impl RedisStore {
     pub fn circuits(&self) -> Vec<(String, Circuit, Option<Duration>)> {
         let routes = self.shared.routes.load();
         let state = |node: &Arc<Node>| (node.name.clone(), node.breaker.circuit(), node.breaker.open_for());
-        routes.nodes.iter().map(state).collect()
+        // Of a cluster that was not found yet, or lacks slots, some keys have no server at all.
+        let lacking = routes.is_lacking().then(|| (NO_SERVER.to_owned(), Circuit::Open, None));
+        routes.nodes.iter().map(state).chain(lacking).collect()
+    }
+
+    /// How long the batches to each server took.
+    pub fn latencies(&self) -> Vec<Latencies> {
+        let routes = self.shared.routes.load();
+        routes.nodes.iter().map(|node| node.latency.read(&node.name)).collect()
     }
 
     /// How often the servers failed, by kind.

@@ -1,16 +1,19 @@
 //! One server.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use quanta::Instant;
 use redis::RedisError;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 
 use super::Shared;
-use super::breaker::Breaker;
+use super::breaker::{Breaker, Circuit};
 use super::lane::{Lane, drive};
+use super::latency::Latency;
 use super::url::Host;
 use crate::error::StoreError;
 
@@ -23,6 +26,20 @@ pub(super) struct Node {
     pub(super) name: String,
     pub(super) host: ArcSwap<Host>,
     pub(super) breaker: Breaker,
+    /// How long its batches took.
+    pub(super) latency: Latency,
+    /// A connection to ask it over while nobody else does, and the term it was made in.
+    pub(super) spare: tokio::sync::Mutex<Option<(u64, MultiplexedConnection)>>,
+    /// Counts up when the server is another one, is about to be, or is back after it has failed: what was sent
+    /// in an earlier term may have been counted where it is lost, or went over a connection that is dead.
+    term: AtomicU64,
+    /// Whether the server is being replaced, so that what it counts now is lost.
+    fenced: AtomicBool,
+    born: Instant,
+    /// Milliseconds since `born` at which it last did what it was asked to.
+    heard_ms: AtomicU64,
+    /// Milliseconds since `born` at which a lane last asked whether it is back.
+    probed_ms: AtomicU64,
     lanes: Box<[ArcSwapOption<Lane>]>,
     gone: AtomicBool,
     going: Notify,
@@ -34,6 +51,13 @@ impl Node {
             name,
             host: ArcSwap::from_pointee(host),
             breaker: Breaker::new(),
+            latency: Latency::default(),
+            spare: tokio::sync::Mutex::default(),
+            term: AtomicU64::new(0),
+            fenced: AtomicBool::new(false),
+            born: Instant::now(),
+            heard_ms: AtomicU64::new(0),
+            probed_ms: AtomicU64::new(0),
             lanes: (0..LANES).map(|_| ArcSwapOption::empty()).collect(),
             gone: AtomicBool::new(false),
             going: Notify::new(),
@@ -59,6 +83,74 @@ impl Node {
 
     pub(super) async fn connect(&self, shared: &Shared) -> Result<MultiplexedConnection, StoreError> {
         shared.connect(&self.host.load_full()).await
+    }
+
+    /// The term of the server. Whoever sends something reads it before, and again when the reply is there: if
+    /// it has changed, the reply is of a server that has been replaced.
+    pub(super) fn term(&self) -> u64 {
+        self.term.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::Acquire)
+    }
+
+    /// The server is about to be replaced: nothing is sent to it, and nothing it answers counts, until
+    /// [`move_to`](Self::move_to) or [`lift_fence`](Self::lift_fence). Returns the term that begins with it,
+    /// or `None` if there was a fence already.
+    pub(super) fn fence(&self) -> Option<u64> {
+        let before = self.fenced.swap(true, Ordering::AcqRel);
+        (!before).then(|| self.term.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// The server is not replaced after all. A fence of a later term stays.
+    pub(super) fn lift_fence(&self, term: u64) {
+        if self.term() == term {
+            self.fenced.store(false, Ordering::Release);
+        }
+    }
+
+    /// The server is this one from now on.
+    pub(super) fn move_to(&self, host: Host) {
+        self.host.store(Arc::new(host));
+        self.term.fetch_add(1, Ordering::AcqRel);
+        self.fenced.store(false, Ordering::Release);
+    }
+
+    /// The server has done what it was asked to after it had failed: it is asked again, over new connections,
+    /// for those from before may be dead without knowing it. Returns the term that begins with that, or `None`
+    /// if the server was not left alone.
+    pub(super) fn came_back(&self) -> Option<u64> {
+        self.heard();
+        // Before anybody is let through.
+        let term =
+            (self.breaker.circuit() == Circuit::Open).then(|| self.term.fetch_add(1, Ordering::AcqRel) + 1);
+        self.breaker.close().then_some(term).flatten()
+    }
+
+    /// The server has done what it was asked to.
+    pub(super) fn heard(&self) {
+        self.heard_ms.store(self.age_ms(), Ordering::Relaxed);
+    }
+
+    /// How long ago the server last did what it was asked to.
+    pub(super) fn silent_for(&self) -> Duration {
+        Duration::from_millis(self.age_ms().saturating_sub(self.heard_ms.load(Ordering::Relaxed)))
+    }
+
+    /// A lane asks whether the server is back.
+    pub(super) fn probing(&self) {
+        self.probed_ms.store(self.age_ms(), Ordering::Relaxed);
+    }
+
+    /// How long ago a lane last asked whether the server is back. Lanes that were without work when the server
+    /// was found to have failed do not ask.
+    pub(super) fn unprobed_for(&self) -> Duration {
+        Duration::from_millis(self.age_ms().saturating_sub(self.probed_ms.load(Ordering::Relaxed)))
+    }
+
+    fn age_ms(&self) -> u64 {
+        self.born.elapsed().as_millis() as u64
     }
 
     /// An address as this server says it: without a host it means its own.
@@ -90,6 +182,16 @@ impl Node {
             going.await;
         }
     }
+}
+
+/// The server is being replaced, and nothing was sent to it.
+pub(super) fn fenced() -> StoreError {
+    StoreError::Unreachable("its primary is being replaced".into())
+}
+
+/// The server was replaced before its answer was there.
+pub(super) fn replaced() -> StoreError {
+    StoreError::Broken("its primary was replaced before it answered".into())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]

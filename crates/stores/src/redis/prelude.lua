@@ -1,6 +1,7 @@
 -- What every part of the script uses.
 
 local call, fmod, floor, ceil, max, min = redis.call, math.fmod, math.floor, math.ceil, math.max, math.min
+local pcall_server = redis.pcall
 local insert, pack_bytes, unpack_bytes = table.insert, struct.pack, struct.unpack
 
 local function decimal(number)

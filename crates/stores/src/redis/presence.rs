@@ -38,11 +38,12 @@ pub(super) async fn be_present(store: Weak<Shared>, name: String) {
 async fn count(shared: &Shared, name: &str) -> Option<()> {
     const PART: u32 = 0;
     let node = shared.routes.load().of(PART)?.node.clone();
+    let term = node.term();
     let mut kept = shared.presence.lock().await;
-    if kept.is_none() {
-        *kept = Some(node.connect(shared).await.ok()?);
+    if kept.as_ref().is_none_or(|(made_in, _)| *made_in != term) {
+        *kept = Some((term, node.connect(shared).await.ok()?));
     }
-    let connection = kept.as_mut()?;
+    let (_, connection) = kept.as_mut()?;
     let mut command = redis::cmd("EVAL");
     command.arg(SCRIPT).arg(1).arg(format!("{}:{{{PART}}}:nodes", shared.settings.prefix)).arg(name);
     let Ok(Value::Int(nodes)) = connection.send_packed_command(&command).await else {

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::RedisStore;
-use super::node::{Node, broken};
+use super::node::{Node, broken, fenced, replaced};
 use super::places::nowhere;
 use super::reply::Reply;
 use super::routes::part_of;
@@ -97,12 +97,17 @@ impl RedisStore {
         if !node.breaker.admits() {
             return Err(StoreError::Open);
         }
+        let term = node.term();
+        if node.is_fenced() {
+            return Err(fenced());
+        }
         let mut host = node.host.load_full().to_string();
         let mut asking = false;
         for _ in 0..MOST_MOVES {
             let mut connection = self.record_connection(&node, &host).await?;
             let sent = send(&mut connection, command, asking).await;
             let value = match sent {
+                Ok(_) if node.term() != term => return Err(replaced()),
                 Ok(value) => value,
                 Err(error) => {
                     self.shared.records.lock().await.remove(&host);

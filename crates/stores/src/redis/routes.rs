@@ -75,6 +75,11 @@ impl Routes {
         Some(Route { node: &self.nodes[number as usize], group: if self.by_group { part } else { 0 } })
     }
 
+    /// Whether some part has no server just now.
+    pub(super) fn is_lacking(&self) -> bool {
+        self.by_part.is_empty() || self.by_part.contains(&None)
+    }
+
     /// A part that a server has.
     pub(super) fn part_on(&self, node: &Arc<Node>) -> Option<u32> {
         let number = self.nodes.iter().position(|known| Arc::ptr_eq(known, node))? as u16;

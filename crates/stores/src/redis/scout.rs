@@ -6,22 +6,22 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::{sleep, timeout};
 
-use super::Shared;
 use super::routes::Routes;
 use super::url::{Host, Topology};
+use super::{Shared, sentinel};
 
-/// A scout that nobody calls looks around all the same.
-const AT_LEAST_EVERY: Duration = Duration::from_secs(30);
+/// A scout that nobody calls looks around all the same; where sentinels are, more often.
+pub(super) const AT_LEAST_EVERY: Duration = Duration::from_secs(30);
 /// However often it is called.
 const AT_MOST_EVERY: Duration = Duration::from_millis(100);
 /// How long one server may take to say what it knows.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Looks around whenever a lane says so, until the store is gone.
-pub(super) async fn scout(store: Weak<Shared>, called: Arc<tokio::sync::Notify>) {
+pub(super) async fn scout(store: Weak<Shared>, called: Arc<tokio::sync::Notify>, every: Duration) {
     loop {
         // Whether called or not makes no difference.
-        let _ = timeout(AT_LEAST_EVERY, called.notified()).await;
+        let _ = timeout(every, called.notified()).await;
         let Some(shared) = store.upgrade() else { return };
         look(&shared).await;
         drop(shared);
@@ -33,26 +33,9 @@ pub(super) async fn scout(store: Weak<Shared>, called: Arc<tokio::sync::Notify>)
 pub(super) async fn look(shared: &Arc<Shared>) -> bool {
     match &shared.url.topology {
         Topology::Single | Topology::Sharded => true,
-        Topology::Sentinel { name } => find_primary(shared, name).await,
+        Topology::Sentinel { name } => sentinel::find_primary(shared, name).await,
         Topology::Cluster => find_slots(shared).await,
     }
-}
-
-async fn find_primary(shared: &Arc<Shared>, name: &str) -> bool {
-    for sentinel in &shared.url.hosts {
-        let mut ask = redis::cmd("SENTINEL");
-        ask.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
-        let Some(Value::Array(found)) = say(shared, sentinel, &ask, true).await else { continue };
-        let Some(primary) = host_of(&found, &sentinel.name) else { continue };
-        let routes = shared.routes.load();
-        let Some(node) = routes.nodes.first() else { return false };
-        if **node.host.load() != primary {
-            tracing::info!(sentinel = %sentinel, %primary, "the sentinels name a primary");
-            node.host.store(Arc::new(primary));
-        }
-        return true;
-    }
-    false
 }
 
 async fn find_slots(shared: &Arc<Shared>) -> bool {
@@ -65,7 +48,7 @@ async fn find_slots(shared: &Arc<Shared>) -> bool {
     for host in hosts {
         let mut ask = redis::cmd("CLUSTER");
         ask.arg("SLOTS");
-        let Some(Value::Array(found)) = say(shared, &host, &ask, false).await else { continue };
+        let Some(Value::Array(found)) = say(shared, &host, &ask).await else { continue };
         let slots: Vec<_> = found.iter().filter_map(|range| slot_range(range, &host.name)).collect();
         let routes = known.cluster(&slots, shared.settings.parts);
         let whole = (0..shared.settings.parts).all(|part| routes.of(part).is_some());
@@ -88,10 +71,9 @@ fn retire_missing(before: &Routes, after: &Routes) {
     }
 }
 
-async fn say(shared: &Shared, host: &Host, command: &redis::Cmd, sentinel: bool) -> Option<Value> {
+async fn say(shared: &Shared, host: &Host, command: &redis::Cmd) -> Option<Value> {
     let asked = async {
-        let mut connection =
-            if sentinel { shared.connect_sentinel(host).await } else { shared.connect(host).await }.ok()?;
+        let mut connection = shared.connect(host).await.ok()?;
         connection.send_packed_command(command).await.ok()
     };
     timeout(PATIENCE, asked).await.ok().flatten()
@@ -105,7 +87,7 @@ fn slot_range(range: &Value, asked: &str) -> Option<(u16, u16, Host)> {
 }
 
 /// Name and port; a server that does not know its own name is called what it was asked by.
-fn host_of(pair: &[Value], asked: &str) -> Option<Host> {
+pub(super) fn host_of(pair: &[Value], asked: &str) -> Option<Host> {
     let text = |value: &Value| match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
         Value::SimpleString(text) => Some(text.clone()),

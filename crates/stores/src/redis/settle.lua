@@ -30,12 +30,32 @@ local KEPT = 'until when this is kept, and no counter, whose names are all of si
 -- may expire by the latter.
 local SPARE_MS = args[1] and 3600000 or 0
 
+-- What is answered in place of a counter that another program has written over. Nothing is charged to it, nor
+-- to the other counters of the same request.
+local FOREIGN = -1
+-- The lengths that packed counters have, by kind.
+local LENGTHS = { { [14] = true }, { [21] = true }, { [23] = true, [30] = true } }
+
+-- The fields of a hash and when it may go; nothing if it is not a hash.
+local function fetch(key, first, last)
+  local found = pcall_server('HMGET', key, KEPT, unpack(ARGV, first, last))
+  if not found.err then
+    return found
+  elseif not string.find(found.err, 'WRONGTYPE', 1, true) then
+    error(found, 0)
+  end
+end
+
+local function is_sound(kind, value)
+  return not value or LENGTHS[kind][#value]
+end
+
 -- Drops a few small counters that count no more, so that dead ones stay a minority.
 local function sweep(key, limit, count)
   local found = call('HRANDFIELD', key, count, 'WITHVALUES')
   for index = 1, #found, 2 do
-    if found[index] ~= KEPT then
-      local algorithm = algorithms[limit[1]]
+    local algorithm = algorithms[limit[1]]
+    if found[index] ~= KEPT and is_sound(limit[1], found[index + 1]) then
       if algorithm.expires(limit, algorithm.read(found[index + 1])) <= now then
         call('HDEL', key, found[index])
       end
@@ -83,16 +103,21 @@ if usual then
   local answer, counter, field = { now }, 0, 2
   for hash = 1, #hashes do
     local count = hashes[hash]
-    local found = call('HMGET', KEYS[hash], KEPT, unpack(ARGV, field, field + count - 1))
+    local found = fetch(KEYS[hash], field, field + count - 1)
     local fields, length, latest, added, limit = {}, 0, 0, 0, nil
     for index = 2, count + 1 do
       counter = counter + 1
       limit = limits[limit_of[counter]]
-      local value, cost, times = found[index], usual[2 * counter - 1], usual[2 * counter]
-      answer[counter + 1] = value
-      local new, expires = algorithms[limit[1]].quick(limit, value, cost, times, now)
-      if new == true then
-        new, expires = at_length(limit, value, cost, times)
+      local value, cost, times = found and found[index], usual[2 * counter - 1], usual[2 * counter]
+      local new, expires
+      if found and is_sound(limit[1], value) then
+        answer[counter + 1] = value
+        new, expires = algorithms[limit[1]].quick(limit, value, cost, times, now)
+        if new == true then
+          new, expires = at_length(limit, value, cost, times)
+        end
+      else
+        answer[counter + 1] = FOREIGN
       end
       if new then
         fields[length + 1], fields[length + 2] = ARGV[field + index - 2], new
@@ -109,21 +134,26 @@ if usual then
   return answer
 end
 
-local states, dirty, kept, answer = {}, {}, {}, { now }
+local states, dirty, kept, foreign, answer = {}, {}, {}, {}, { now }
 local smalls = 0
 
 do
   local field = 2
   for hash = 1, #hashes do
     local count = hashes[hash]
-    local found = call('HMGET', KEYS[hash], KEPT, unpack(ARGV, field, field + count - 1))
-    kept[hash] = tonumber(found[1]) or 0
+    local found = fetch(KEYS[hash], field, field + count - 1)
+    kept[hash] = found and tonumber(found[1]) or 0
     for index = 2, count + 1 do
       smalls = smalls + 1
-      answer[smalls + 1] = found[index]
-      local state = algorithms[limits[limit_of[smalls]][1]].read(found[index])
-      state.exists = found[index] and true
-      states[smalls] = state
+      local kind = limits[limit_of[smalls]][1]
+      if found and is_sound(kind, found[index]) then
+        answer[smalls + 1] = found[index]
+        local state = algorithms[kind].read(found[index])
+        state.exists = found[index] and true
+        states[smalls] = state
+      else
+        answer[smalls + 1], foreign[smalls] = FOREIGN, true
+      end
     end
     field = field + count
   end
@@ -135,8 +165,22 @@ local function reread(counter)
   states[counter], answer[counter + 1] = read(KEYS[#hashes + large], limit, now, asked[large])
 end
 
+-- What Lua says when a value is not what was written there.
+local NOT_OURS = { 'WRONGTYPE', 'attempt to', 'index is nil', 'too short' }
+
 for counter = smalls + 1, #limit_of do
-  reread(counter)
+  local read, problem = pcall(reread, counter)
+  if not read then
+    local text = type(problem) == 'table' and problem.err or tostring(problem)
+    for _, words in ipairs(NOT_OURS) do
+      if string.find(text, words, 1, true) then
+        answer[counter + 1], foreign[counter] = FOREIGN, true
+      end
+    end
+    if not foreign[counter] then
+      error(problem, 0)
+    end
+  end
 end
 
 local function fits(counter, state, cost, mode)
@@ -185,7 +229,7 @@ end
 for index = 1, #refunds, 4 do
   local counter, taken_at, clear_at = refunds[index], refunds[index + 2], refunds[index + 3]
   local limit, state = limits[limit_of[counter]], states[counter]
-  if state.exists then
+  if not foreign[counter] and state.exists then
     taken_at, clear_at = taken_at > 0 and taken_at or nil, clear_at > 0 and clear_at or nil
     algorithms[limit[1]].give_back(limit, state, refunds[index + 1], now, taken_at, clear_at)
     put_right(counter)
@@ -198,9 +242,11 @@ for index = 1, #overruns, 2 do
   local limit, state = limits[limit_of[counter]], states[counter]
   local algorithm = algorithms[limit[1]]
   local overdraw = algorithm.overdraw or algorithm.take
-  overdraw(limit, state, overruns[index + 1], now)
-  state.exists = true
-  put_right(counter)
+  if not foreign[counter] then
+    overdraw(limit, state, overruns[index + 1], now)
+    state.exists = true
+    put_right(counter)
+  end
 end
 
 -- And slots are returned before others are taken.
@@ -211,7 +257,7 @@ for index = 1, #slots, 3 do
   local limit, state = limits[limit_of[counter]], states[counter]
   local algorithm = algorithms[limit[1]]
   -- Only what has slots can hold one.
-  local act = algorithm[slots[index + 2] == 1 and 'release' or 'renew']
+  local act = not foreign[counter] and algorithm[slots[index + 2] == 1 and 'release' or 'renew']
   insert(held, act and act(limit, state, lease, now) and 1 or 0)
   if act and state.exists then
     algorithm.write(limit, KEYS[#hashes + counter - smalls], state, now)
@@ -224,7 +270,7 @@ for index = 1, #singles, 4 do
   local counter, cost, mode = singles[index], singles[index + 1], singles[index + 2]
   local state = states[counter]
   for _ = 1, singles[index + 3] do
-    if cost == 0 then
+    if cost == 0 or foreign[counter] then
       break
     elseif fits(counter, state, cost, mode) or counts_denied(mode) then
       take(counter, state, cost)
@@ -236,8 +282,16 @@ for index = 1, #singles, 4 do
   end
 end
 
+local function touches_foreign(charges)
+  for index = 1, #charges, 5 do
+    if foreign[charges[index]] then
+      return true
+    end
+  end
+end
+
 -- Counter, cost, mode, force, lease; all of a request's charges or none.
-for _, charges in ipairs(several) do
+local function settle_several(charges)
   local trial, fitted, blocked, quota = {}, {}, false, nil
   for index = 1, #charges, 5 do
     local counter, cost, mode, force = charges[index], charges[index + 1], charges[index + 2], charges[index + 3]
@@ -265,6 +319,12 @@ for _, charges in ipairs(several) do
         carry_on(counter)
       end
     end
+  end
+end
+
+for _, charges in ipairs(several) do
+  if not touches_foreign(charges) then
+    settle_several(charges)
   end
 end
 

@@ -68,8 +68,8 @@ fn ring(limit: &Limit, fields: &[Value]) -> Option<State> {
         if bytes(&field[0])? == b"n" {
             state.newest = count;
         } else {
-            *state.counts.get_mut(decimal(&field[0])? as usize)? = count;
-            state.total += count;
+            *state.counts.get_mut(usize::try_from(decimal(&field[0])?).ok()?)? = count;
+            state.total = state.total.checked_add(count)?;
         }
     }
     Some(State::SubWindows(state))

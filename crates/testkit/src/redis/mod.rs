@@ -18,6 +18,7 @@
 //!   [`pause`](RedisServer::pause), its clock
 //! - [`SentinelTrio`], [`Cluster`]: many of them that watch each other
 //! - [`FaultProxy`]: what a network does to connections
+//! - [`Impostor`]: a server that answers what it likes
 //! - [`Client`], [`Reply`]: the protocol, as far as tests need it
 //! - [`until`]: waiting for what happens in another process
 //!
@@ -29,6 +30,7 @@ mod client;
 mod clock;
 mod cluster;
 mod fault_proxy;
+mod impostor;
 mod migration;
 mod nodes;
 mod ports;
@@ -42,6 +44,7 @@ mod wait;
 pub use client::{Client, Reply};
 pub use cluster::Cluster;
 pub use fault_proxy::{Fault, FaultProxy};
+pub use impostor::Impostor;
 pub use ports::free as free_port;
 pub use program::Program;
 pub use sentinel::SentinelTrio;

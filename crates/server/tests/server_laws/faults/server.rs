@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use tidegate_testkit::redis::{Fault, FaultProxy, RedisServer};
+use tidegate_testkit::redis::{Fault, FaultProxy, Impostor, RedisServer};
 use tokio::time::Instant;
 
 use super::client::Source;
 use super::load::{Load, go_on_for};
 use super::notes::Notes;
 use super::{A_WHILE, BACK_WITHIN, EVERY_POLICY, LIMIT, SHARE, acquire, degradation, node, patient_node};
-use crate::support::service::{Answer, Service, post, until};
+use crate::support::service::{Answer, Service, get, post, until};
 
 /// How often something happens that happens again and again.
 const OFTEN: usize = 20;
@@ -224,4 +224,67 @@ fn slots_of_a_share_return_when_they_are_released() {
     });
     let given = (0..5).filter(|_| acquire(&node, "job").status == 200).count();
     assert_eq!(given, 4);
+}
+
+/// A decision on a key, and what it was taken by.
+fn decide(node: &Service, key: &str) -> (u16, String) {
+    let answer = node.check(super::DOMAIN, &format!(r#"{{"{key}":"v0"}}"#));
+    (answer.status, answer.json()["source"].as_str().unwrap_or_default().to_owned())
+}
+
+fn by(source: &str, status: u16) -> (u16, String) {
+    (status, source.to_owned())
+}
+
+#[test]
+fn a_server_whose_replies_have_the_wrong_shape_is_one_that_fails() {
+    // It does what it is asked for before it is trusted, and then answers half of what the script does.
+    let impostor = Impostor::start(|command| {
+        let settles = command[0] == b"EVALSHA" || command[1].len() > 2_000;
+        Some(if settles { "*1\r\n:5\r\n" } else { ":1\r\n" }.as_bytes().to_vec())
+    });
+    let node = patient_node(&impostor.url());
+    for _ in 0..3 {
+        assert_eq!(decide(&node, "open"), by("fallback", 200));
+        assert_eq!(decide(&node, "closed"), by("fallback", 429));
+    }
+    until("it is told", || degradation(&node) == 2);
+    let metrics = get(node.admin, "/metrics").body;
+    let garbled = metrics.lines().find_map(|line| {
+        line.strip_prefix("ratelimit_redis_errors_total{kind=\"garbled\"} ")?.parse::<u64>().ok()
+    });
+    assert!(garbled >= Some(3), "{metrics}");
+}
+
+#[test]
+fn a_key_that_another_program_has_written_fails_its_own_decisions() {
+    let server = RedisServer::start();
+    let node = patient_node(&server.url());
+    assert_eq!(decide(&node, "closed"), by("redis", 200));
+    // Counters of sliding windows; those of slots have keys of their own.
+    for key in server.command(&["KEYS", "*:s*"]).items() {
+        server.command(&["SET", &key.text(), "somebody else's"]);
+    }
+    for round in 1..=4 {
+        assert_eq!(decide(&node, "closed"), by("fallback", 429));
+        // The share would be two.
+        assert_eq!(acquire(&node, "job").status, 200, "slot {round}");
+    }
+    assert_eq!(degradation(&node), 0, "the server does its work");
+    let metrics = get(node.admin, "/metrics").body;
+    assert!(metrics.contains("ratelimit_redis_errors_total{kind=\"foreign\"} 4"), "{metrics}");
+    let timed = format!("ratelimit_redis_duration_seconds_count{{shard=\"{}\"}} ", server.address());
+    let batches = metrics.lines().find_map(|line| line.strip_prefix(&timed)?.parse::<u64>().ok());
+    assert!(batches >= Some(9), "{timed}: {metrics}");
+}
+
+#[test]
+fn a_server_that_dies_while_nobody_asks_is_noticed() {
+    let server = RedisServer::start();
+    let node = patient_node(&server.url());
+    assert_eq!(degradation(&node), 0);
+    server.kill();
+    until("it is noticed", || degradation(&node) == 2);
+    server.restart();
+    until("its return is noticed", || degradation(&node) == 0);
 }

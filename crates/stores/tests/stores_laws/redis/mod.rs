@@ -2,11 +2,17 @@
 //!
 //! - [`world`]: the servers the conformance suite is stamped over
 //! - [`sharing`]: one limit for all nodes, expiry, scripts, remembered denials, shards
+//! - [`shapes`]: replies that the script never gives, and keys that are not counters
+//! - [`idle`]: servers that fail while nobody asks them
+//! - [`failover`]: a primary that is replaced while it is well
 //! - [`access`]: passwords, users, TLS, the check-up
 //! - [`url`]: what addresses may be, and what is said of bad ones
 
 mod access;
+mod failover;
+mod idle;
 mod records;
+mod shapes;
 mod sharing;
 mod url;
 pub(crate) mod world;

@@ -60,6 +60,16 @@ impl RedisWorld {
     }
 }
 
+/// The address of three shards that stores may share, and the servers.
+pub(crate) fn shards() -> (String, Vec<&'static RedisServer>) {
+    (sharded_url(&SHARDS), SHARDS.iter().collect())
+}
+
+/// The address of a cluster that stores may share, and the servers.
+pub(crate) fn cluster() -> (String, Vec<&'static RedisServer>) {
+    (CLUSTER.url(), CLUSTER.nodes().iter().collect())
+}
+
 /// Patient, because these laws are not about time; with keys of its own.
 pub(crate) fn config(url: &str) -> RedisStoreConfig {
     static WORLDS: AtomicU64 = AtomicU64::new(0);
