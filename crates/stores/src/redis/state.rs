@@ -80,13 +80,16 @@ fn ring(limit: &Limit, fields: &[Value]) -> Option<State> {
 fn log(numbers: &[Value]) -> Option<State> {
     let mut numbers = numbers.iter().map(decimal);
     let (total, newest) = (numbers.next()??, Micros(numbers.next()??));
-    let mut state = sliding_log::State { total, ..sliding_log::State::default() };
-    let mut rest = total;
+    let mut state = sliding_log::State::default();
+    let mut listed: u64 = 0;
     while let Some(at) = numbers.next() {
         let stamp = sliding_log::Stamp { at: Micros(at?), cost: numbers.next()?? };
-        rest = rest.checked_sub(stamp.cost)?;
+        listed = listed.checked_add(stamp.cost)?;
         state.stamps.push_back(stamp);
     }
+    // Sums of overruns may pass 2^53, where Lua rounds: a log holds at least what it lists.
+    state.total = total.max(listed);
+    let rest = state.total - listed;
     match state.stamps.back_mut() {
         Some(stamp) if stamp.at == newest => stamp.cost += rest,
         _ if rest > 0 => state.stamps.push_back(sliding_log::Stamp { at: newest, cost: rest }),

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use tidegate_core::Limit;
+use tidegate_core::{Limit, Taken};
 use tidegate_stores::redis::{Circuit, Failures, RedisStore, RedisStoreConfig};
 use tidegate_stores::{Charge, Correction, Intent, Store, StoreError, Verdicts};
 use tidegate_testkit::redis::{Impostor, RedisServer, Reply, until};
 
-use super::world::{self, RUNTIME, config};
+use super::world::{self, RUNTIME, RedisWorld, config};
+use crate::conformance::World;
 use crate::limits;
 use crate::world::SEED;
 
@@ -195,5 +196,25 @@ fn a_counter_that_was_written_over_leaves_its_neighbours_alone() {
         assert_eq!(store.circuits()[0].1, Circuit::Closed);
         server.command(&["FLUSHALL"]);
         settle(&store, &[charge("broken", &limit)]).expect("it starts anew");
+    }
+}
+
+/// Sums above 2^53 are rounded in the script, and what is listed one by one is not.
+#[test]
+fn a_log_of_enormous_overruns_is_not_a_reply_of_the_wrong_shape() {
+    for seed in 1..6_u64 {
+        let world = RedisWorld::single();
+        let limit = limits::sliding_log(2);
+        let charge = |cost| Charge { cost, ..charge(&format!("enormous {seed}"), &limit) };
+        for step in 0..40_u64 {
+            world.set_now(world.now().plus(limits::PERIOD_US / (2 + seed * step % 7)));
+            let cost = if step % 3 == 0 { u64::MAX } else { 1 + step * seed % 5 };
+            let store = world.store();
+            let corrected = RUNTIME.block_on(store.correct(&[(charge(cost), Correction::Overdraw)]));
+            assert!(corrected[0].is_ok(), "step {step} of {seed}: {corrected:?}");
+            let given = Correction::GiveBack(Taken { at: world.now(), clear_at: world.now() });
+            let corrected = RUNTIME.block_on(store.correct(&[(charge(1), given)]));
+            assert!(corrected[0].is_ok(), "step {step} of {seed}: {corrected:?}");
+        }
     }
 }
