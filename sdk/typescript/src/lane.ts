@@ -30,6 +30,8 @@ export class Lane {
   #knownUntil = -Infinity;
   #blockedUntil = -Infinity;
   #lastStart = -Infinity;
+  /** When the last request started while nothing was in flight. */
+  #scoutStart = -Infinity;
   #number = 0;
   #starts: Start[] = [];
   /** Whether the server gives back little by little. */
@@ -48,8 +50,9 @@ export class Lane {
     const spreadUntil = gapMs > 0 ? Math.max(this.#learnedAt, this.#lastStart) + gapMs : now;
     const waitsUntil = Math.max(now, this.#blockedUntil, spreadUntil);
     if (waitsUntil > now || this.#inFlight === 0) return waitsUntil;
-    if (this.#left === undefined || now >= this.#knownUntil) return this.#silent ? now : Math.max(now, this.#lastStart + SCOUT_MS);
-    return this.#left > 0 ? now : this.#knownUntil;
+    if (this.#left === undefined) return this.#silent ? now : Math.max(now, this.#scoutStart + SCOUT_MS);
+    if (this.#left > 0) return now; // after a reset there is not less
+    return now < this.#knownUntil ? this.#knownUntil : Math.max(now, this.#lastStart + SCOUT_MS);
   }
 
   /** Whether a response may come that changes when the next request may start. */
@@ -59,6 +62,7 @@ export class Lane {
 
   /** Notes that a request starts now. */
   start(now: number): Start {
+    if (this.#inFlight === 0) this.#scoutStart = now;
     this.#number += 1;
     this.#inFlight += 1;
     this.#lastStart = now;

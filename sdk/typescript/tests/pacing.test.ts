@@ -113,8 +113,9 @@ describe('waiting', () => {
     expect(starts).toEqual([0, 5_000, 6_000, 7_000]);
   });
 
-  test('what was learnt ends: whoever comes later goes ahead, and the others a second later at most', async () => {
-    for (const headers of [{ 'x-ratelimit-limit': '100', 'x-ratelimit-remaining': '10', 'x-ratelimit-reset': '30' }, { 'retry-after': '5' }]) {
+  test('what was learnt ends: what was left still is, and where nothing was one goes ahead', async () => {
+    const plenty = { 'x-ratelimit-limit': '100', 'x-ratelimit-remaining': '10', 'x-ratelimit-reset': '30' };
+    for (const [headers, step] of [[plenty, 0], [{ 'retry-after': '5' }, 1_000]] as const) {
       const starts: number[] = [];
       const fetch = pacedFetch({
         fetch: () => {
@@ -127,7 +128,7 @@ describe('waiting', () => {
       const later = Date.now();
       for (let count = 0; count < 3; count += 1) void fetch(URL_A);
       await vi.advanceTimersByTimeAsync(2_000);
-      expect(starts.slice(1)).toEqual([later, later + 1_000, later + 2_000]);
+      expect(starts.slice(1)).toEqual([later, later + step, later + 2 * step]);
     }
   });
 

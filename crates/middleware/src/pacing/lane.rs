@@ -43,6 +43,8 @@ pub(super) struct Lane {
     known_until: Option<Instant>,
     blocked_until: Option<Instant>,
     last_start: Option<Instant>,
+    /// When the last request started while nothing was in flight.
+    scout_start: Option<Instant>,
     number: u64,
     starts: VecDeque<Started>,
     /// Whether the server gives back little by little.
@@ -67,16 +69,14 @@ impl Lane {
         if waits > now || self.in_flight == 0 {
             return waits;
         }
+        let after_scout = |start: Option<Instant>| start.map_or(now, |start| now.max(start + SCOUT));
         match (self.left, self.known_until) {
-            (Some(left), Some(until)) if counts => {
-                if left > 0 {
-                    now
-                } else {
-                    until
-                }
-            }
-            _ if self.silent => now,
-            _ => self.last_start.map_or(now, |last| now.max(last + SCOUT)),
+            (None, _) if self.silent => now,
+            (None, _) => after_scout(self.scout_start),
+            // After a reset there is not less.
+            (Some(1..), _) => now,
+            (Some(_), Some(until)) if counts => until,
+            (Some(_), _) => after_scout(self.last_start),
         }
     }
 
@@ -87,6 +87,9 @@ impl Lane {
 
     /// Notes that a request starts now.
     pub(super) fn start(&mut self, now: Instant) -> Start {
+        if self.in_flight == 0 {
+            self.scout_start = Some(now);
+        }
         self.number += 1;
         self.in_flight += 1;
         self.last_start = Some(now);

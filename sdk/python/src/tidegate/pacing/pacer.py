@@ -44,6 +44,8 @@ class Lane:
         self._known_until_s = _NEVER
         self._blocked_until_s = _NEVER
         self._last_start_s = _NEVER
+        self._scout_start_s = _NEVER
+        """When the last request started while nothing was in flight."""
         self._number = 0
         self._starts: deque[Start] = deque(maxlen=_MOST_STARTS)
         self._gradual = False
@@ -58,12 +60,18 @@ class Lane:
             return ready_s
         if self.in_flight == 0:
             return now_s
-        if self._left is None or now_s >= self._known_until_s:
-            return now_s if self._silent else max(now_s, self._last_start_s + _SCOUT_S)
-        return now_s if self._left > 0 else self._known_until_s
+        if self._left is None:
+            return now_s if self._silent else max(now_s, self._scout_start_s + _SCOUT_S)
+        if self._left > 0:  # after a reset there is not less
+            return now_s
+        if now_s < self._known_until_s:
+            return self._known_until_s
+        return max(now_s, self._last_start_s + _SCOUT_S)
 
     def start(self, now_s: float) -> Start:
         """Notes that a request starts now."""
+        if self.in_flight == 0:
+            self._scout_start_s = now_s
         self._number += 1
         self.in_flight += 1
         self._last_start_s = now_s
