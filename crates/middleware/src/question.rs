@@ -169,7 +169,7 @@ fn scope(name: Option<&str>, itself: Option<&UnnamedScope>, asking: Asking<'_>) 
     }
     let Some(itself) = itself else { return asking.route() };
     if itself.number() > 1 {
-        warnings::UNNAMED_LIMITERS.tell();
+        warnings::UNNAMED_TWIN.tell();
     }
     itself.text()
 }

@@ -51,8 +51,8 @@ pub(crate) static DOUBLE_COUNT: Warning = Warning::new(
      half of what their limits say; add the layer once, or give each layer a name or descriptors of its own",
 );
 
-pub(crate) static UNNAMED_LIMITERS: Warning = Warning::new(
-    "TIDEGATE_UNNAMED_LIMITERS: several limiters have the same limits, no name, and no route to go by, so their \
+pub(crate) static UNNAMED_TWIN: Warning = Warning::new(
+    "TIDEGATE_UNNAMED_TWIN: several limiters have the same limits, no name, and no route to go by, so their \
      counters are told apart by the order in which they are made; give each a name that stays",
 );
 

@@ -45,11 +45,11 @@ async fn each_mistake_is_told_once() {
     let unnamed = || RateLimitLayer::new(limiter.clone()).limits("70/minute").unwrap();
     let (first, second) = (unnamed(), unnamed());
     first.layer(hello).oneshot(ask()).await.unwrap();
-    assert_eq!(log.count(&in_full("UNNAMED_LIMITERS")), 0);
+    assert_eq!(log.count(&in_full("UNNAMED_TWIN")), 0);
     for _ in 0..2 {
         second.layer(first.layer(hello)).oneshot(ask()).await.unwrap();
     }
-    assert_eq!(log.count(&in_full("UNNAMED_LIMITERS")), 1);
+    assert_eq!(log.count(&in_full("UNNAMED_TWIN")), 1);
     assert_eq!(log.count(&in_full("DOUBLE_COUNT")), 0);
 
     for _ in 0..2 {

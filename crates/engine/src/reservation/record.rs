@@ -1,5 +1,6 @@
 //! What a reservation stands for, until it is settled.
 
+#[cfg(feature = "redis")]
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -136,6 +137,7 @@ impl Record {
     }
 
     /// Notes what was taken of the holder's share, for a reservation that lasts this long.
+    #[cfg(feature = "redis")]
     pub(super) fn with_share(mut self, lasts: Duration, taken: Taken) -> Self {
         self.share =
             Some(OfShare { lasts_s: lasts.as_secs(), at_us: taken.at.0, clear_at_us: taken.clear_at.0 });
@@ -143,6 +145,7 @@ impl Record {
     }
 
     /// What was taken of the holder's share, and how long the reservation lasts.
+    #[cfg(feature = "redis")]
     pub(super) fn share(&self) -> Option<(Duration, Taken)> {
         let OfShare { lasts_s, at_us, clear_at_us } = self.share?;
         let taken = Taken { at: Micros(at_us), clear_at: Micros(clear_at_us) };

@@ -178,3 +178,19 @@ fn the_check_api_asks_for_a_token_where_the_settings_say() {
     service.ask("DELETE", &format!("/admin/v1/tokens/{id}"), &Value::Null);
     until("it is revoked here too", || check() == 401);
 }
+
+#[test]
+fn the_admin_api_takes_no_body_that_is_compressed() {
+    let service = start();
+    for (method, path, kind) in [
+        ("PUT", "/admin/v1/quotas/ann", "application/json"),
+        ("POST", "/admin/v1/tokens", "application/json"),
+        ("PUT", "/admin/v1/rules/shop", "application/yaml"),
+        ("POST", "/admin/v1/rules/validate", "application/yaml"),
+    ] {
+        let headers = [("content-type", kind), ("content-encoding", "gzip")];
+        let answer = ask_at(service.admin, Some(&service.token()), method, path, &headers, "x");
+        assert_eq!(answer.status, 415, "{path}: {}", answer.body);
+        assert_eq!(answer.header("accept-encoding"), Some("identity"), "{path}");
+    }
+}

@@ -73,15 +73,22 @@ async fn only_a_trusted_proxy_is_believed_about_the_client() {
             "nobody is trusted by default"
         );
     }
-    let mut service = Service::with(RULES, &[("http.trusted_proxies", "127.0.0.0/8")]).await;
-    for number in 0..5 {
-        let client = format!("1.2.3.4, 198.51.100.{number}");
-        assert_eq!(ask(&mut service, &[("x-forwarded-for", &client)]).await.status, 200);
-    }
-    for number in 0..3 {
-        let spoofed = format!("1.2.3.{number}, 198.51.100.1");
-        let status = ask(&mut service, &[("x-forwarded-for", &spoofed)]).await.status.as_u16();
-        assert_eq!(status, if number < 2 { 200 } else { 403 }, "what the client itself says does not count");
+    // By its address, or by how many there are.
+    for trusted in ["127.0.0.0/8", "1"] {
+        let mut service = Service::with(RULES, &[("http.trusted_proxies", trusted)]).await;
+        for number in 0..5 {
+            let client = format!("1.2.3.4, 198.51.100.{number}");
+            assert_eq!(ask(&mut service, &[("x-forwarded-for", &client)]).await.status, 200);
+        }
+        for number in 0..3 {
+            let spoofed = format!("1.2.3.{number}, 198.51.100.1");
+            let status = ask(&mut service, &[("x-forwarded-for", &spoofed)]).await.status.as_u16();
+            assert_eq!(
+                status,
+                if number < 2 { 200 } else { 403 },
+                "what the client itself says does not count"
+            );
+        }
     }
 }
 
