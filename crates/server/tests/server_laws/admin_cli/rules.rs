@@ -199,7 +199,11 @@ fn a_push_that_fails_on_the_way_tells_what_is_in_force() {
     let done = push(&node, &["good", "late", "better"], &[]);
     assert_eq!(done.code, 6);
     assert!(done.out.contains("good: version 1"), "{}", done.out);
-    assert!(done.err.starts_with("in force: good; not in force: late, better\nerror: "), "{}", done.err);
+    assert!(
+        done.err.starts_with("in force: good; maybe in force: late; not put: better\nerror: "),
+        "{}",
+        done.err
+    );
     assert!(done.err.contains("1-late.yaml: the catalog does not answer"), "{}", done.err);
     assert_eq!(put(&node), ["PUT /admin/v1/rules/good", "PUT /admin/v1/rules/late"]);
     let one = push(&picky(), &["bad"], &["--json"]);

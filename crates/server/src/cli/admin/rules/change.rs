@@ -8,7 +8,7 @@ use http::header::IF_MATCH;
 use serde_json::{Value as Json, json};
 
 use super::super::client::{Answer, Call, Client};
-use super::super::failure::Failure;
+use super::super::failure::{Failure, FailureKind};
 use super::super::flags::AdminFlags;
 use super::super::input::read;
 use super::super::output::{OneOutput, print_body, text};
@@ -126,8 +126,7 @@ impl Push {
                 "--domain and --if-version go with one file; push the files one by one",
             ));
         }
-        let read = paths.into_iter().map(|path| RuleFile::read(path, self.domain.as_ref()));
-        let files = sorted_out(read.collect())?;
+        let files = sorted_out(paths.into_iter().map(|path| RuleFile::read(path, self.domain.as_ref())))?;
         for (index, file) in files.iter().enumerate() {
             if let Some(other) = files[..index].iter().find(|other| other.domain == file.domain) {
                 let (one, two) = (other.path.display(), file.path.display());
@@ -139,7 +138,7 @@ impl Push {
         }
         let client = self.admin.clone().client()?;
         if files.len() > 1 || self.dry_run {
-            let tried = sorted_out(files.iter().map(|file| self.put(&client, file, true)).collect())?;
+            let tried = sorted_out(files.iter().map(|file| self.put(&client, file, true)))?;
             if self.dry_run {
                 return self.show(&tried);
             }
@@ -151,14 +150,7 @@ impl Push {
                 Err(failure) if index == 0 => return Err(failure),
                 Err(failure) => {
                     self.show(&done)?;
-                    let names = |files: &[RuleFile]| {
-                        files.iter().map(|file| plain(&file.domain)).collect::<Vec<_>>().join(", ")
-                    };
-                    out::note(format_args!(
-                        "in force: {}; not in force: {}",
-                        names(&files[..index]),
-                        names(&files[index..])
-                    ));
+                    out::note(how_far(&files, index, &failure));
                     return Err(failure);
                 }
             }
@@ -182,7 +174,7 @@ impl Push {
         if !self.output.is_json() {
             return answers.iter().try_for_each(show_change);
         }
-        if let [answer] = answers {
+        if let ([answer], 1) = (answers, self.files.len() + self.named.len()) {
             print_body(answer);
         } else {
             let all = answers.iter().map(Answer::json).collect::<Outcome<Vec<Json>>>()?;
@@ -192,8 +184,20 @@ impl Push {
     }
 }
 
+/// What is in force after the file at `index` failed. Who did not hear from the node does not know what it has done.
+fn how_far(files: &[RuleFile], index: usize, failure: &Failure) -> String {
+    let failed = if failure.kind() == FailureKind::Unreachable { "maybe in force" } else { "not in force" };
+    let parts =
+        [("in force", &files[..index]), (failed, &files[index..=index]), ("not put", &files[index + 1..])];
+    let part = |(state, files): &(&str, &[RuleFile])| {
+        let names: Vec<String> = files.iter().map(|file| plain(&file.domain)).collect();
+        format!("{state}: {}", names.join(", "))
+    };
+    parts.iter().filter(|(_, files)| !files.is_empty()).map(part).collect::<Vec<_>>().join("; ")
+}
+
 /// All that succeeded, if all did; else every failure as one.
-fn sorted_out<T>(outcomes: Vec<Outcome<T>>) -> Outcome<Vec<T>> {
+fn sorted_out<T>(outcomes: impl Iterator<Item = Outcome<T>>) -> Outcome<Vec<T>> {
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match outcome {
