@@ -14,7 +14,7 @@ export interface Network {
 
 /**
  * Reads an address, whatever stands around it: quotes, a port, brackets and a zone do not matter. One of
- * version 4 inside one of version 6 is the former. Answers undefined for what is no address.
+ * version 4 inside one of version 6 is the former. Returns undefined for what is no address.
  */
 export function parseAddress(text: string): Address | undefined {
   const bare = withoutBlanks(text).replace(/^"(.*)"$/, '$1');

@@ -122,7 +122,7 @@ export class Tidegate {
 
   /**
    * Gives back what a check took, never above full: for work that was charged and then not done. Say the
-   * same as in the check, the cost too. Answers how each limit stands then.
+   * same as in the check, the cost too. Returns how each limit stands then.
    *
    * While the service is away, the counters of this process get it, and the answer is empty. So it is if the
    * answer is late, fails or is lost: then nobody gets it back but, perhaps, the service. An empty answer is

@@ -21,7 +21,7 @@ import type { Reservation } from './reservation.js';
 import type { Tidegate } from './client.js';
 import { readsSpoofableHeader, type Logger } from './warnings.js';
 
-/** A value, or a function of request and response that answers it now or later. */
+/** A value, or a function of request and response that returns it now or later. */
 export type ValueOrFunction<T> = T | ((req: Request, res: Response) => T | Promise<T>);
 
 /** What a handler of denials is given beside request and response. */
@@ -64,7 +64,7 @@ export interface RateLimitOptions {
   readonly skipSuccessfulRequests?: boolean;
   /** What is no failure; statuses below 400 unless told. */
   readonly requestWasSuccessful?: (req: Request, res: Response) => boolean | Promise<boolean>;
-  /** Who is limited; the client's address unless told, and where this answers undefined or nothing (`''`). */
+  /** Who is limited; the client's address unless told, and where this returns undefined or nothing (`''`). */
   readonly keyGenerator?: (req: Request, res: Response) => string | undefined | Promise<string | undefined>;
   /** Addresses of version 6 are counted by networks of so many bits, 56 unless told; false counts each. */
   readonly ipv6Subnet?: ValueOrFunction<number | false>;
@@ -149,7 +149,7 @@ export interface ClientRateLimitInfo {
 /** The middleware, with what can be done to a client by its key. */
 export interface RateLimitRequestHandler extends RequestHandler {
   /**
-   * How a client stands, by what `keyGenerator` answers for it, or its address; undefined if nothing is taken.
+   * How a client stands, by what `keyGenerator` returns for it, or its address; undefined if nothing is taken.
    *
    * @throws {UnavailableError} if the service cannot be reached, and nobody counts meanwhile.
    * @throws {RefusedError} if the service refuses it.

@@ -24,7 +24,7 @@ export interface PlainRequest {
   readonly identity?: object;
 }
 
-/** A value, or a function of the request that answers it now or later. */
+/** A value, or a function of the request that returns it now or later. */
 export type Given<C, T> = T | ((context: C) => T | Promise<T>);
 
 /** @internal The value itself, whichever way it is given. */
@@ -57,7 +57,7 @@ export interface LimiterOptions<C = PlainRequest> extends Omit<ClientIpOptions, 
   readonly name?: string;
   /** A label for the policy in headers; it is no part of the counter. */
   readonly identifier?: Given<C, string>;
-  /** Who is limited; the client's address unless told, and where this answers undefined or nothing (`''`). */
+  /** Who is limited; the client's address unless told, and where this returns undefined or nothing (`''`). */
   readonly key?: (context: C) => string | undefined | Promise<string | undefined>;
   /** Addresses of version 6 are counted by networks of so many bits; 56 unless told. */
   readonly ipv6Prefix?: Given<C, number>;

@@ -14,7 +14,7 @@ import { answerOf, type Outcome } from './outcome.js';
 import type { Reservation } from './reservation.js';
 import { ownScope, type OwnScope } from './scope.js';
 import { sendable } from './value.js';
-import { noteCreated, readsSpoofableHeader, warnOnce, type Logger, type WarningCode } from './warnings.js';
+import { noteCreated, readsSpoofableHeader, warnOnce, withinRequest, type Logger, type WarningCode } from './warnings.js';
 
 /** Requests and what they were charged for. */
 const charged = new WeakMap<object, CheckRequest[]>();
@@ -23,7 +23,7 @@ const charged = new WeakMap<object, CheckRequest[]>();
 const NO_ADDRESS = 'unknown';
 
 /**
- * The middleware without a framework: takes a request, answers what to do with it.
+ * The middleware without a framework: takes a request, returns what to do with it.
  *
  * ```ts
  * const limiter = new Limiter({ name: 'api', limits: '10/minute' });
@@ -53,7 +53,7 @@ export class Limiter<C = PlainRequest> {
       throw new TidegateError('name must be a text that is not empty, and the same for every request');
     }
     this.#options = read === undefined ? options : { ...options, limits: read };
-    this.#own = name !== undefined || read === undefined ? undefined : ownScope(typeof read === 'function' ? undefined : read);
+    this.#own = name !== undefined || read === undefined ? undefined : ownScope(typeof read === 'function' ? undefined : read, withinRequest());
     this.#clientIp = new ClientIpFinder({ ...rest, ...(typeof ipv6Prefix === 'number' ? { ipv6Prefix } : {}) });
     this.#logger = options.logger ?? console;
     this.client = options.enabled === false ? new Tidegate({ enabled: false }) : options.client ?? clientFor(options);
@@ -180,7 +180,7 @@ export class Limiter<C = PlainRequest> {
   async #keyOf(context: C): Promise<string | undefined> {
     const key = (await this.#options.key?.(context)) ?? undefined;
     if (key !== undefined && typeof key !== 'string') {
-      throw new TidegateError(`the function that makes keys must answer a string, or undefined for the address, got ${typeof key}`);
+      throw new TidegateError(`the function that makes keys must return a string, or undefined for the address, got ${typeof key}`);
     }
     // A header that is there and empty would else be one client, of all who send it so.
     return key === '' ? undefined : key;

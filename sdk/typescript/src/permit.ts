@@ -33,7 +33,7 @@ export class Permit {
     return this.#expiresAt;
   }
 
-  /** Keeps the slot for another time-out. Answers false if it is not held any more. */
+  /** Keeps the slot for another time-out. Returns false if it is not held any more. */
   async renew(): Promise<boolean> {
     if (this.#token === null) return this.allowed;
     try {

@@ -9,7 +9,7 @@ export interface BatchElement {
  * Reads the answer to a batch. Bodies are cut out of the text, not written anew: an app passes on the
  * very bytes of the service, and numbers too large for JavaScript stay what they are.
  *
- * Answers undefined if the text is no such list.
+ * Returns undefined if the text is no such list.
  */
 export function batchElements(text: string): BatchElement[] | undefined {
   let parsed: unknown;

@@ -93,7 +93,7 @@ export class Reservation {
     }
   }
 
-  /** Ends the tries in the background, and answers what they settled, if it is the same. */
+  /** Ends the tries in the background, and returns what they settled, if it is the same. */
   async #takeOver(retrying: Retrying, cost: number): Promise<Settlement | undefined> {
     this.#retrying = undefined;
     clearTimeout(retrying.timer);

@@ -19,8 +19,8 @@ const OPTIONAL_SPACE = /[ \t]*/y;
 type Bare = { readonly name: string } | { readonly number: number } | { readonly other: true };
 
 /**
- * Reads a header as a list of structured fields (RFC 9651) and answers its items that are named by a
- * string or a token. Answers undefined if it is no such list; inner lists are not expected here.
+ * Reads a header as a list of structured fields (RFC 9651) and returns its items that are named by a
+ * string or a token. Returns undefined if it is no such list; inner lists are not expected here.
  */
 export function namedItems(text: string): NamedItem[] | undefined {
   const reader = new Reader(text.trim());

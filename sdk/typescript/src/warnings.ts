@@ -29,8 +29,8 @@ const TEXTS: Readonly<Record<WarningCode, string>> = {
     'Mount the middleware once, or give the second one a name of its own.',
   TIDEGATE_LIMITER_PER_REQUEST:
     'a client or a middleware was made while a request was handled, or there are more than 100 of them, or so many ' +
-    'were made within a minute. Each counts by itself unless it has a name, and has ' +
-    'connections of its own, so clients are hardly limited and nothing is sent in batches. ' +
+    'were made within a minute. Each has connections and fallback counters of its own, so nothing is sent in ' +
+    'batches and memory grows; those without a name share their counters. ' +
     'Make it once when the app starts, and use it in the handler.',
   TIDEGATE_IPV6_UNGROUPED:
     'addresses of version 6 are grouped by more than 64 bits, but one customer has at least a /64, ' +
@@ -93,7 +93,7 @@ function tooOften(now: number): boolean {
 }
 
 /** Whether the code that calls runs because a request came in: then the server of Node is on the stack. */
-function withinRequest(): boolean {
+export function withinRequest(): boolean {
   const before = Error.stackTraceLimit;
   Error.stackTraceLimit = 200;
   const { stack = '' } = new Error();

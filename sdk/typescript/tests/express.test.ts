@@ -157,7 +157,7 @@ describe.each(MAJORS)('%s', (_, make) => {
       app.use(answer);
     });
     const got = await app.get('/');
-    expect([got.status, got.body]).toEqual([500, expect.stringContaining('must answer a string')]);
+    expect([got.status, got.body]).toEqual([500, expect.stringContaining('must return a string')]);
   });
 
   test('what is skipped is not asked about', async () => {

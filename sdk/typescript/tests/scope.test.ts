@@ -93,6 +93,14 @@ describe.each(MAJORS)('%s', (_, make) => {
       expect(passed(await eight(() => app.get('/')))).toBe(2);
     });
 
+    test('a limit by request that has a name is one count, whatever its number', async () => {
+      const limits: RateLimitOptions['limits'] = (req) => [{ requests: req.get('x-gold') ? 4 : 3, per: 'minute', name: 'tier', algorithm: 'sliding_window' }];
+      const app = await serve((one, limited) => one.use(limited({ limits })));
+      const got: Got[] = [];
+      for (let index = 0; index < 8; index += 1) got.push(await app.get('/', { headers: index % 2 ? { 'x-gold': '1' } : {} }));
+      expect(got.map(({ status }) => status)).toEqual([200, 200, 200, 200, 429, 429, 429, 429]);
+    });
+
     test('two limiters with the same numbers count apart', async () => {
       const app = await serve((one, limited) => {
         one.use('/a', limited({ limit: 3 }));
@@ -100,6 +108,12 @@ describe.each(MAJORS)('%s', (_, make) => {
       });
       expect(passed(await eight(() => app.get('/a')))).toBe(3);
       expect(passed(await eight(() => app.get('/b')))).toBe(3);
+    });
+
+    test('limiters that are made while a request is handled still limit', async () => {
+      const app = await serve((one, limited) => void one.get('/', (req, res, next) => limited({ limit: 3 })(req, res, next)));
+      expect(passed(await eight(() => app.get('/')))).toBe(3);
+      expect(codes()).not.toContain('TIDEGATE_UNNAMED_TWIN');
     });
 
     test('limiters that share a name share their counters', async () => {
@@ -141,6 +155,21 @@ describe('limiters without a name that have a limit in common', () => {
   ])('are not if they have %s', (_name, one, other) => {
     for (const options of [one, other]) rateLimit({ client, logger: told, ...options });
     expect(codes()).toEqual([]);
+  });
+
+  test('are told apart up to the hundredth', async () => {
+    const limiters = Array.from({ length: 150 }, () => new Limiter({ client: Tidegate.local(), limits: '3/minute' }));
+    const scopes = await Promise.all(limiters.map(async (limiter) => {
+      const asked = limiter.client.check.bind(limiter.client);
+      let scope = '';
+      limiter.client.check = (request, options) => {
+        scope = JSON.stringify(request.descriptors);
+        return asked(request, options);
+      };
+      await limiter.decide({ method: 'GET', path: '/', peer: '192.0.2.1', headers: {} });
+      return scope;
+    }));
+    expect(new Set(scopes).size).toBe(100);
   });
 
   test('are not told of while their requests have templates', async () => {

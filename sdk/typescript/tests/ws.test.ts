@@ -124,5 +124,5 @@ test('a mistake of the app closes the connection with 1011, and is logged', asyn
   const client = Tidegate.local({ logger: told });
   const place = await serve({ client, limits: '2/minute', key: () => 7 as unknown as string });
   expect(await meet(place)).toMatchObject({ code: 1011, reason: 'internal error' });
-  expect(told.lines).toEqual([expect.stringContaining('must answer a string')]);
+  expect(told.lines).toEqual([expect.stringContaining('must return a string')]);
 });
