@@ -373,13 +373,13 @@ impl Driver {
     fn probed(&mut self, found: Option<(u64, MultiplexedConnection)>) {
         self.disconnect();
         let found = found.filter(|(term, _)| *term == self.node.term() && !self.node.is_fenced());
-        let Some((term, connection)) = found else { return self.shared.look_again() };
+        let Some(connection) = found else { return self.shared.look_again() };
+        self.connection = Some(connection);
         self.late = 0;
-        let renewed = self.node.came_back();
-        if renewed.is_some() {
+        self.node.heard();
+        if self.node.breaker.close() {
             self.shared.events.closed(&self.node);
         }
-        self.connection = Some((renewed.unwrap_or(term), connection));
     }
 }
 

@@ -54,7 +54,7 @@ async fn is_well(shared: &Arc<Shared>, node: &Arc<Node>) -> bool {
             if !open {
                 node.heard();
                 node.breaker.succeeded();
-            } else if node.came_back().is_some() {
+            } else if node.came_back() {
                 shared.events.closed(node);
             }
             true

@@ -11,7 +11,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 
 use super::Shared;
-use super::breaker::{Breaker, Circuit};
+use super::breaker::Breaker;
 use super::lane::{Lane, drive};
 use super::latency::Latency;
 use super::url::Host;
@@ -117,15 +117,13 @@ impl Node {
         self.fenced.store(false, Ordering::Release);
     }
 
-    /// The server has done what it was asked to after it had failed: it is asked again, over new connections,
-    /// for those from before may be dead without knowing it. Returns the term that begins with that, or `None`
-    /// if the server was not left alone.
-    pub(super) fn came_back(&self) -> Option<u64> {
+    /// The server has done what it was asked to while no lane asked: it is asked again, over new connections, for
+    /// those that lanes have from before may be dead without knowing it. Returns whether it had been left alone.
+    pub(super) fn came_back(&self) -> bool {
         self.heard();
         // Before anybody is let through.
-        let term =
-            (self.breaker.circuit() == Circuit::Open).then(|| self.term.fetch_add(1, Ordering::AcqRel) + 1);
-        self.breaker.close().then_some(term).flatten()
+        self.term.fetch_add(1, Ordering::AcqRel);
+        self.breaker.close()
     }
 
     /// The server has done what it was asked to.
