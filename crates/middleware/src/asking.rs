@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use http::HeaderName;
 use http::request::Parts;
-use http::{HeaderName, Method};
 
 use crate::client_ip::{ClientAddress, ClientIp};
 use crate::warnings;
@@ -94,7 +94,7 @@ impl<'a> Asking<'a> {
     }
 
     /// `GET /users/{id}` where the framework tells, else `GET *`: a path that any client can make up would
-    /// have limits of its own. So would a method: those that HTTP does not define are one, `*`.
+    /// have limits of its own. So would a method: those that HTTP does not define are one, `OTHER`.
     pub fn route(&self) -> String {
         self.template().unwrap_or_else(|| format!("{} *", self.method()))
     }
@@ -109,19 +109,10 @@ impl<'a> Asking<'a> {
     }
 
     fn method(&self) -> &'a str {
-        const DEFINED: [Method; 9] = [
-            Method::GET,
-            Method::HEAD,
-            Method::POST,
-            Method::PUT,
-            Method::DELETE,
-            Method::CONNECT,
-            Method::OPTIONS,
-            Method::TRACE,
-            Method::PATCH,
-        ];
-        let method = &self.parts.method;
-        if DEFINED.contains(method) { method.as_str() } else { "*" }
+        const DEFINED: [&str; 10] =
+            ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"];
+        let method = self.parts.method.as_str();
+        if DEFINED.contains(&method) { method } else { "OTHER" }
     }
 
     pub(crate) fn is_grpc(&self) -> bool {

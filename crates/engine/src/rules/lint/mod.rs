@@ -7,7 +7,7 @@
 //! let rules = r#"
 //! domain: api
 //! descriptors:
-//!   - { key: user, value: "*", rate_limit: { unit: minute, requests_per_unit: 5 } }
+//!   - { key: user, value: "*", rate_limit: { unit: minute, requests_per_unit: 50 } }
 //!   - { key: user, value: "vip-*", rate_limit: { unlimited: true } }
 //! "#;
 //! let defaults = Defaults::default();
