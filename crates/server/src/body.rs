@@ -102,13 +102,11 @@ where
 
 /// Whether so many bytes more fit.
 fn extend(claim: &mut Option<MemoryClaim>, bytes: usize, budget: &MemoryBudget) -> bool {
-    match claim {
-        Some(claim) => claim.grow(bytes),
-        None => {
-            *claim = budget.take(bytes);
-            claim.is_some()
-        }
+    if let Some(claim) = claim {
+        return claim.grow(bytes);
     }
+    *claim = budget.take(bytes);
+    claim.is_some()
 }
 
 fn within(most: usize, found: usize) -> Result<(), BodyError> {

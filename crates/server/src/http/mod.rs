@@ -60,7 +60,7 @@ use crate::health::Health;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 
-/// This API as an OpenAPI document. A test holds the service to it.
+/// This API as an `OpenAPI` document. A test holds the service to it.
 const OPENAPI: &str = include_str!("openapi.json");
 
 /// The body of every answer.

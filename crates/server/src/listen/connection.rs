@@ -93,17 +93,13 @@ impl Serve {
             connections.closed.add(1);
             return None;
         }
-        match self.guests.admit(Instant::now()) {
-            Some((guest, another_leaves)) => {
-                connections.shed.add(u64::from(another_leaves));
-                Some(guest)
-            }
-            None => {
-                connections.shed.add(1);
-                connections.closed.add(1);
-                None
-            }
-        }
+        let Some((guest, another_leaves)) = self.guests.admit(Instant::now()) else {
+            connections.shed.add(1);
+            connections.closed.add(1);
+            return None;
+        };
+        connections.shed.add(u64::from(another_leaves));
+        Some(guest)
     }
 
     fn connections(&self) -> &Connections {

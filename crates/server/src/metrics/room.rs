@@ -20,24 +20,24 @@ pub(super) fn encode(
     let help = "Connections that a listener may have at once";
     let mut most = encoder.encode_descriptor("ratelimit_connections_max", help, None, MetricType::Gauge)?;
     for (listener, count) in [("grpc", capacity.grpc), ("http", capacity.http), ("admin", capacity.admin)] {
-        most.encode_family(&[("listener", listener)])?.encode_gauge(&(count as i64))?;
+        most.encode_family(&[("listener", listener)])?.encode_gauge(&signed(count as u64))?;
     }
     let budgets =
         [("bodies", memory.bodies()), ("admin_bodies", memory.admin_bodies()), ("streams", memory.streams())];
-    let keys = limiter.stats().keys as i64 * KEY_BYTES;
+    let keys = signed(limiter.stats().keys as u64 * KEY_BYTES);
     let help = "Memory in use, by part: the whole process, and what is held for bodies, streams and counters";
     let mut used = encoder.encode_descriptor("ratelimit_memory_bytes", help, None, MetricType::Gauge)?;
-    let parts = budgets.map(|(part, budget)| (part, budget.used() as i64));
-    for (part, bytes) in [("process", memory.resident() as i64), ("keys", keys)].into_iter().chain(parts) {
+    let parts = budgets.map(|(part, budget)| (part, signed(budget.used() as u64)));
+    for (part, bytes) in [("process", signed(memory.resident())), ("keys", keys)].into_iter().chain(parts) {
         used.encode_family(&[("part", part)])?.encode_gauge(&bytes)?;
     }
     let help = "Memory that each part may use; the process is memory.max_bytes";
     let mut limits =
         encoder.encode_descriptor("ratelimit_memory_limit_bytes", help, None, MetricType::Gauge)?;
-    let limit_of_keys = memory.max_keys() as i64 * KEY_BYTES;
-    let parts = budgets.map(|(part, budget)| (part, i64::try_from(budget.limit()).unwrap_or(i64::MAX)));
+    let limit_of_keys = signed(memory.max_keys() as u64 * KEY_BYTES);
+    let parts = budgets.map(|(part, budget)| (part, signed(budget.limit() as u64)));
     for (part, bytes) in
-        [("process", memory.limit() as i64), ("keys", limit_of_keys)].into_iter().chain(parts)
+        [("process", signed(memory.limit())), ("keys", limit_of_keys)].into_iter().chain(parts)
     {
         limits.encode_family(&[("part", part)])?.encode_gauge(&bytes)?;
     }
@@ -52,4 +52,9 @@ pub(super) fn encode(
 }
 
 /// One counter, as measured.
-const KEY_BYTES: i64 = 48;
+const KEY_BYTES: u64 = 48;
+
+/// As gauges are written.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
