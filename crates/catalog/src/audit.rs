@@ -51,6 +51,8 @@ pub struct AuditFilter {
     pub from: Option<Timestamp>,
     /// Before.
     pub to: Option<Timestamp>,
+    /// Not to this kind of thing.
+    pub except_kind: Option<String>,
 }
 
 impl Catalog {
@@ -62,9 +64,8 @@ impl Catalog {
     pub async fn audit_entry(&self, id: u64) -> Result<AuditEntry> {
         self.within(async {
             let mut read = self.read().await?;
-            let sql = format!("SELECT {ENTRY} FROM audit WHERE id = $1");
-            let found = read.row(sql, &[id.into()], read_entry).await?;
-            read.commit().await?;
+            let found = find(&mut read, id).await?;
+            read.done().await;
             found.ok_or_else(|| Error::not_found("change", &id.to_string()))
         })
         .await
@@ -86,7 +87,7 @@ impl Catalog {
         self.within(async {
             let mut read = self.read().await?;
             let entries = read.rows(sql, &args, read_entry).await?;
-            read.commit().await?;
+            read.done().await;
             Ok(Page::of(entries, size, |entry| format!("{} {}", entry.at.as_microsecond(), entry.id)))
         })
         .await
@@ -110,14 +111,19 @@ impl Catalog {
         for (field, text) in [("action", action), ("object_kind", object_kind), ("object", object)] {
             name::check(field, text)?;
         }
-        self.within(async {
+        self.change(async {
             let write = self.begin(by).await?;
             let revision = write.revision;
-            write.commit(action, object_kind, object, before, after).await?;
-            Ok(revision)
+            write.prepared(action, object_kind, object, [before, after], revision).await
         })
         .await
     }
+}
+
+/// The change that made a version, if one did.
+pub(crate) async fn find(connection: &mut Connection, id: u64) -> Result<Option<AuditEntry>> {
+    let sql = format!("SELECT {ENTRY} FROM audit WHERE id = $1");
+    connection.row(sql, &[id.into()], read_entry).await
 }
 
 pub(crate) fn listing(filter: &AuditFilter, after: Option<&str>, size: usize) -> Result<(String, Vec<Arg>)> {
@@ -133,6 +139,10 @@ pub(crate) fn listing(filter: &AuditFilter, after: Option<&str>, size: usize) ->
             name::check_text(column, wanted, page::MAX_PAGE)?;
             listing.and(&format!("{column} ="), wanted);
         }
+    }
+    if let Some(hidden) = &filter.except_kind {
+        name::check_text("object_kind", hidden, page::MAX_PAGE)?;
+        listing.and("object_kind <>", hidden);
     }
     if let Some(from) = filter.from {
         listing.and("at >=", from);

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::By;
 use crate::error::{Error, Result};
 use crate::sql::connection::Connection;
 use crate::sql::pool::{Place, Pool};
 use crate::sql::{Session, postgres, sqlite};
+use crate::{AuditEntry, By, Listen};
 use crate::{audit, time};
 
 /// No call takes longer.
@@ -31,6 +31,14 @@ pub(crate) struct Write {
     session: Session,
     pub(crate) by: By,
     pub(crate) revision: u64,
+}
+
+/// What a write has come to before it is committed.
+pub(crate) enum Prepared<T> {
+    /// There was nothing to do.
+    Unchanged(T),
+    /// Everything is written but the commit.
+    Changed(Box<(Session, AuditEntry)>, T),
 }
 
 impl Catalog {
@@ -58,7 +66,18 @@ impl Catalog {
     ///
     /// If the URL is none.
     pub fn postgres(url: &str) -> Result<Self> {
-        Ok(Self { pool: Pool::new(Place::Postgres(Arc::new(postgres::Hosts::parse(url)?)))? })
+        Self::postgres_listening(url, Listen::Auto)
+    }
+
+    /// The `PostgreSQL` database at `url`, like [`postgres`](Self::postgres), with a say in how to hear of
+    /// changes.
+    ///
+    /// # Errors
+    ///
+    /// If a URL is none.
+    pub fn postgres_listening(url: &str, listen: Listen) -> Result<Self> {
+        let hosts = postgres::Hosts::parse(url)?.listening(listen)?;
+        Ok(Self { pool: Pool::new(Place::Postgres(Arc::new(hosts)))? })
     }
 
     /// Brings the tables up to date, if no call has done so yet. Many nodes may do it at once.
@@ -75,6 +94,40 @@ impl Catalog {
         within(DEADLINE, work).await
     }
 
+    /// Does all of a write in time, and commits it. If the commit is not answered as it should be, whether it
+    /// has happened is found out before anybody is told.
+    pub(crate) async fn change<T>(&self, work: impl Future<Output = Result<Prepared<T>>>) -> Result<T> {
+        let (prepared, value) = match self.within(work).await? {
+            Prepared::Unchanged(value) => return Ok(value),
+            Prepared::Changed(prepared, value) => (prepared, value),
+        };
+        let (session, entry) = *prepared;
+        let Err(failed) = self.within(session.commit()).await else { return Ok(value) };
+        match self.has_happened(&entry).await {
+            Ok(true) => Ok(value),
+            Ok(false) => Err(failed),
+            Err(_) => Err(Error::Uncertain { entry: Box::new(entry), reason: failed.to_string() }),
+        }
+    }
+
+    /// Whether a write whose commit was not answered has happened. It took the one row that every writer has
+    /// to take, so whoever gets that row next knows that the write has ended, one way or the other.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails, or the write has not ended yet.
+    pub async fn has_happened(&self, entry: &AuditEntry) -> Result<bool> {
+        self.within(async {
+            let mut write = Session::write(&self.pool).await?;
+            write.execute("UPDATE catalog SET base = base", &[]).await?;
+            let found = audit::find(&mut write, entry.id).await?;
+            // Nothing was changed: whatever becomes of this, the question is answered.
+            let _ = write.roll_back().await;
+            Ok(found.as_ref() == Some(entry))
+        })
+        .await
+    }
+
     pub(crate) async fn read(&self) -> Result<Session> {
         Session::read(&self.pool).await
     }
@@ -86,7 +139,7 @@ impl Catalog {
         let mut session = Session::write(&self.pool).await?;
         let sql = "UPDATE catalog SET version = version + 1 RETURNING version";
         let revision = session.row(sql, &[], |row| row.number(0)).await?;
-        let revision = revision.ok_or_else(|| Error::Other("its version is missing".to_owned()))?;
+        let revision = revision.ok_or_else(Error::emptied)?;
         Ok(Write { session, by: By { at: time::whole(by.at), ..by.clone() }, revision })
     }
 }
@@ -99,16 +152,16 @@ pub(crate) async fn within<T>(deadline: Duration, work: impl Future<Output = Res
 }
 
 impl Write {
-    /// Puts down what was done, and ends.
-    pub(crate) async fn commit(
+    /// Puts down what was done; all that is left is to commit it.
+    pub(crate) async fn prepared<T>(
         mut self,
         action: &str,
         object_kind: &str,
         object: &str,
-        before: Option<Value>,
-        after: Option<Value>,
-    ) -> Result<()> {
-        let entry = audit::AuditEntry {
+        [before, after]: [Option<Value>; 2],
+        value: T,
+    ) -> Result<Prepared<T>> {
+        let entry = AuditEntry {
             id: self.revision,
             at: self.by.at,
             actor: self.by.actor.clone(),
@@ -123,12 +176,13 @@ impl Write {
         if self.session.is_postgres() {
             postgres::notify(&mut self.session, self.revision).await?;
         }
-        self.session.commit().await
+        Ok(Prepared::Changed(Box::new((self.session, entry)), value))
     }
 
     /// Ends without a trace: there was nothing to do.
-    pub(crate) async fn cancel(self) -> Result<()> {
-        self.session.roll_back().await
+    pub(crate) async fn unchanged<T>(self, value: T) -> Result<Prepared<T>> {
+        self.session.roll_back().await?;
+        Ok(Prepared::Unchanged(value))
     }
 }
 

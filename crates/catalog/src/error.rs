@@ -2,10 +2,12 @@
 
 use thiserror::Error;
 
+use crate::AuditEntry;
+
 /// The result of a call to the catalog.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call failed. Nothing was changed, except where [`Unavailable`](Self::Unavailable) says otherwise.
+/// Why a call failed. Nothing was changed, except perhaps where it is [`Uncertain`](Self::Uncertain).
 #[derive(Debug, Error)]
 pub enum Error {
     /// What was asked for makes no sense.
@@ -30,10 +32,21 @@ pub enum Error {
         /// The revision that is there now, or none if nothing is there.
         current: Option<u64>,
     },
-    /// The database cannot be reached, does not answer in time, or just changes over to another. A write
-    /// that was under way may or may not have happened: ask again, the same write twice is one write.
+    /// The database cannot be reached, does not answer in time, or just changes over to another.
     #[error("the catalog's database is unavailable: {0}; try again in a moment")]
     Unavailable(String),
+    /// The database fell silent while a write was committed, and could not be asked since whether it was.
+    /// [`Catalog::has_happened`](crate::Catalog::has_happened) says so once it can.
+    #[error(
+        "it is not known whether the change was made, the catalog's database fell silent: {reason}; look before \
+         you repeat it"
+    )]
+    Uncertain {
+        /// The entry of the audit trail that there is if the change was made.
+        entry: Box<AuditEntry>,
+        /// Why the commit failed.
+        reason: String,
+    },
     /// The database answers, but not as it should.
     #[error("the catalog's database failed: {0}")]
     Other(String),
@@ -51,6 +64,11 @@ impl Error {
         Self::Invalid { field: field.into(), reason: reason.into() }
     }
 
+    /// What must be in every catalog is not there.
+    pub(crate) fn emptied() -> Self {
+        Self::Unavailable("it was emptied, its version is missing; restore it from a backup".to_owned())
+    }
+
     pub(crate) fn not_found(kind: &'static str, name: &str) -> Self {
         Self::NotFound { kind, name: name.to_owned() }
     }
@@ -59,6 +77,14 @@ impl Error {
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
         use sqlx::Error as Sql;
+        if let Sql::Database(answer) = &error
+            && answer.code().is_some_and(|code| code == NO_TABLE)
+        {
+            return Self::Unavailable(format!(
+                "it was emptied, its tables are missing ({answer}); restore them from a backup, or restart a \
+                 node to begin anew"
+            ));
+        }
         let gone = match &error {
             Sql::Database(answer) => answer.code().is_some_and(|code| is_gone(&code)),
             Sql::Io(_) | Sql::Tls(_) | Sql::Protocol(_) | Sql::WorkerCrashed | Sql::PoolTimedOut => true,
@@ -68,6 +94,9 @@ impl From<sqlx::Error> for Error {
     }
 }
 
+/// What `PostgreSQL` says of a table that is not there.
+const NO_TABLE: &str = "42P01";
+
 /// Whether a code says that the database is not there for now rather than that the question was wrong.
 /// `SQLite`'s are small numbers, of which the lowest byte counts; `PostgreSQL`'s have five characters.
 fn is_gone(code: &str) -> bool {
@@ -75,8 +104,8 @@ fn is_gone(code: &str) -> bool {
         // Busy, locked, read-only, I/O error, full, cannot open.
         return matches!(number & 0xff, 5 | 6 | 8 | 10 | 13 | 14);
     }
-    // Connection trouble, resources, shutting down, rolled back by the server, disk or memory trouble;
+    // Connection trouble, no such database, resources, shutting down, rolled back by the server, disk or memory trouble;
     // read-only, as a standby is; and a transaction that was silent for too long.
-    ["08", "53", "57", "40", "58"].iter().any(|class| code.starts_with(class))
+    ["08", "3D", "53", "57", "40", "58"].iter().any(|class| code.starts_with(class))
         || ["25006", "25P03"].contains(&code)
 }

@@ -1,5 +1,8 @@
 //! What has changed, for nodes that keep all of it in memory, and the copy they keep for bad days.
 
+use jiff::Timestamp;
+use tokio::time::Instant;
+
 use crate::catalog::{Catalog, LONG_DEADLINE, within};
 use crate::error::{Error, Result};
 use crate::rules::{self, Rules};
@@ -9,6 +12,28 @@ use crate::switch::{self, SWITCH, Switch};
 use crate::tenant::Tenant;
 use crate::tenant::table::{self as tenants, OVERRIDE, TENANT};
 use crate::token::{self, TOKEN, Token};
+
+/// How a catalog is, without what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The version of all that the catalog holds: it rises with every change.
+    pub version: u64,
+    /// What tells this database from any other; of a copy, the one it is a copy of.
+    pub identity: String,
+    /// The time by the database's clock; none on `SQLite`, whose clock is this node's own.
+    pub clock: Option<ClockReading>,
+}
+
+/// The time by a clock elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockReading {
+    /// What it said.
+    pub at: Timestamp,
+    /// Not before this moment.
+    pub asked_at: Instant,
+    /// Not after this moment.
+    pub answered_at: Instant,
+}
 
 /// What leads from one version to another, later one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,8 +93,30 @@ impl Catalog {
         self.within(async {
             let mut read = self.read().await?;
             let (version, _) = versions(&mut read).await?;
-            read.commit().await?;
+            read.done().await;
             Ok(version)
+        })
+        .await
+    }
+
+    /// Version, identity and clock of the database, in one question.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    pub async fn status(&self) -> Result<Status> {
+        self.within(async {
+            let mut read = self.read().await?;
+            let clock = if read.is_postgres() { POSTGRES_CLOCK } else { "NULL" };
+            let sql = format!("SELECT version, identity, {clock} FROM catalog");
+            let asked_at = Instant::now();
+            let found =
+                read.row(sql, &[], |row| Ok((row.number(0)?, row.text(1)?, row.maybe_time(2)?))).await?;
+            let answered_at = Instant::now();
+            read.done().await;
+            let (version, identity, now) = found.ok_or_else(Error::emptied)?;
+            let clock = now.map(|at| ClockReading { at, asked_at, answered_at });
+            Ok(Status { version, identity, clock })
         })
         .await
     }
@@ -83,8 +130,8 @@ impl Catalog {
         self.within(async {
             let mut read = self.read().await?;
             let found = read.row("SELECT identity FROM catalog", &[], |row| row.text(0)).await?;
-            read.commit().await?;
-            found.ok_or_else(|| Error::Other("its identity is missing".to_owned()))
+            read.done().await;
+            found.ok_or_else(Error::emptied)
         })
         .await
     }
@@ -101,8 +148,27 @@ impl Catalog {
         self.apply(all).await?;
         self.within(async {
             let mut write = Session::write(&self.pool).await?;
-            write.execute("UPDATE catalog SET identity = $1", &[identity.into()]).await?;
+            write
+                .execute("UPDATE catalog SET identity = $1, lineage = $2", &[identity.into(), COPY.into()])
+                .await?;
             write.commit().await
+        })
+        .await
+    }
+
+    /// Whether this is a copy of another catalog: one that was only just made is not.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    pub async fn is_copy(&self) -> Result<bool> {
+        self.within(async {
+            let mut read = self.read().await?;
+            let sql = "SELECT lineage, version FROM catalog";
+            let found = read.row(sql, &[], |row| Ok((row.text(0)?, row.number(1)?))).await?;
+            read.done().await;
+            // Copies of earlier versions of this program do not say so.
+            Ok(found.is_some_and(|(lineage, version)| lineage == COPY || version > 0))
         })
         .await
     }
@@ -117,7 +183,7 @@ impl Catalog {
             let mut read = self.within(self.read()).await?;
             let (version, _) = versions(&mut read).await?;
             let all = changes(&mut read, None, version).await?;
-            read.commit().await?;
+            read.done().await;
             Ok(all)
         })
         .await
@@ -135,7 +201,7 @@ impl Catalog {
             let (version, base) = versions(&mut read).await?;
             let known = (base..=version).contains(&since);
             let found = changes(&mut read, known.then_some(since), version).await?;
-            read.commit().await?;
+            read.done().await;
             Ok(found)
         })
         .await
@@ -172,6 +238,11 @@ impl Catalog {
     }
 }
 
+/// What a copy has in place of the history of its own that a database has.
+const COPY: &str = "copy";
+/// Microseconds since 1970. Not the time at which the transaction began.
+const POSTGRES_CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
 const CLEAR: &str = "DELETE FROM overrides; DELETE FROM tenants; DELETE FROM domains; \
      DELETE FROM rule_sets; DELETE FROM switches; DELETE FROM tokens";
 
@@ -179,7 +250,7 @@ const CLEAR: &str = "DELETE FROM overrides; DELETE FROM tenants; DELETE FROM dom
 async fn versions(connection: &mut Connection) -> Result<(u64, u64)> {
     let sql = "SELECT version, base FROM catalog";
     let found = connection.row(sql, &[], |row| Ok((row.number(0)?, row.number(1)?))).await?;
-    found.ok_or_else(|| Error::Other("its version is missing".to_owned()))
+    found.ok_or_else(Error::emptied)
 }
 
 /// The statements of a feed: tenants, overrides, rules, switches, tokens. Where few rows of many are meant,

@@ -23,7 +23,7 @@ impl Catalog {
             let lines = read.rows(format!("{word} {sql}"), &args, |row| row.text(column)).await?;
             plans.push((sql, lines));
         }
-        read.commit().await?;
+        read.done().await;
         Ok(plans)
     }
 }

@@ -122,7 +122,7 @@ impl Catalog {
         for (sql, arg) in questions {
             found = found || !read.rows(sql, &[arg, 1_i64.into()], |_| Ok(())).await?.is_empty();
         }
-        read.commit().await?;
+        read.done().await;
         Ok(found)
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::catalog::{Catalog, Write};
+use crate::catalog::{Catalog, Prepared, Write};
 use crate::error::{Error, Result};
 use crate::page::{self, Page};
 use crate::sql::connection::Connection;
@@ -56,7 +56,7 @@ impl Catalog {
         name::check("domain", domain)?;
         name::check_text("text", text, MAX_RULES)?;
         name::check_text("comment", comment, MAX_COMMENT)?;
-        self.within(async {
+        self.change(async {
             let write = self.begin(by).await?;
             put(write, "put_rules", domain, Some(text), comment, None, precondition).await
         })
@@ -79,7 +79,7 @@ impl Catalog {
     ) -> Result<Rules> {
         name::check("domain", domain)?;
         name::check_text("comment", comment, MAX_COMMENT)?;
-        self.within(async {
+        self.change(async {
             let mut write = self.begin(by).await?;
             let old = of_version(&mut write, domain, version).await?;
             let old = old.ok_or_else(|| no_version(domain, version))?;
@@ -108,7 +108,7 @@ impl Catalog {
     ) -> Result<Rules> {
         name::check("domain", domain)?;
         name::check_text("comment", comment, MAX_COMMENT)?;
-        self.within(async {
+        self.change(async {
             let write = self.begin(by).await?;
             put(write, "delete_rules", domain, None, comment, None, precondition).await
         })
@@ -125,7 +125,7 @@ impl Catalog {
         self.within(async {
             let mut read = self.read().await?;
             let found = current(&mut read, domain).await?;
-            read.commit().await?;
+            read.done().await;
             found.filter(|rules| rules.text.is_some()).ok_or_else(|| Error::not_found("rule set", domain))
         })
         .await
@@ -140,7 +140,7 @@ impl Catalog {
         self.within(async {
             let mut read = self.read().await?;
             let found = read.rows(current_sql("d.deleted = 0 ORDER BY d.domain"), &[], read_rules).await?;
-            read.commit().await?;
+            read.done().await;
             Ok(found)
         })
         .await
@@ -156,7 +156,7 @@ impl Catalog {
         self.within(async {
             let mut read = self.read().await?;
             let found = of_version(&mut read, domain, version).await?;
-            read.commit().await?;
+            read.done().await;
             found.ok_or_else(|| no_version(domain, version))
         })
         .await
@@ -183,7 +183,7 @@ impl Catalog {
         self.within(async {
             let mut read = self.read().await?;
             let found = read.rows(versions_sql(), &args, read_rules).await?;
-            read.commit().await?;
+            read.done().await;
             Ok(Page::of(found, size, |rules| rules.version.to_string()))
         })
         .await
@@ -225,15 +225,14 @@ async fn put(
     comment: &str,
     restored_from: Option<u64>,
     precondition: Precondition,
-) -> Result<Rules> {
+) -> Result<Prepared<Rules>> {
     let last = current(&mut write, domain).await?;
     let before = last.as_ref().filter(|rules| rules.text.is_some());
     precondition.check(before.map(|rules| rules.version))?;
     match (before, text) {
         (None, None) => return Err(Error::not_found("rule set", domain)),
         (Some(before), Some(text)) if before.text.as_deref() == Some(text) => {
-            write.cancel().await?;
-            return Ok(before.clone());
+            return write.unchanged(before.clone()).await;
         }
         _ => {}
     }
@@ -249,8 +248,7 @@ async fn put(
     };
     store(&mut write, &[&after]).await?;
     let told = Some(&after).filter(|rules| rules.text.is_some()).map(audited);
-    write.commit(action, "rules", domain, before.map(audited), told).await?;
-    Ok(after)
+    write.prepared(action, "rules", domain, [before.map(audited), told], after).await
 }
 
 /// Adds versions, each of another domain, and makes them the current ones.

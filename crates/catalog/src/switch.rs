@@ -68,20 +68,40 @@ impl Catalog {
         by: &By,
     ) -> Result<Switch> {
         check_rule(rule)?;
-        self.within(async {
+        self.change(async {
             let mut write = self.begin(by).await?;
             let before = find(&mut write, rule).await?;
             precondition.check(before.as_ref().map(|switch| switch.revision))?;
             if let Some(before) = before.as_ref().filter(|before| before.mode == mode) {
-                write.cancel().await?;
-                return Ok(before.clone());
+                return write.unchanged(before.clone()).await;
             }
             let (updated_at, revision) = (write.by.at, write.revision);
             let after = Switch { rule: rule.to_owned(), mode, updated_at, revision };
             store(&mut write, &[&after]).await?;
-            let told = |switch: &Switch| serde_json::json!({ "mode": switch.mode });
-            write.commit("set_switch", "switch", rule, before.as_ref().map(told), Some(told(&after))).await?;
-            Ok(after)
+            let told = [before.as_ref().map(audited), Some(audited(&after))];
+            write.prepared("set_switch", "switch", rule, told, after).await
+        })
+        .await
+    }
+
+    /// Removes the switch of a rule, as if it had never been set; gives the revision of that. Readers of the
+    /// feed are told everything once, for there is no row left to tell them.
+    ///
+    /// # Errors
+    ///
+    /// If it is not set, the precondition does not hold, or the database fails.
+    pub async fn unset_switch(&self, rule: &str, precondition: Precondition, by: &By) -> Result<u64> {
+        check_rule(rule)?;
+        self.change(async {
+            let mut write = self.begin(by).await?;
+            let before = find(&mut write, rule).await?;
+            precondition.check(before.as_ref().map(|switch| switch.revision))?;
+            let before = before.ok_or_else(|| Error::not_found("switch", rule))?;
+            let revision = write.revision;
+            write.execute("DELETE FROM switches WHERE rule = $1", &[rule.into()]).await?;
+            write.execute("UPDATE catalog SET base = $1", &[revision.into()]).await?;
+            let told = [Some(audited(&before)), None];
+            write.prepared("unset_switch", "switch", rule, told, revision).await
         })
         .await
     }
@@ -90,19 +110,19 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// If it was never set, or the database fails.
+    /// If it is not set, or the database fails.
     pub async fn switch(&self, rule: &str) -> Result<Switch> {
         check_rule(rule)?;
         self.within(async {
             let mut read = self.read().await?;
             let found = find(&mut read, rule).await?;
-            read.commit().await?;
+            read.done().await;
             found.ok_or_else(|| Error::not_found("switch", rule))
         })
         .await
     }
 
-    /// All switches that were ever set, in the order of their rules.
+    /// All switches that are set, in the order of their rules.
     ///
     /// # Errors
     ///
@@ -112,11 +132,15 @@ impl Catalog {
             let mut read = self.read().await?;
             let sql = format!("SELECT {SWITCH} FROM switches ORDER BY rule");
             let found = read.rows(sql, &[], read_switch).await?;
-            read.commit().await?;
+            read.done().await;
             Ok(found)
         })
         .await
     }
+}
+
+fn audited(switch: &Switch) -> serde_json::Value {
+    serde_json::json!({ "mode": switch.mode })
 }
 
 fn check_rule(rule: &str) -> Result<()> {

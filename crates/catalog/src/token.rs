@@ -149,7 +149,7 @@ impl Catalog {
         if let Some(end) = expires_at.filter(|end| *end <= by.at) {
             return Err(Error::invalid("expires_at", format!("must be in the future, got {end}")));
         }
-        self.within(async {
+        self.change(async {
             let mut write = self.begin(by).await?;
             if let Some(there) = find(&mut write, &draft.id).await? {
                 return Err(Error::Precondition { current: Some(there.revision) });
@@ -166,8 +166,8 @@ impl Catalog {
                 revision: write.revision,
             };
             store(&mut write, &[&token]).await?;
-            write.commit("create_token", "token", &token.id, None, Some(audited(&token))).await?;
-            Ok(token)
+            let (id, told) = (token.id.clone(), [None, Some(audited(&token))]);
+            write.prepared("create_token", "token", &id, told, token).await
         })
         .await
     }
@@ -179,19 +179,18 @@ impl Catalog {
     /// If there is none, or the database fails.
     pub async fn revoke_token(&self, id: &str, by: &By) -> Result<Token> {
         name::check("id", id)?;
-        self.within(async {
+        self.change(async {
             let mut write = self.begin(by).await?;
             let found = find(&mut write, id).await?;
             let before = found.ok_or_else(|| Error::not_found("token", id))?;
             if before.revoked_at.is_some() {
-                write.cancel().await?;
-                return Ok(before);
+                return write.unchanged(before).await;
             }
             let (revoked_at, revision) = (Some(write.by.at), write.revision);
             let after = Token { revoked_at, revision, ..before.clone() };
             store(&mut write, &[&after]).await?;
-            write.commit("revoke_token", "token", id, Some(audited(&before)), Some(audited(&after))).await?;
-            Ok(after)
+            let told = [Some(audited(&before)), Some(audited(&after))];
+            write.prepared("revoke_token", "token", id, told, after).await
         })
         .await
     }
@@ -205,7 +204,7 @@ impl Catalog {
         self.within(async {
             let mut read = self.read().await?;
             let found = read.rows(format!("SELECT {TOKEN} FROM tokens ORDER BY id"), &[], read_token).await?;
-            read.commit().await?;
+            read.done().await;
             Ok(found)
         })
         .await

@@ -21,6 +21,7 @@ use crate::remote::Service;
 use crate::request::Request;
 use crate::reservation::Book;
 use crate::rules::current::CurrentRules;
+use crate::rules::difference::Difference;
 use crate::rules::limit_spec::Defaults;
 use crate::rules::problem::Problems;
 use crate::rules::source::Source;
@@ -309,6 +310,7 @@ impl Inner {
 
     pub(crate) fn put_in_force(&self, mut rules: RuleSet) {
         let generation = rules.generation;
+        let Difference { added, removed, changed } = Difference::between(&self.rules.load(), &rules);
         rules.go_on_counting(&self.rules.load());
         self.inline.keep_domains_of(&rules);
         self.rules.store(rules);
@@ -316,7 +318,13 @@ impl Inner {
         if let Some(shared) = &self.shared {
             shared.store.forget_denials();
         }
-        tracing::info!(generation, "rules reloaded");
+        tracing::info!(
+            generation,
+            added = Difference::named(&added),
+            removed = Difference::named(&removed),
+            changed = Difference::named(&changed),
+            "rules reloaded"
+        );
     }
 }
 

@@ -71,6 +71,14 @@ impl fmt::Display for Switch {
     }
 }
 
+/// `*=enforce, api_key=shadow`, as settings spell them.
+impl fmt::Display for Switches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "*={}", self.all)?;
+        self.rules.iter().try_for_each(|(rule, switch)| write!(f, ", {rule}={switch}"))
+    }
+}
+
 impl Switches {
     /// Reads the switches of single rules: `api_key=shadow, ip=off`. A rule's path may have a `=` in it,
     /// so the last one counts.
@@ -138,7 +146,7 @@ impl Inner {
     fn set_switches(&self, switches: Switches) {
         let mut source = self.source.lock();
         if source.switches != switches {
-            tracing::warn!(?switches, "switches were thrown");
+            tracing::warn!(%switches, "switches were thrown");
             source.switches = switches;
             self.put_switched(&source);
         }

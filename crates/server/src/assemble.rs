@@ -122,6 +122,8 @@ async fn open_control(settings: &Settings, data: &DataFolder, trail: &Trail) -> 
         book,
         trail: Some(trail.clone()),
         switches: settings.switches.clone(),
+        listen: (&settings.catalog_listen).into(),
+        required: settings.catalog_required,
         retention: settings.history,
         node: node(settings),
     };

@@ -41,7 +41,11 @@ impl Health {
 
     /// Whether requests should be sent here.
     pub fn is_ready(&self) -> bool {
-        self.state.serving.load(Ordering::Acquire) && !self.is_draining() && self.limiter.has_rules()
+        let knows_catalog = self.catalog.as_ref().is_none_or(CatalogHealth::is_usable);
+        self.state.serving.load(Ordering::Acquire)
+            && !self.is_draining()
+            && self.limiter.has_rules()
+            && knows_catalog
     }
 
     /// Whether the service is on its way out.
@@ -92,6 +96,7 @@ impl Health {
         let catalog = self.catalog.as_ref().map(|catalog| {
             json!({
                 "available": catalog.is_there(),
+                "known": catalog.is_known(),
                 "version": catalog.version(),
                 "refused": catalog.refused(),
                 "tenants": self.limiter.tenants(),

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use thiserror::Error;
 use tidegate::{BuildError, Limiter};
 use tidegate_audit::Trail;
@@ -175,8 +174,7 @@ impl Service {
             }
             let socket = Socket::bind(listen, setting, settings.connections.socket_mode)?;
             let name = setting.split('.').next().unwrap_or(setting);
-            let has_token =
-                || settings.admin.token_file.is_some() || control.book().has_shared(Timestamp::now());
+            let has_token = || settings.admin.token_file.is_some() || control.book().has_shared();
             if matches!(front, Front::Admin(_)) && socket.is_exposed() && !has_token() {
                 return Err(ServeError::NoToken { place: socket.place() });
             }
@@ -236,8 +234,8 @@ impl Service {
 
     /// Serves until a signal says to stop, then drains.
     async fn run(self, mut signals: Signals) -> Result<(), ServeError> {
-        self.report(ServingStatus::Serving).await;
-        let (mut reported, mut warned) = (true, false);
+        let (mut reported, mut warned) = (self.health.is_ready(), false);
+        self.report(if reported { ServingStatus::Serving } else { ServingStatus::NotServing }).await;
         let mut ticks = tokio::time::interval(HEALTH_LOOK);
         loop {
             tokio::select! {
@@ -288,7 +286,7 @@ impl Service {
     /// Says that it is going, stops accepting, and waits for what was accepted.
     async fn drain(&self) {
         let settings = &self.settings.drain;
-        tracing::info!(grace = ?settings.grace, "draining");
+        tracing::info!(grace_ms = settings.grace.as_millis() as u64, "draining");
         self.health.draining();
         self.report(ServingStatus::NotServing).await;
         sleep(settings.delay).await;

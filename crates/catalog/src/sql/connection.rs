@@ -102,11 +102,15 @@ impl Connection {
 
     /// Executes statements without arguments, several at once.
     pub(crate) async fn script(&mut self, sql: &'static str) -> Result<()> {
+        Ok(self.try_script(sql).await?)
+    }
+
+    /// Executes statements without arguments, several at once; fails with what the driver says.
+    pub(crate) async fn try_script(&mut self, sql: &'static str) -> Result<(), sqlx::Error> {
         match self {
-            Self::Sqlite(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop)?,
-            Self::Postgres(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop)?,
+            Self::Sqlite(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop),
+            Self::Postgres(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop),
         }
-        Ok(())
     }
 
     /// Whether it still answers.

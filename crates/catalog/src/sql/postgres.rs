@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::str::FromStr as _;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _, select_ok};
@@ -11,6 +11,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions as _, PgConnection, PgPool, Row as _};
 
 use super::connection::Connection;
+use crate::Listen;
 use crate::error::{Error, Result};
 
 /// Where changes are told.
@@ -27,6 +28,8 @@ const KNOWN: [&str; 7] = [
     "password_file",
     "target_session_attrs",
 ];
+/// How often a connection is made anew that is of no use.
+const CONNECTS: usize = 4;
 /// More changes than a standby that becomes primary can have missed.
 const LEAP: u64 = 1_000_000;
 
@@ -36,6 +39,18 @@ pub(crate) struct Hosts {
     password_file: Option<PathBuf>,
     /// The one that could be written to last.
     preferred: AtomicUsize,
+    /// Where to listen for changes; none: nowhere.
+    listen: Option<ListenAt>,
+    /// A pooler was found that gives each transaction another connection.
+    pooled: AtomicBool,
+}
+
+/// Where to listen for changes.
+pub(crate) enum ListenAt {
+    /// Where everything else is asked, unless there is a pooler.
+    Same,
+    /// At an address of its own, that of the servers themselves.
+    Own(Box<Hosts>),
 }
 
 impl Hosts {
@@ -85,7 +100,35 @@ impl Hosts {
             // Poolers refuse what they do not know, and we have no floats.
             Ok(options.extra_float_digits(None).disable_statement_logging())
         });
-        Ok(Self { options: options.collect::<Result<_>>()?, password_file, preferred: AtomicUsize::new(0) })
+        Ok(Self {
+            options: options.collect::<Result<_>>()?,
+            password_file,
+            preferred: AtomicUsize::new(0),
+            listen: Some(ListenAt::Same),
+            pooled: AtomicBool::new(false),
+        })
+    }
+
+    /// The same hosts, with changes told of in this way.
+    pub(crate) fn listening(mut self, listen: Listen) -> Result<Self> {
+        self.listen = match listen {
+            Listen::Auto => Some(ListenAt::Same),
+            Listen::Off => None,
+            Listen::At(url) => Some(ListenAt::Own(Box::new(Self::parse(&url)?))),
+        };
+        Ok(self)
+    }
+
+    pub(crate) fn listen_at(&self) -> Option<&ListenAt> {
+        self.listen.as_ref()
+    }
+
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.pooled.load(Relaxed)
+    }
+
+    pub(crate) fn set_pooled(&self) {
+        self.pooled.store(true, Relaxed);
     }
 
     /// A connection to the host that can be written to.
@@ -142,10 +185,19 @@ async fn writable(options: &PgConnectOptions) -> Result<PgConnection> {
     };
     // Whatever the reason, it is not there: a password may be changed soon, a database made.
     let unavailable = |error: sqlx::Error| Error::Unavailable(format!("{}: {error}", place()));
-    let mut connection = options.connect().await.map_err(unavailable)?;
-    let sql = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
-    // In one message: a pooler may send the next one to another server.
-    let row = sqlx::raw_sql(sql).fetch_one(&mut connection).await.map_err(unavailable)?;
+    let mut left = CONNECTS;
+    let (connection, row) = loop {
+        left -= 1;
+        let mut connection = options.connect().await.map_err(unavailable)?;
+        let sql = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
+        // In one message: a pooler may send the next one to another server.
+        match sqlx::raw_sql(sql).fetch_one(&mut connection).await {
+            Ok(row) => break (connection, row),
+            // A pooler's connection that somebody else has listened on.
+            Err(sqlx::Error::Protocol(_)) if left > 0 => {}
+            Err(error) => return Err(unavailable(error)),
+        }
+    };
     if row.try_get::<bool, _>(0)? {
         return Err(Error::Unavailable(format!("{} cannot be written to: it is a standby", place())));
     }

@@ -15,40 +15,57 @@ pub(crate) struct Session {
     connection: Option<Object<Manager>>,
     open: bool,
     /// Writers of this process come one by one: `SQLite` would let them sleep and look again.
-    _turn: Option<OwnedMutexGuard<()>>,
+    turn: Option<OwnedMutexGuard<()>>,
 }
+
+/// How often a transaction that could not begin is tried on another connection. A pooler hands a connection
+/// on with whatever its last user asked for: a notification meant for somebody else makes it unusable for us,
+/// and nothing has been done yet.
+const BEGINNINGS: usize = 4;
+/// `UNLISTEN` is for poolers, too: somebody may have listened on this connection before, and would be told of
+/// this very change in the middle of the answer to its commit. A writer that falls silent would hold up all
+/// others, hence the timeouts.
+const WRITE: &str = "BEGIN; UNLISTEN *; SET LOCAL idle_in_transaction_session_timeout = '5s'; \
+     SET LOCAL lock_timeout = '5s'";
 
 impl Session {
     /// One that sees the same state from its first statement to its last.
     pub(crate) async fn read(pool: &Pool) -> Result<Self> {
-        let mut session = Self::new(pool, None).await?;
-        let begin =
-            if session.is_postgres() { "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" } else { "BEGIN" };
-        session.begin(begin).await?;
-        Ok(session)
+        Self::begin(pool, None, "BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
     }
 
     /// One that writes.
     pub(crate) async fn write(pool: &Pool) -> Result<Self> {
         let turn = pool.turn().await;
-        let mut session = Self::new(pool, turn).await?;
-        let begin = if session.is_postgres() {
-            // A writer that falls silent would hold up all others.
-            "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '5s'; SET LOCAL lock_timeout = '5s'"
-        } else {
-            "BEGIN IMMEDIATE"
-        };
-        session.begin(begin).await?;
-        Ok(session)
+        Self::begin(pool, turn, "BEGIN IMMEDIATE", WRITE).await
     }
 
-    async fn new(pool: &Pool, turn: Option<OwnedMutexGuard<()>>) -> Result<Self> {
-        Ok(Self { connection: Some(pool.get().await?), open: false, _turn: turn })
+    async fn begin(
+        pool: &Pool,
+        turn: Option<OwnedMutexGuard<()>>,
+        on_sqlite: &'static str,
+        on_postgres: &'static str,
+    ) -> Result<Self> {
+        let mut left = BEGINNINGS;
+        loop {
+            left -= 1;
+            let connection = pool.get().await?;
+            let begin = if connection.is_postgres() { on_postgres } else { on_sqlite };
+            let mut session = Self { connection: Some(connection), open: true, turn: None };
+            match session.try_script(begin).await {
+                Ok(()) => {
+                    session.turn = turn;
+                    return Ok(session);
+                }
+                Err(sqlx::Error::Protocol(_)) if left > 0 => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
-    async fn begin(&mut self, sql: &'static str) -> Result<()> {
-        self.open = true;
-        self.script(sql).await
+    /// Ends a transaction that only read. What it has read is good even if the end is not answered.
+    pub(crate) async fn done(mut self) {
+        let _ = self.end("COMMIT").await;
     }
 
     pub(crate) async fn commit(mut self) -> Result<()> {

@@ -45,21 +45,19 @@ impl Catalog {
     ) -> Result<Tenant> {
         name::check("tenant", name)?;
         let wanted = draft.checked()?;
-        self.within(async {
+        self.change(async {
             let mut write = self.begin(by).await?;
             let before = find(&mut write, name).await?;
-            precondition.check(before.as_ref().map(|tenant| tenant.revision))?;
             let after = dated(name, wanted, before.as_ref(), &write);
+            // What makes no sense is told whatever the condition.
+            check_ends(&after, before.as_ref(), write.by.at)?;
+            precondition.check(before.as_ref().map(|tenant| tenant.revision))?;
             if let Some(before) = before.as_ref().filter(|before| says_as(before, &after)) {
-                let unchanged = before.clone();
-                write.cancel().await?;
-                return Ok(unchanged);
+                return write.unchanged(before.clone()).await;
             }
             store(&mut write, &[&after]).await?;
-            write
-                .commit("put_tenant", "tenant", name, audited(before.as_ref()), audited(Some(&after)))
-                .await?;
-            Ok(after)
+            let told = [audited(before.as_ref()), audited(Some(&after))];
+            write.prepared("put_tenant", "tenant", name, told, after).await
         })
         .await
     }
@@ -71,7 +69,7 @@ impl Catalog {
     /// If there is none, the precondition does not hold, or the database fails.
     pub async fn delete_tenant(&self, name: &str, precondition: Precondition, by: &By) -> Result<u64> {
         name::check("tenant", name)?;
-        self.within(async {
+        self.change(async {
             let mut write = self.begin(by).await?;
             let before = find(&mut write, name).await?;
             precondition.check(before.as_ref().map(|tenant| tenant.revision))?;
@@ -82,8 +80,8 @@ impl Catalog {
             let sql =
                 "UPDATE tenants SET deleted = 1, tier = NULL, revision = $2, updated_at = $3 WHERE name = $1";
             write.execute(sql, &gone).await?;
-            write.commit("delete_tenant", "tenant", name, audited(Some(&before)), None).await?;
-            Ok(revision)
+            let told = [audited(Some(&before)), None];
+            write.prepared("delete_tenant", "tenant", name, told, revision).await
         })
         .await
     }
@@ -98,7 +96,7 @@ impl Catalog {
         self.within(async {
             let mut read = self.read().await?;
             let found = find(&mut read, name).await?;
-            read.commit().await?;
+            read.done().await;
             found.ok_or_else(|| Error::not_found("tenant", name))
         })
         .await
@@ -122,7 +120,7 @@ impl Catalog {
             let bare = read.rows(sql, &args, read_tenant).await?;
             let mut page = Page::of(bare, size, |bare| bare.tenant.name.clone());
             let tenants = with_overrides(&mut read, std::mem::take(&mut page.items)).await?;
-            read.commit().await?;
+            read.done().await;
             Ok(Page { items: tenants, next: page.next })
         })
         .await
@@ -137,7 +135,7 @@ impl Catalog {
         self.within(async {
             let mut read = self.read().await?;
             let names = read.rows(TURNED, &[from.into(), to.into()], |row| row.text(0)).await?;
-            read.commit().await?;
+            read.done().await;
             Ok(names)
         })
         .await
@@ -152,7 +150,7 @@ impl Catalog {
         self.within(async {
             let mut read = self.read().await?;
             let next = read.row(NEXT_TURN, &[after.into()], |row| row.maybe_time(0)).await?;
-            read.commit().await?;
+            read.done().await;
             Ok(next.flatten())
         })
         .await
@@ -337,6 +335,21 @@ fn dated(name: &str, wanted: Checked, before: Option<&Tenant>, write: &Write) ->
         overrides,
         revision: write.revision,
         updated_at: write.by.at,
+    }
+}
+
+/// An override that has ended already would do nothing, ever: that is a mistake, unless it was there before.
+fn check_ends(after: &Tenant, before: Option<&Tenant>, now: Timestamp) -> Result<()> {
+    let known = before.map_or(&[][..], |before| &before.overrides);
+    let is_new = |each: &Override| !known.iter().any(|known| known.says_as(each));
+    let ended = |each: &Override| each.expires_at.filter(|end| *end <= now);
+    let mut drafts = after.overrides.iter().enumerate().filter(|(_, each)| is_new(each));
+    match drafts.find_map(|(index, each)| Some((index, ended(each)?))) {
+        None => Ok(()),
+        Some((index, end)) => {
+            let reason = format!("must be in the future, got {end}: such an override would never hold");
+            Err(Error::invalid(format!("overrides[{index}].expires_at"), reason))
+        }
     }
 }
 

@@ -37,7 +37,9 @@ async fn write_again(catalog: &Catalog, name: &str) -> u64 {
     loop {
         match write(catalog, name).await {
             Ok(revision) => return revision,
-            Err(Error::Unavailable(_)) => assert!(start.elapsed() < PATIENCE, "it never came back"),
+            Err(Error::Unavailable(_) | Error::Uncertain { .. }) => {
+                assert!(start.elapsed() < PATIENCE, "it never came back");
+            }
             Err(other) => panic!("{other}"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -146,7 +148,7 @@ async fn writes_and_reads_go_on_after_a_failover_and_nothing_acknowledged_is_los
             let name = format!("tenant-{number}");
             match writer.put_tenant(&name, &tier("t"), Precondition::Any, &ann()).await {
                 Ok(_) => acknowledged.push(name),
-                Err(Error::Unavailable(_)) => {}
+                Err(Error::Unavailable(_) | Error::Uncertain { .. }) => {}
                 Err(other) => panic!("{other}"),
             }
             if stopped.try_recv().is_ok() {

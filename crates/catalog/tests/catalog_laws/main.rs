@@ -12,5 +12,6 @@ mod descriptors;
 mod drafts;
 mod faults;
 mod picture;
+mod poolers;
 mod urls;
 mod world;

@@ -81,7 +81,7 @@ impl Limiter {
 }
 
 impl RuleSet {
-    fn listing(&self) -> Vec<DomainListing> {
+    pub(crate) fn listing(&self) -> Vec<DomainListing> {
         let domain = |domain: &DomainTree| DomainListing {
             domain: domain.name.to_string(),
             tenant: domain.tenant_key.as_deref().map(str::to_owned),

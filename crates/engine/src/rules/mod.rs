@@ -7,6 +7,7 @@
 pub mod catalog;
 pub(crate) mod compile;
 pub(crate) mod current;
+pub(crate) mod difference;
 pub mod file;
 pub(crate) mod find;
 pub mod forward_auth;

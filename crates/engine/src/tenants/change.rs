@@ -91,7 +91,10 @@ impl RuleSet {
         let mut drafts: Vec<(Key, Draft)> = Vec::new();
         let read = source.each(&mut |tenant: Tenant| {
             let draft = self.draft(&tenant, &mut tenants);
-            drafts.push((self.seed.text(&tenant.name), draft));
+            // As when it changes: whoever has nothing of its own is one like any other.
+            if draft != Draft::default() {
+                drafts.push((self.seed.text(&tenant.name), draft));
+            }
         });
         read.map_err(|reason| {
             let message = format!("the tenants cannot be read: {reason}");

@@ -15,6 +15,7 @@ use subtle::ConstantTimeEq as _;
 use tidegate_catalog::{Role, Token};
 
 use super::Secret;
+use crate::control::CatalogClock;
 
 /// Tokens by their ids. Cheap to clone: all clones are the same book.
 #[derive(Clone, Default)]
@@ -23,6 +24,8 @@ pub struct Book(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     known: ArcSwap<HashMap<String, Arc<Known>>>,
+    /// By which tokens end: that of the catalog they are in.
+    clock: CatalogClock,
 }
 
 struct Known {
@@ -77,6 +80,11 @@ impl Unknown {
 }
 
 impl Book {
+    /// The clock by which tokens end.
+    pub fn clock(&self) -> &CatalogClock {
+        &self.0.clock
+    }
+
     /// Puts a token of this node into the book, for good.
     pub fn add_own(&self, name: &str, role: Role, id: &str, hash: [u8; 32]) {
         let known = Known {
@@ -117,7 +125,8 @@ impl Book {
     }
 
     /// Whether an administrator of whatever kind has a token but the one this node made for itself.
-    pub fn has_shared(&self, now: Timestamp) -> bool {
+    pub fn has_shared(&self) -> bool {
+        let now = self.0.clock.now();
         self.0
             .known
             .load()
@@ -129,7 +138,7 @@ impl Book {
     ///
     /// # Errors
     /// If that is nobody known.
-    pub fn who(&self, headers: &HeaderMap, now: Timestamp) -> Result<Who, Unknown> {
+    pub fn who(&self, headers: &HeaderMap) -> Result<Who, Unknown> {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else { return Err(Unknown::Missing) };
         let text = value.to_str().map_err(|_| Unknown::Refused)?;
@@ -137,18 +146,19 @@ impl Book {
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(Unknown::Missing);
         }
-        self.whose(Some(token), now)
+        self.whose(Some(token))
     }
 
     /// Whose token that is.
     ///
     /// # Errors
     /// If there is none, or it is nobody's.
-    pub fn whose(&self, token: Option<&str>, now: Timestamp) -> Result<Who, Unknown> {
-        self.holder(token.ok_or(Unknown::Missing)?.trim(), now).ok_or(Unknown::Refused)
+    pub fn whose(&self, token: Option<&str>) -> Result<Who, Unknown> {
+        self.holder(token.ok_or(Unknown::Missing)?.trim()).ok_or(Unknown::Refused)
     }
 
-    fn holder(&self, text: &str, now: Timestamp) -> Option<Who> {
+    fn holder(&self, text: &str) -> Option<Who> {
+        let now = self.0.clock.now();
         let token = Secret::parse(text)?;
         let known = self.0.known.load();
         let known = known.get(token.id())?;

@@ -4,10 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidegate_catalog::{AuditEntry, AuditFilter};
+use tidegate_catalog::{AuditEntry, AuditFilter, Role};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Admin;
+use super::guard::Caller;
 use super::page::PageQuery;
 use super::problem::{Answer, Problem};
 use super::query::Parameters;
@@ -68,7 +69,7 @@ struct Change {
     request_id: String,
 }
 
-/// Who changed what, newest first.
+/// Who changed what, newest first. What was done to tokens is shown to administrators only.
 #[utoipa::path(
     get, path = "/audit", tag = "audit", params(Wanted),
     responses(
@@ -78,6 +79,7 @@ struct Change {
 )]
 pub(super) async fn list(
     State(admin): State<Admin>,
+    caller: Caller,
     Parameters(wanted): Parameters<Wanted>,
 ) -> Answer<Json<ChangeList>> {
     let page = PageQuery::new(wanted.cursor, wanted.limit)?;
@@ -88,6 +90,8 @@ pub(super) async fn list(
         object: wanted.object,
         from: wanted.from,
         to: wanted.to,
+        // As the list of tokens: ids, names and roles are for those who may change them.
+        except_kind: (!caller.who.role.may(Role::Admin)).then(|| "token".to_owned()),
     };
     let found = admin.control.audit(&filter, &page).await?;
     let items = found.items.into_iter().map(Change::new).collect();

@@ -25,12 +25,14 @@ const MAX_REQUEST_ID: usize = 128;
 pub(super) struct Caller {
     pub(super) who: Who,
     pub(super) request_id: String,
+    /// When the request came, by the catalog's clock.
+    pub(super) at: Timestamp,
 }
 
 impl Caller {
     /// As the catalog writes it down.
     pub(super) fn by(&self) -> By {
-        By::new(&self.who.name, &self.request_id, Timestamp::now())
+        By::new(&self.who.name, &self.request_id, self.at)
     }
 }
 
@@ -101,7 +103,7 @@ pub(super) async fn guard(
     next: Next,
 ) -> Response {
     let request_id = request_id(request.headers());
-    let mut response = match book.who(request.headers(), Timestamp::now()) {
+    let mut response = match book.who(request.headers()) {
         Err(unknown) => Problem::unauthorized(unknown).into_response(),
         Ok(who) if !who.role.may(needed) => {
             let detail = format!(
@@ -115,7 +117,8 @@ pub(super) async fn guard(
         Ok(who) => match load.begin(&who.name) {
             Err(problem) => problem.into_response(),
             Ok(_under_way) => {
-                request.extensions_mut().insert(Caller { who, request_id: request_id.clone() });
+                let (request_id, at) = (request_id.clone(), book.clock().now());
+                request.extensions_mut().insert(Caller { who, request_id, at });
                 next.run(request).await
             }
         },

@@ -28,6 +28,7 @@ mod quotas;
 #[expect(unused_qualifications, reason = "utoipa's macros write paths in full")]
 mod rules;
 mod stats;
+#[expect(unused_qualifications, reason = "utoipa's macros write paths in full")]
 mod switches;
 mod time;
 mod tokens;

@@ -66,7 +66,7 @@ pub(super) fn routes(book: &Book, load: &Load) -> (Router<Admin>, utoipa::openap
         .routes(routes!(rules::put, rules::remove))
         .route(VALIDATE, put(rules::put).delete(rules::remove))
         .routes(routes!(rules::rollback))
-        .routes(routes!(switches::put));
+        .routes(routes!(switches::put, switches::unset));
     let administrators =
         OpenApiRouter::new().routes(routes!(tokens::list, tokens::create)).routes(routes!(tokens::revoke));
     let guarded = OpenApiRouter::new()

@@ -91,7 +91,7 @@ pub(super) async fn create(
     caller: Caller,
     JsonBody(wanted): JsonBody<TokenPost>,
 ) -> Answer<Response> {
-    if wanted.expires_at.is_some_and(|end| end <= Timestamp::now()) {
+    if wanted.expires_at.is_some_and(|end| end <= caller.at) {
         return Err(Problem::field("expires_at", "must be in the future"));
     }
     let secret = Secret::generate().map_err(|error| {

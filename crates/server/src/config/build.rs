@@ -14,8 +14,8 @@ use super::address::Listen;
 use super::kind::{Value, trusting};
 use super::origin::{Held, InForce, Origin};
 use super::settings::{
-    Admin, Audit, CatalogPlace, Compat, Connections, Drain, Grpc, Headers, Http, Log, LogFormat, Memory,
-    Redis, Settings, Store, Tls, Traces,
+    Admin, Audit, CatalogPlace, Compat, Connections, Drain, Grpc, Headers, Http, ListenPlace, Log, LogFormat,
+    Memory, Redis, Settings, Store, Tls, Traces,
 };
 use crate::bounds::{Bounds, OddValues};
 
@@ -95,6 +95,8 @@ pub(super) fn settings(in_force: InForce) -> Settings {
         data: by.path("data"),
         store: by.store(),
         catalog: by.catalog(),
+        catalog_listen: by.catalog_listen(),
+        catalog_required: by.flag("catalog_required"),
         node: by.text("node"),
         switches: by.switches(),
         redis: by.redis(),
@@ -215,6 +217,13 @@ impl ByName<'_> {
         match self.value("catalog") {
             Value::Catalog(place) => place.clone(),
             other => unreachable!("catalog: {other}"),
+        }
+    }
+
+    fn catalog_listen(&self) -> ListenPlace {
+        match self.value("catalog_listen") {
+            Value::CatalogListen(place) => place.clone(),
+            other => unreachable!("catalog_listen: {other}"),
         }
     }
 

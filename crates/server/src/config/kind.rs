@@ -13,7 +13,7 @@ use tidegate_middleware::client_ip::NetworkError;
 
 use super::address::Listen;
 use super::secret::{Secret, redacted};
-use super::settings::{CatalogPlace, Store};
+use super::settings::{CatalogPlace, ListenPlace, Store};
 use super::units::{bytes, duration, length, millionths, size, whole};
 
 /// In place of a path to rules: they are all in the catalog.
@@ -37,6 +37,8 @@ pub enum Kind {
     Store,
     /// Where tenants and the like live.
     Catalog,
+    /// How to hear of changes in the catalog.
+    CatalogListen,
     /// Any text.
     Text,
     /// Any text; it is never shown.
@@ -88,6 +90,7 @@ pub enum Value {
     Listen(Listen),
     Store(Store),
     Catalog(CatalogPlace),
+    CatalogListen(ListenPlace),
     Text(String),
     Secret(Secret),
     Hosts(Vec<String>),
@@ -116,6 +119,9 @@ impl Kind {
             }
             Self::Store => "memory, or an address such as redis://host:6379".to_owned(),
             Self::Catalog => "sqlite, or an address such as postgres://user@host/database".to_owned(),
+            Self::CatalogListen => {
+                "auto, off, or an address such as postgres://user@host/database".to_owned()
+            }
             Self::Text | Self::Secret => "a text".to_owned(),
             Self::Hosts => "host names such as `tidegate.internal, *.example.com`, or empty".to_owned(),
             Self::Switches => "a list such as `api_key=shadow, ip=off`".to_owned(),
@@ -161,6 +167,7 @@ impl Kind {
             },
             Self::Store => store(text),
             Self::Catalog => catalog(text),
+            Self::CatalogListen => catalog_listen(text),
             Self::Text => Ok(Value::Text(text.to_owned())),
             Self::Secret => Ok(Value::Secret(Secret::new(text))),
             Self::Hosts => hosts(text),
@@ -196,7 +203,7 @@ impl Kind {
         match self {
             _ if text.is_empty() => "nothing".to_owned(),
             Self::Secret => Secret::new(text).to_string(),
-            Self::Store | Self::Catalog | Self::Url => words::quoted(&redacted(text)),
+            Self::Store | Self::Catalog | Self::CatalogListen | Self::Url => words::quoted(&redacted(text)),
             _ => words::quoted(&shown(text)),
         }
     }
@@ -274,6 +281,18 @@ fn hosts(text: &str) -> Result<Value, Wrong> {
     }
 }
 
+fn catalog_listen(text: &str) -> Result<Value, Wrong> {
+    match text {
+        "auto" => Ok(Value::CatalogListen(ListenPlace::Auto)),
+        "off" => Ok(Value::CatalogListen(ListenPlace::Off)),
+        "sqlite" => Err(Wrong::Remedy("; in the data folder there is nothing to listen for".to_owned())),
+        other => match catalog(other)? {
+            Value::Catalog(place) => Ok(Value::CatalogListen(ListenPlace::At(place))),
+            _ => Err(Wrong::Remedy(String::new())),
+        },
+    }
+}
+
 fn networks(text: &str) -> Result<Value, Wrong> {
     let list: Vec<String> =
         text.split(',').map(str::trim).filter(|each| !each.is_empty()).map(str::to_owned).collect();
@@ -342,7 +361,9 @@ impl fmt::Display for Value {
             // The password of an address is not told.
             Self::Store(Store::Memory) => f.write_str("memory"),
             Self::Store(Store::Redis(url)) => url.fmt(f),
-            Self::Catalog(place) => place.fmt(f),
+            Self::Catalog(place) | Self::CatalogListen(ListenPlace::At(place)) => place.fmt(f),
+            Self::CatalogListen(ListenPlace::Auto) => f.write_str("auto"),
+            Self::CatalogListen(ListenPlace::Off) => f.write_str("off"),
             Self::Text(text) => f.write_str(text),
             Self::Secret(secret) => secret.fmt(f),
             Self::Switches(switches) => {

@@ -27,6 +27,10 @@ pub struct Settings {
     pub store: Store,
     /// `catalog`: where tenants and the like live.
     pub catalog: CatalogPlace,
+    /// `catalog_listen`: how to hear of changes in it.
+    pub catalog_listen: ListenPlace,
+    /// `catalog_required`: whether a node that never knew it is not ready.
+    pub catalog_required: bool,
     /// `node`: what this node is called; empty for the machine's name.
     pub node: String,
     /// `redis.*`
@@ -88,6 +92,27 @@ pub enum CatalogPlace {
     Sqlite,
     /// In `PostgreSQL`, for all nodes.
     Postgres(String),
+}
+
+/// How to hear of changes in `PostgreSQL`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenPlace {
+    /// Where the catalog is, unless a pooler there hands connections around.
+    Auto,
+    /// Not at all.
+    Off,
+    /// There.
+    At(CatalogPlace),
+}
+
+impl From<&ListenPlace> for tidegate_catalog::Listen {
+    fn from(place: &ListenPlace) -> Self {
+        match place {
+            ListenPlace::Auto => Self::Auto,
+            ListenPlace::Off | ListenPlace::At(CatalogPlace::Sqlite) => Self::Off,
+            ListenPlace::At(CatalogPlace::Postgres(url)) => Self::At(url.clone()),
+        }
+    }
 }
 
 /// Without the password that may be in it.

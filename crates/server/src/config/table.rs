@@ -143,6 +143,18 @@ pub static SETTINGS: &[Setting] = &[
         "catalog",
         "URL",
     ),
+    row(
+        "catalog_listen",
+        "auto",
+        Kind::CatalogListen,
+        "How nodes hear of changes in PostgreSQL at once: auto is over a connection to `catalog`, unless a pooler there hands connections around; off looks once a second; an address listens there, past the pooler.",
+    ),
+    row(
+        "catalog_required",
+        "true",
+        Kind::Flag,
+        "Whether a node is ready only once it has known the catalog: false lets one whose data folder is empty start with the rule files alone while PostgreSQL is away.",
+    ),
     row("node", "", Kind::Text, "What this node is called in audit records; the machine's name where empty."),
     row(
         "enforcement",

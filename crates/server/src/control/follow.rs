@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan as _};
-use tidegate::{CatalogRules, Limiter, Owner, Switch, Switches};
-use tidegate_catalog::{Changes, Error, Listener, Rules, SwitchMode, TenantChange, Token};
+use tidegate::{CatalogRules, Limiter, Owner};
+use tidegate_catalog::{Changes, Error, Rules, Status, TenantChange, Token};
 use tokio::time::{Instant, sleep};
 
 use super::Control;
@@ -19,15 +19,13 @@ use super::tenants::engine_tenant;
 const POLL: Duration = Duration::from_secs(1);
 /// How often it is written down when tokens were used last.
 const NOTE_USE: Duration = Duration::from_secs(30);
-/// What the switch of all rules is called in the catalog.
-pub(super) const ALL: &str = "*";
-
 /// What of the catalog is in force here.
 #[derive(Default)]
 pub(super) struct Followed {
     version: u64,
+    /// Of the database that it is of.
+    identity: String,
     rules: BTreeMap<String, Rules>,
-    switches: BTreeMap<String, SwitchMode>,
     tokens: BTreeMap<String, Token>,
     /// Something that the catalog says could not be put in force, and is tried again.
     unsettled: bool,
@@ -37,7 +35,6 @@ impl Followed {
     fn take_in(&mut self, changes: &Changes) {
         if changes.whole {
             self.rules.clear();
-            self.switches.clear();
             self.tokens.clear();
         }
         for change in &changes.rules {
@@ -46,8 +43,6 @@ impl Followed {
                 None => self.rules.remove(&change.domain),
             };
         }
-        let switches = changes.switches.iter().map(|switch| (switch.rule.clone(), switch.mode));
-        self.switches.extend(switches);
         let tokens = changes.tokens.iter().map(|token| (token.id.clone(), token.clone()));
         self.tokens.extend(tokens);
         self.version = changes.version;
@@ -59,24 +54,6 @@ impl Followed {
         rules.map(|(domain, rules)| CatalogRules { domain: domain.clone(), text: text(rules) }).collect()
     }
 
-    /// The settings' switches with the catalog's on top.
-    fn switches(&self, settings: &Switches) -> Switches {
-        let mut switches = settings.clone();
-        for (rule, mode) in &self.switches {
-            let mode = match mode {
-                SwitchMode::Enforce => Switch::Enforce,
-                SwitchMode::Shadow => Switch::Shadow,
-                SwitchMode::Off => Switch::Off,
-            };
-            if rule == ALL {
-                switches.all = mode;
-            } else {
-                switches.rules.insert(rule.clone(), mode);
-            }
-        }
-        switches
-    }
-
     pub(super) fn rules_version(&self, domain: &str) -> Option<u64> {
         self.rules.get(domain).map(|rules| rules.version)
     }
@@ -86,35 +63,46 @@ impl Control {
     /// Writes what is new in the catalog into this node's copy. If the catalog is away, the copy stays.
     pub(super) async fn update_copy(&self) -> Result<(), Error> {
         let inner = &self.0;
-        let ours = inner.local.identity().await?;
-        let updated = match inner.catalog.identity().await {
-            Ok(theirs) if theirs == ours => {
-                let since = inner.local.version().await?;
-                match inner.catalog.changes_since(since).await {
-                    Ok(changes) => inner.local.apply(&changes).await,
-                    Err(error) => Err(error),
-                }
+        let was_copy = inner.local.is_copy().await?;
+        if was_copy {
+            inner.health.set_known();
+        }
+        match self.try_update_copy(was_copy).await {
+            Ok(()) => {
+                inner.health.set_known();
+                inner.health.answered();
             }
-            // Of another database nothing may stay.
-            Ok(theirs) => match inner.catalog.everything().await {
-                Ok(all) => inner.local.become_copy(&theirs, &all).await,
-                Err(error) => Err(error),
-            },
-            Err(error) => Err(error),
-        };
-        match updated {
-            Ok(()) => inner.health.answered(),
             Err(error) => inner.health.failed(&error),
         }
         Ok(())
     }
 
+    async fn try_update_copy(&self, was_copy: bool) -> Result<(), Error> {
+        let inner = &self.0;
+        let status = inner.catalog.status().await?;
+        self.tell_time(&status);
+        if was_copy && status.identity == inner.local.identity().await? {
+            let since = inner.local.version().await?;
+            return inner.local.apply(&inner.catalog.changes_since(since).await?).await;
+        }
+        // Of another database nothing may stay.
+        inner.local.become_copy(&status.identity, &inner.catalog.everything().await?).await
+    }
+
+    fn tell_time(&self, status: &Status) {
+        if let Some(reading) = status.clock {
+            self.0.book.clock().observe(reading);
+        }
+    }
+
     /// Reads what this node has, before there is a limiter.
-    pub(super) async fn begin(&self, now: Timestamp) -> Result<(), Error> {
+    pub(super) async fn begin(&self) -> Result<(), Error> {
         let all = self.0.local.everything().await?;
         let mut followed = self.0.followed.lock().await;
+        followed.identity = self.0.local.identity().await?;
         followed.take_in(&all);
-        *self.0.turned.lock().await = now;
+        self.0.switches.lock().take_in(&all);
+        *self.0.turned.lock().await = self.now();
         self.put_tokens(&followed);
         self.0.health.reached(all.version);
         Ok(())
@@ -135,42 +123,63 @@ impl Control {
         if !followed.rules.is_empty() {
             followed.unsettled = !self.compile_rules(limiter, &followed).await;
         }
-        if !followed.switches.is_empty() {
-            limiter.set_switches(followed.switches(&self.0.switches));
-        }
         drop(followed);
+        self.put_switches().await;
         tokio::spawn(self.clone().keep_up());
+        tokio::spawn(self.clone().keep_listening());
         tokio::spawn(self.clone().keep_time());
         tokio::spawn(self.clone().keep_tidy());
     }
 
     async fn keep_up(self) {
-        let mut listener = None;
         let mut noted = Instant::now();
         loop {
             // What fails has been told, and is tried again.
-            let _ = self.refresh().await;
+            if self.refresh().await.is_ok() {
+                self.record_waiting().await;
+            }
             if noted.elapsed() >= NOTE_USE {
                 noted = Instant::now();
                 self.note_use().await;
             }
-            if listener.is_none() {
-                listener = self.0.catalog.listen().await.ok().flatten();
+            tokio::select! {
+                () = sleep(POLL) => {}
+                () = self.0.told.notified() => {}
             }
-            let silent = tokio::select! {
-                () = sleep(POLL) => false,
-                gone = is_told(&mut listener) => gone,
-            };
-            if silent {
-                listener = None;
+        }
+    }
+
+    /// Hears of changes from `PostgreSQL`, over a connection of its own, for as long as it tells of any.
+    async fn keep_listening(self) {
+        loop {
+            match self.0.catalog.listen().await {
+                Ok(Some(mut listener)) => {
+                    while listener.next().await.is_ok() {
+                        self.0.told.notify_one();
+                    }
+                    // Something may have been missed.
+                    self.0.told.notify_one();
+                }
+                Ok(None) => {
+                    if self.0.catalog.is_pooled() {
+                        tracing::info!(
+                            "a pooler hands connections to the catalog around, so changes are looked for once a \
+                             second; catalog_listen may name an address past the pooler"
+                        );
+                    }
+                    return;
+                }
+                // That the catalog is away is told elsewhere.
+                Err(_) => {}
             }
+            sleep(POLL).await;
         }
     }
 
     /// Lets overrides begin and end, whether the catalog answers or not.
     async fn keep_time(self) {
         loop {
-            if let Err(error) = self.turn(Timestamp::now()).await {
+            if let Err(error) = self.turn(self.now()).await {
                 tracing::warn!(%error, "overrides cannot begin or end");
             }
             tokio::select! {
@@ -188,7 +197,10 @@ impl Control {
         let refreshed = self.try_refresh().await;
         match &refreshed {
             Ok(()) => self.0.health.answered(),
-            Err(error) => self.0.health.failed(error),
+            Err(error) => {
+                self.0.health.failed(error);
+                self.0.switches.lock().outage();
+            }
         }
         refreshed
     }
@@ -196,25 +208,37 @@ impl Control {
     async fn try_refresh(&self) -> Result<(), Error> {
         let Some(limiter) = self.0.limiter.get() else { return Ok(()) };
         let mut followed = self.0.followed.lock().await;
-        if self.0.catalog.version().await? == followed.version {
+        let status = self.0.catalog.status().await?;
+        self.tell_time(&status);
+        self.give_way_to_catalog().await;
+        let is_another = self.0.is_copy && status.identity != followed.identity;
+        if status.version == followed.version && !is_another {
             if followed.unsettled {
                 followed.unsettled = !(self.compile_rules(limiter, &followed).await && reload(limiter).await);
             }
             return Ok(());
         }
-        let changes = self.0.catalog.changes_since(followed.version).await?;
+        // Of another database nothing may stay.
+        let changes = if is_another {
+            self.0.catalog.everything().await?
+        } else {
+            self.0.catalog.changes_since(followed.version).await?
+        };
         // From here on nothing far away is asked: overrides begin and end meanwhile at most a moment later.
         let turned = self.0.turned.lock().await;
-        if self.0.is_copy {
+        if is_another {
+            self.0.local.become_copy(&status.identity, &changes).await?;
+            followed.identity = status.identity;
+        } else if self.0.is_copy {
             self.0.local.apply(&changes).await?;
         }
         followed.take_in(&changes);
+        self.0.switches.lock().take_in(&changes);
         if changes.whole || !changes.tokens.is_empty() {
             self.put_tokens(&followed);
         }
         if changes.whole || !changes.switches.is_empty() {
-            let (limiter, switches) = (limiter.clone(), followed.switches(&self.0.switches));
-            aside(move || limiter.set_switches(switches)).await;
+            self.put_switches().await;
         }
         if changes.whole || !changes.rules.is_empty() {
             followed.unsettled = !self.compile_rules(limiter, &followed).await;
@@ -223,7 +247,7 @@ impl Control {
         if changes.whole {
             followed.unsettled |= !reload(limiter).await;
         } else {
-            let now = Timestamp::now();
+            let now = self.now();
             let tenants = changes.tenants.iter().map(|change| match change {
                 TenantChange::Put(tenant) => tidegate::TenantChange::Put(engine_tenant(tenant, now)),
                 TenantChange::Gone(name) => tidegate::TenantChange::Gone(name.clone()),
@@ -234,6 +258,8 @@ impl Control {
         drop(turned);
         self.0.retime.notify_one();
         self.0.health.reached(changes.version);
+        // Only now: whoever is ready has it in force.
+        self.0.health.set_known();
         Ok(())
     }
 
@@ -262,7 +288,7 @@ impl Control {
     async fn until_next_turn(&self) -> Duration {
         let turned = *self.0.turned.lock().await;
         let Ok(Some(next)) = self.0.local.next_turn(turned).await else { return POLL };
-        let until = Duration::try_from(Timestamp::now().until(next).unwrap_or(0.seconds()));
+        let until = Duration::try_from(self.now().until(next).unwrap_or(0.seconds()));
         until.unwrap_or(Duration::ZERO).min(POLL)
     }
 
@@ -289,6 +315,31 @@ impl Control {
         let settled = refused.is_none();
         self.0.health.set_refused(refused);
         settled
+    }
+
+    /// Puts the switches in force as they are now.
+    pub(super) async fn put_switches(&self) {
+        let Some(limiter) = self.0.limiter.get().cloned() else { return };
+        let control = self.clone();
+        aside(move || {
+            // Held all the while, so that what is put last is what is newest.
+            let board = control.0.switches.lock();
+            limiter.set_switches(board.switches());
+            control.0.health.set_switches(board.states());
+        })
+        .await;
+    }
+
+    /// The catalog answers: switches of this node alone that stood in for it are gone.
+    async fn give_way_to_catalog(&self) {
+        let gone = self.0.switches.lock().catalog_is_back();
+        if !gone.is_empty() {
+            tracing::warn!(
+                rules = gone.join(", "),
+                "the catalog answers again; its switches replace those that were set on this node alone"
+            );
+            self.put_switches().await;
+        }
     }
 
     fn put_tokens(&self, followed: &Followed) {
@@ -319,12 +370,4 @@ async fn reload(limiter: &Limiter) -> bool {
 async fn aside(work: impl FnOnce() + Send + 'static) {
     // It does not panic, and nobody stops it.
     let _ = tokio::task::spawn_blocking(work).await;
-}
-
-/// Waits until `PostgreSQL` tells of a change; true if it will not any more.
-async fn is_told(listener: &mut Option<Listener>) -> bool {
-    match listener {
-        Some(listener) => listener.next().await.is_err(),
-        None => std::future::pending().await,
-    }
 }

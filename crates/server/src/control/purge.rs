@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 impl Control {
     pub(super) async fn keep_tidy(self) {
         loop {
-            let purged = self.purge(Timestamp::now()).await;
+            let purged = self.purge(self.now()).await;
             if let Err(error) = &purged {
                 tracing::warn!(%error, "the catalog's history was not purged; it is tried again");
             }

@@ -4,12 +4,14 @@ use jiff::Timestamp;
 use tidegate::{AlgorithmName, LimitChange, Override, Tenant, TenantSource, TierLimit};
 use tidegate_catalog::{self as catalog, Allowance, Catalog, TenantChange};
 
+use super::clock::CatalogClock;
+
 /// The tenants of a catalog, as the limiter reads them when rules are loaded.
-pub struct CatalogTenants(Catalog);
+pub struct CatalogTenants(Catalog, CatalogClock);
 
 impl CatalogTenants {
-    pub(super) fn new(catalog: Catalog) -> Self {
-        Self(catalog)
+    pub(super) fn new(catalog: Catalog, clock: CatalogClock) -> Self {
+        Self(catalog, clock)
     }
 }
 
@@ -19,7 +21,7 @@ impl TenantSource for CatalogTenants {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
         let all = runtime.block_on(self.0.everything()).map_err(|error| error.to_string())?;
-        let now = Timestamp::now();
+        let now = self.1.now();
         for change in &all.tenants {
             if let TenantChange::Put(tenant) = change {
                 put(engine_tenant(tenant, now));

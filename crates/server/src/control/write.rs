@@ -2,22 +2,17 @@
 //!
 //! Each is a task of its own, so that a caller who hangs up does not leave it half done.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
-use serde_json::Value;
-use tidegate::{Micros, Switch};
+use serde_json::{Value, json};
+use tidegate::Switch;
 use tidegate_audit::Change;
 use tidegate_catalog::{
-    AuditEntry, By, Error, Precondition, Role, Rules, SwitchMode, Tenant, TenantDraft, Token, TokenDraft,
-    TokenHash,
+    By, Error, Precondition, Role, Rules, SwitchMode, Tenant, TenantDraft, Token, TokenDraft, TokenHash,
 };
 
 use super::Control;
+use super::record::micros;
 use crate::access::{Secret, own};
-
-/// How long the answer to an administrator waits for the audit trail's disk.
-const TRAIL_DEADLINE: Duration = Duration::from_secs(2);
 
 impl Control {
     /// Makes a tenant be what the draft says.
@@ -30,9 +25,8 @@ impl Control {
     ) -> Result<Tenant, Error> {
         let control = self.clone();
         whole(async move {
-            let stored = control.0.catalog.put_tenant(&name, &draft, precondition, &by).await?;
-            control.changed(&by, stored.revision).await;
-            Ok(stored)
+            let stored = control.0.catalog.put_tenant(&name, &draft, precondition, &by).await;
+            control.settled(&by, stored, |tenant| tenant.revision).await
         })
         .await
     }
@@ -45,9 +39,8 @@ impl Control {
     ) -> Result<(), Error> {
         let control = self.clone();
         whole(async move {
-            let revision = control.0.catalog.delete_tenant(&name, precondition, &by).await?;
-            control.changed(&by, revision).await;
-            Ok(())
+            let deleted = control.0.catalog.delete_tenant(&name, precondition, &by).await;
+            control.settled(&by, deleted, |revision| *revision).await.map(drop)
         })
         .await
     }
@@ -62,9 +55,8 @@ impl Control {
     ) -> Result<Rules, Error> {
         let control = self.clone();
         whole(async move {
-            let stored = control.0.catalog.put_rules(&domain, &text, &comment, precondition, &by).await?;
-            control.changed(&by, stored.revision).await;
-            Ok(stored)
+            let stored = control.0.catalog.put_rules(&domain, &text, &comment, precondition, &by).await;
+            control.settled(&by, stored, |rules| rules.revision).await
         })
         .await
     }
@@ -80,9 +72,8 @@ impl Control {
         let control = self.clone();
         whole(async move {
             let catalog = &control.0.catalog;
-            let stored = catalog.roll_back_rules(&domain, version, &comment, precondition, &by).await?;
-            control.changed(&by, stored.revision).await;
-            Ok(stored)
+            let stored = catalog.roll_back_rules(&domain, version, &comment, precondition, &by).await;
+            control.settled(&by, stored, |rules| rules.revision).await
         })
         .await
     }
@@ -95,9 +86,8 @@ impl Control {
     ) -> Result<(), Error> {
         let control = self.clone();
         whole(async move {
-            let gone = control.0.catalog.delete_rules(&domain, "", precondition, &by).await?;
-            control.changed(&by, gone.revision).await;
-            Ok(())
+            let gone = control.0.catalog.delete_rules(&domain, "", precondition, &by).await;
+            control.settled(&by, gone, |rules| rules.revision).await.map(drop)
         })
         .await
     }
@@ -117,9 +107,59 @@ impl Control {
         };
         let control = self.clone();
         whole(async move {
-            let stored = control.0.catalog.set_switch(&rule, mode, precondition, &by).await?;
-            control.changed(&by, stored.revision).await;
-            Ok(stored.revision)
+            let stored = control.0.catalog.set_switch(&rule, mode, precondition, &by).await;
+            Ok(control.settled(&by, stored, |switch| switch.revision).await?.revision)
+        })
+        .await
+    }
+
+    /// Removes a switch from the catalog.
+    pub(crate) async fn unset_switch(
+        &self,
+        by: By,
+        rule: String,
+        precondition: Precondition,
+    ) -> Result<(), Error> {
+        let control = self.clone();
+        whole(async move {
+            let gone = control.0.catalog.unset_switch(&rule, precondition, &by).await;
+            control.settled(&by, gone, |revision| *revision).await.map(drop)
+        })
+        .await
+    }
+
+    /// Throws a switch on this node alone, or removes it; whether one was there. It does not need the
+    /// catalog, which has the last word once it answers again.
+    pub(crate) async fn set_local_switch(
+        &self,
+        by: By,
+        rule: String,
+        mode: Option<Switch>,
+    ) -> Result<bool, Error> {
+        let control = self.clone();
+        whole(async move {
+            let outage = !control.0.health.is_there();
+            let told = |mode: Switch| json!({ "mode": mode, "node_only": true });
+            let states = control.0.health.switches();
+            let before = states.iter().find(|state| state.rule == rule).map(|state| told(state.mode));
+            let was_there = control.0.switches.lock().set_node(&rule, mode, outage);
+            if mode.is_none() && !was_there {
+                return Ok(false);
+            }
+            control.put_switches().await;
+            let action = if mode.is_some() { "set_switch" } else { "unset_switch" };
+            let change = Change {
+                at: micros(by.at),
+                actor: by.actor,
+                action: action.to_owned(),
+                object: rule,
+                before,
+                after: mode.map(told),
+                request_id: by.request_id,
+                node: control.0.node.clone(),
+            };
+            control.record_own(change).await;
+            Ok(was_there)
         })
         .await
     }
@@ -143,9 +183,8 @@ impl Control {
         let draft = TokenDraft { id, name, role, hash, expires_at };
         let control = self.clone();
         whole(async move {
-            let made = control.0.catalog.create_token(&draft, &by).await?;
-            control.changed(&by, made.revision).await;
-            Ok(made)
+            let made = control.0.catalog.create_token(&draft, &by).await;
+            control.settled(&by, made, |token| token.revision).await
         })
         .await
     }
@@ -153,9 +192,8 @@ impl Control {
     pub(crate) async fn revoke_token(&self, by: By, id: String) -> Result<(), Error> {
         let control = self.clone();
         whole(async move {
-            let revoked = control.0.catalog.revoke_token(&id, &by).await?;
-            control.changed(&by, revoked.revision).await;
-            Ok(())
+            let revoked = control.0.catalog.revoke_token(&id, &by).await;
+            control.settled(&by, revoked, |token| token.revision).await.map(drop)
         })
         .await
     }
@@ -170,51 +208,31 @@ impl Control {
     ) -> Result<(), Error> {
         let control = self.clone();
         whole(async move {
-            let noted = control.0.catalog.record(action, "usage", &object, Some(before), None, &by).await?;
-            control.changed(&by, noted).await;
-            Ok(())
+            let noted = control.0.catalog.record(action, "usage", &object, Some(before), None, &by).await;
+            control.settled(&by, noted, |revision| *revision).await.map(drop)
         })
         .await
     }
 
-    /// Puts a change in force here before it is answered, and writes it down.
-    async fn changed(&self, by: &By, revision: u64) {
-        // If it fails, it was told, and is tried again within a second.
-        let _ = self.refresh().await;
-        let Some(trail) = &self.0.trail else { return };
-        let entry = match self.0.catalog.audit_entry(revision).await {
-            // What changed nothing was written down when it did.
-            Ok(entry) if entry.at != whole_us(by.at) || entry.request_id != by.request_id => return,
-            Ok(entry) => entry,
-            // Nor is what did so long ago that it is not kept.
-            Err(Error::NotFound { .. }) => return,
-            Err(error) => {
-                tracing::warn!(%error, by.request_id, "a change is not in the audit files; the catalog has it");
-                return;
+    /// Puts a change in force here before it is answered, and writes it down. One of which it is not known
+    /// whether it was made is kept in mind.
+    async fn settled<T>(
+        &self,
+        by: &By,
+        written: Result<T, Error>,
+        revision: impl Fn(&T) -> u64,
+    ) -> Result<T, Error> {
+        match &written {
+            Ok(value) => {
+                // If it fails, it was told, and is tried again within a second.
+                let _ = self.refresh().await;
+                self.record(by, revision(value)).await;
             }
-        };
-        if let Err(error) = trail.record_and_wait(self.change(entry)).within(TRAIL_DEADLINE).await {
-            tracing::warn!(%error, by.request_id, "a change is not in the audit files; the catalog has it");
+            Err(Error::Uncertain { entry, .. }) => self.record_uncertain((**entry).clone()),
+            Err(_) => {}
         }
+        written
     }
-
-    fn change(&self, entry: AuditEntry) -> Change {
-        Change {
-            at: Micros(u64::try_from(entry.at.as_microsecond()).unwrap_or_default()),
-            actor: entry.actor,
-            action: entry.action,
-            object: entry.object,
-            before: entry.before,
-            after: entry.after,
-            request_id: entry.request_id,
-            node: self.0.node.clone(),
-        }
-    }
-}
-
-/// As the catalog keeps it.
-fn whole_us(at: Timestamp) -> Timestamp {
-    Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
 }
 
 /// Does all of it, whether somebody waits or not.

@@ -46,7 +46,6 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use jiff::Timestamp;
 use tidegate::Limiter;
 use tidegate_middleware::{ClientIp, Renderer};
 
@@ -199,11 +198,10 @@ impl HttpApi {
     /// Refuses whoever has no token, where one is needed.
     fn expect_token(&self, route: Route, headers: &HeaderMap) -> Result<(), Problem> {
         let Some(tokens) = &self.tokens else { return Ok(()) };
-        let now = Timestamp::now();
         // There the client's own `Authorization` comes along.
         let who = match route {
-            Route::ForwardAuth => tokens.whose(forward_auth::token(headers), now),
-            _ => tokens.who(headers, now),
+            Route::ForwardAuth => tokens.whose(forward_auth::token(headers)),
+            _ => tokens.who(headers),
         };
         who.map(drop).map_err(Problem::unknown)
     }

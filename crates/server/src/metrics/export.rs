@@ -6,11 +6,13 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use tidegate::{Counts, Limiter, RuleCount, StoreHealth};
+use tidegate::{Counts, Limiter, RuleCount, StoreHealth, Switch};
 use tidegate_stores::redis::{Circuit, Failures, LATENCY_BOUNDS, Latencies};
 
 use super::{Connections, Durations, Metrics, Reservations, room};
 use crate::build_info;
+use crate::control::CatalogHealth;
+use crate::control::switches::SwitchState;
 use crate::health::Health;
 
 /// How metrics are written.
@@ -193,12 +195,24 @@ impl Snapshot {
         let help = "Records of changes and denials that are missing in the audit files";
         let mut dropped =
             encoder.encode_descriptor("ratelimit_audit_dropped", help, None, MetricType::Counter)?;
-        dropped.encode_counter::<NoLabelSet, u64, u64>(&self.audit_dropped, None)?;
+        let lost = self.health.catalog().map_or(0, CatalogHealth::lost_records);
+        dropped.encode_counter::<NoLabelSet, u64, u64>(&(self.audit_dropped + lost), None)?;
         let Some(catalog) = self.health.catalog() else { return Ok(()) };
         let help = "1 if the catalog answered when it was asked last";
         gauge(encoder, "ratelimit_catalog_up", help, i64::from(catalog.is_there()))?;
         let help = "The version of the catalog that is in force; the same on all nodes";
         gauge(encoder, "ratelimit_catalog_version", help, catalog.version().cast_signed())?;
+        let help = "1 once this node has known the catalog; until then it is not ready, unless it need not";
+        gauge(encoder, "ratelimit_catalog_known", help, i64::from(catalog.is_known()))?;
+        let help = "Changes that are in the catalog and wait to be written into the audit files";
+        gauge(encoder, "ratelimit_audit_waiting", help, catalog.unrecorded().cast_signed())?;
+        if let Some(skew) = catalog.clock().skew() {
+            let help = "How far this node's clock is ahead of the catalog's";
+            let name = "ratelimit_clock_skew_seconds";
+            let mut gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            gauge.encode_gauge(&skew.as_secs_f64())?;
+        }
+        switches(encoder, &catalog.switches())?;
         let help = "1 while the catalog's rules are refused and older ones are in force";
         gauge(encoder, "ratelimit_catalog_rules_refused", help, i64::from(catalog.refused().is_some()))?;
         let tenants = i64::try_from(self.limiter.tenants()).unwrap_or(i64::MAX);
@@ -289,6 +303,24 @@ fn build_info(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let mut info = encoder.encode_descriptor("tidegate_build_info", help, None, MetricType::Gauge)?;
     let labels = [("version", build_info::VERSION), ("commit", build_info::COMMIT)];
     info.encode_family(&labels)?.encode_gauge(&1_i64)
+}
+
+/// Kill switches that are set: there are as many as people have set.
+fn switches(encoder: &mut DescriptorEncoder<'_>, switches: &[SwitchState]) -> fmt::Result {
+    if switches.is_empty() {
+        return Ok(());
+    }
+    let help = "Kill switches that are set, by rule and by who set them: 0 enforce, 1 shadow, 2 off";
+    let mut family = encoder.encode_descriptor("ratelimit_switch", help, None, MetricType::Gauge)?;
+    for SwitchState { rule, mode, from } in switches {
+        let mode: i64 = match mode {
+            Switch::Enforce => 0,
+            Switch::Shadow => 1,
+            Switch::Off => 2,
+        };
+        family.encode_family(&[("rule", rule.as_str()), ("from", from.name())])?.encode_gauge(&mode)?;
+    }
+    Ok(())
 }
 
 /// How the store that nodes share does.

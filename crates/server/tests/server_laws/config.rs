@@ -208,7 +208,7 @@ fn mistakes_in_the_file() {
     let table = [
         (
             "[1]",
-            "tidegate.yaml:1:1: must be a mapping, got a list; its fields: rules, reload, data, store, catalog, node, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, denial, redis, fallback, memory, audit, history, drain, log, traces",
+            "tidegate.yaml:1:1: must be a mapping, got a list; its fields: rules, reload, data, store, catalog, catalog_listen, catalog_required, node, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, denial, redis, fallback, memory, audit, history, drain, log, traces",
         ),
         (
             "grpc: on",

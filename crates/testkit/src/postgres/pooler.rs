@@ -13,8 +13,7 @@ use super::program::program;
 use crate::redis::process::Process;
 use crate::redis::{free_port, until};
 
-/// A pooler that hands its few connections to another client after each transaction, and is gone with its
-/// value.
+/// A pooler with a few connections, which is gone with its value.
 #[derive(Debug)]
 pub struct Pooler {
     port: u16,
@@ -24,12 +23,22 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// Starts one before this server, for so many connections, and waits until it listens.
+    /// Starts one before this server that hands its connections to another client after each transaction, and
+    /// waits until it listens.
     ///
     /// # Panics
     ///
     /// If it does not, with what it has logged.
     pub fn start(server: &PostgresServer, connections: u32) -> Self {
+        Self::in_mode(server, "transaction", connections)
+    }
+
+    /// Starts one in a mode of `PgBouncer`'s: `session`, `transaction` or `statement`.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start, with what it has logged.
+    pub fn in_mode(server: &PostgresServer, mode: &str, connections: u32) -> Self {
         let folder = tempfile::Builder::new().prefix("tidegate-").tempdir().expect("a folder");
         let (account, port) = (Account::find(), free_port());
         let settings = folder.path().join("pgbouncer.ini");
@@ -38,7 +47,7 @@ impl Pooler {
         write(account, &users, "\"tidegate\" \"\"\n");
         let text = format!(
             "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-             unix_socket_dir =\nauth_type = trust\nauth_file = {}\nlogfile = {}\npool_mode = transaction\n\
+             unix_socket_dir =\nauth_type = trust\nauth_file = {}\nlogfile = {}\npool_mode = {mode}\n\
              default_pool_size = {connections}\n",
             server.port(),
             users.display(),

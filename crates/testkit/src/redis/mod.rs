@@ -46,7 +46,7 @@ pub use cluster::Cluster;
 pub use fault_proxy::{Fault, FaultProxy};
 pub use impostor::Impostor;
 pub use ports::free as free_port;
-pub use program::Program;
+pub use program::{Program, faketime};
 pub use sentinel::SentinelTrio;
 pub use server::{RedisServer, sharded_url};
 pub use setup::Setup;

@@ -42,7 +42,7 @@ impl Program {
 /// # Panics
 ///
 /// If it is missing.
-pub(super) fn faketime() -> PathBuf {
+pub fn faketime() -> PathBuf {
     const FILE: &str = "faketime/libfaketimeMT.so.1";
     const VARIABLE: &str = "TIDEGATE_LIBFAKETIME";
     if let Some(named) = env::var_os(VARIABLE) {

@@ -10,6 +10,7 @@ laws! {
     the_trail_is_newest_first_and_page_by_page,
     filters_hold_all_at_once,
     who_writes_has_a_name,
+    a_kind_of_thing_can_be_left_out,
 }
 
 async fn all(catalog: &Catalog, filter: &AuditFilter, size: usize) -> Vec<AuditEntry> {
@@ -104,6 +105,19 @@ async fn filters_hold_all_at_once(world: World) {
         let ids: Vec<u64> = trail.iter().map(|entry| entry.id).collect();
         assert_eq!(ids, wanted, "{filter:?}");
     }
+}
+
+async fn a_kind_of_thing_can_be_left_out(world: World) {
+    for (kind, second) in [("token", 0), ("tenant", 1), ("token", 2), ("switch", 3)] {
+        world.catalog.record("a", kind, "x", None, None, &By::new("ann", "r", at(second))).await.unwrap();
+    }
+    let shown = AuditFilter { except_kind: Some("token".to_owned()), ..AuditFilter::default() };
+    for size in [1, 2, 10] {
+        let ids: Vec<u64> = all(&world.catalog, &shown, size).await.iter().map(|entry| entry.id).collect();
+        assert_eq!(ids, [4, 2]);
+    }
+    let hidden = AuditFilter { object_kind: Some("token".to_owned()), ..shown };
+    assert!(all(&world.catalog, &hidden, 10).await.is_empty());
 }
 
 async fn who_writes_has_a_name(world: World) {

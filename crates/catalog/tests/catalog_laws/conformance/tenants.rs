@@ -18,6 +18,7 @@ laws! {
     lists_are_in_the_order_of_bytes_and_page_by_page,
     lists_of_a_tier_and_of_a_prefix_hold_what_belongs_there,
     overrides_turn_when_they_begin_and_when_they_end,
+    an_override_that_has_ended_is_refused_unless_it_was_there_already,
 }
 
 /// Texts that SQL, shells, paths and terminals would trip over.
@@ -48,8 +49,8 @@ async fn what_is_put_is_what_is_read(world: World) {
                 unit: text("Minute"),
                 burst: Some(1_000),
                 algorithm: text("token_bucket"),
-                effective_at: Some("2026-02-01T00:00:00.123456789Z".parse().unwrap()),
-                expires_at: Some("2026-03-01T00:00:00Z".parse().unwrap()),
+                effective_at: Some("2027-02-01T00:00:00.123456789Z".parse().unwrap()),
+                expires_at: Some("2027-03-01T00:00:00Z".parse().unwrap()),
                 ..requests(500)
             },
             OverrideDraft { unlimited: true, ..OverrideDraft::default() },
@@ -65,7 +66,7 @@ async fn what_is_put_is_what_is_read(world: World) {
     let window = Some(Window::Unit(Unit::Minute));
     let numbers = Numbers { requests: 500, window, burst: Some(1_000), algorithm: text("token_bucket") };
     assert_eq!(first.allowance, Allowance::Limited(numbers));
-    assert_eq!(first.effective_at.unwrap().to_string(), "2026-02-01T00:00:00.123456Z");
+    assert_eq!(first.effective_at.unwrap().to_string(), "2027-02-01T00:00:00.123456Z");
     assert!(first.holds_at(first.effective_at.unwrap()) && !first.holds_at(first.expires_at.unwrap()));
     assert_eq!((&second.allowance, second.descriptor.entries().len()), (&Allowance::Unlimited, 0));
     let window = Some(Window::DurationUs(90_000_000));
@@ -252,4 +253,25 @@ async fn listed(catalog: &Catalog, filter: &TenantFilter, size: usize) -> Vec<St
             return names;
         }
     }
+}
+
+async fn an_override_that_has_ended_is_refused_unless_it_was_there_already(world: World) {
+    let catalog = &world.catalog;
+    let ending = |second| OverrideDraft { expires_at: Some(at(second)), ..requests(5) };
+    let put = async |overrides: Vec<OverrideDraft>, now| {
+        catalog.put_tenant("acme", &with(overrides), Precondition::Any, &ann_at(now)).await
+    };
+    let other = || OverrideDraft { descriptor: "a".to_owned(), ..requests(1) };
+    for past in [-1_000_000, -1, 0] {
+        let refused = put(vec![other(), ending(past)], 0).await;
+        assert!(matches!(refused, Err(Error::Invalid { field, .. }) if field == "overrides[1].expires_at"));
+    }
+    assert_eq!(catalog.version().await.unwrap(), 0);
+    put(vec![ending(10)], 0).await.unwrap();
+    // What is shown can be put again, with what is new beside it.
+    let kept = put(vec![ending(10), other()], 20).await.unwrap();
+    assert_eq!(kept.overrides[0].created_at, at(0));
+    // Changed, it is new.
+    let changed = OverrideDraft { requests: Some(6), ..ending(10) };
+    assert!(matches!(put(vec![changed], 20).await, Err(Error::Invalid { .. })));
 }

@@ -8,7 +8,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidegate_catalog::{Tenant, TenantDraft, TenantFilter};
 use utoipa::{IntoParams, ToSchema};
@@ -76,7 +75,11 @@ pub(super) async fn put(
     JsonBody(put): JsonBody<QuotaPut>,
 ) -> Answer {
     let precondition = precondition(&headers)?;
-    let draft = put.draft()?;
+    let keys = tenant_keys(&admin);
+    let draft = put.draft(|domain, text| {
+        let mut keys = keys.iter().filter(|(name, _)| domain.is_none_or(|domain| domain == name));
+        keys.any(|(_, key)| text == key || text.strip_prefix(&**key) == Some(&format!(":{tenant}")))
+    })?;
     draft.check().map_err(renamed)?;
     check_against_rules(&admin, &tenant, &draft)?;
     let stored = admin.control.put_tenant(caller.by(), tenant, draft, precondition).await.map_err(renamed)?;
@@ -134,15 +137,21 @@ pub(super) async fn list(
     let filter = TenantFilter { tier: wanted.tier, prefix: wanted.q.filter(|text| !text.is_empty()) };
     let page = PageQuery::new(wanted.cursor, wanted.limit)?;
     let found = admin.control.tenants_page(&filter, &page).await?;
-    let now = Timestamp::now();
+    let now = admin.control.now();
     let items = found.items.iter().map(|tenant| QuotaItem::new(tenant, now)).collect();
     Ok(Json(QuotaList { items, next_cursor: found.next }))
 }
 
 fn shown(admin: &Admin, tenant: &Tenant) -> Response {
     let limits = limits::of_tenant(&admin.limiter, &tenant.name);
-    let quota = Quota::new(tenant, limits, Timestamp::now());
+    let quota = Quota::new(tenant, limits, admin.control.now());
     (etag(tenant.revision), Json(quota)).into_response()
+}
+
+/// Domains and the entries that name their tenants.
+fn tenant_keys(admin: &Admin) -> Vec<(String, String)> {
+    let domains = admin.limiter.listing().into_iter();
+    domains.filter_map(|domain| Some((domain.domain, domain.tenant?))).collect()
 }
 
 /// The catalog's fields by the names that this API has for them.

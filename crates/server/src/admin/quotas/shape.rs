@@ -83,11 +83,11 @@ struct OverridePut {
 }
 
 impl QuotaPut {
-    /// As the catalog takes it.
-    pub(super) fn draft(self) -> Answer<TenantDraft> {
+    /// As the catalog takes it. A descriptor that `is_own` says to be the tenant's own entry is the default.
+    pub(super) fn draft(self, is_own: impl Fn(Option<&str>, &str) -> bool) -> Answer<TenantDraft> {
         let (effective_at, expires_at) = (self.effective_at, self.expires_at);
         let overrides = self.overrides.into_iter().enumerate().map(|(index, put)| {
-            let duration_us = put.duration.as_deref().map(micros).transpose().map_err(|remedy| {
+            let duration_us = put.duration.as_deref().map(length_us).transpose().map_err(|remedy| {
                 let found = put.duration.as_deref().unwrap_or_default();
                 let reason = format!("must be a length of time such as 90s, got {found:?}{remedy}");
                 Problem::field(format!("overrides[{index}].duration"), reason)
@@ -96,9 +96,11 @@ impl QuotaPut {
                 let reason = "is missing: say minute, hour, …, or a duration";
                 return Err(Problem::field(format!("overrides[{index}].unit"), reason));
             }
+            let domain = put.domain.as_deref();
+            let named = put.descriptor.filter(|text| text != DEFAULT && !is_own(domain, text));
             Ok(OverrideDraft {
+                descriptor: named.unwrap_or_default(),
                 domain: put.domain,
-                descriptor: put.descriptor.filter(|text| text != DEFAULT).unwrap_or_default(),
                 limit: put.limit,
                 unlimited: put.unlimited,
                 requests: put.requests_per_unit,
@@ -112,6 +114,22 @@ impl QuotaPut {
         });
         Ok(TenantDraft { tier: self.tier, overrides: overrides.collect::<Answer<_>>()? })
     }
+}
+
+/// A length of time such as 90s; also the name of a unit, which earlier versions showed in its place.
+fn length_us(text: &str) -> Result<u64, &'static str> {
+    match tidegate::Window::named(text) {
+        Some(window) => Ok(window.period_us()),
+        None => micros(text),
+    }
+}
+
+/// A length of time as it can be put again.
+fn length(us: u64) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"), (1_000, "ms")];
+    let unit = UNITS.iter().find(|(unit, _)| us.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{us}us"), |(unit, suffix)| format!("{}{suffix}", us / unit))
 }
 
 /// A tenant with what it is allowed.
@@ -238,7 +256,7 @@ impl OverrideShown {
                 match numbers.window {
                     Some(Window::Unit(unit)) => shown.unit = Some(unit.name()),
                     Some(Window::DurationUs(us)) => {
-                        shown.duration = Some(tidegate::Window::Period { us }.to_string());
+                        shown.duration = Some(length(us));
                     }
                     None => {}
                 }

@@ -18,7 +18,9 @@ Examples:
   tidegate switch list
   tidegate switch set per_user shadow      count what the rule would deny, and deny nothing
   tidegate switch set per_user enforce
-  tidegate switch set '*' off              no rule is looked at any more";
+  tidegate switch set '*' off              no rule is looked at any more
+  tidegate switch set '*' off --local      on this node alone, while the catalog's database is away
+  tidegate switch unset per_user           as if it had never been set";
 
 /// Switch rules to shadow or off while the service runs, and back.
 #[derive(Args)]
@@ -33,6 +35,7 @@ enum Command {
     List(List),
     Get(Get),
     Set(Set),
+    Unset(Unset),
 }
 
 /// List the switches that are not as rules say.
@@ -65,8 +68,25 @@ struct Set {
     rule: String,
     /// What becomes of it.
     mode: Mode,
+    /// On this node alone, without the catalog: for when its database is away. What the catalog says replaces it
+    /// once the catalog answers again.
+    #[arg(long)]
+    local: bool,
     #[command(flatten)]
     output: OneOutput,
+    #[command(flatten)]
+    admin: AdminFlags,
+}
+
+/// Remove the switch of a rule, or of all: the rules and the settings hold again.
+#[derive(Args)]
+#[command(after_long_help = long_help(EXAMPLES))]
+struct Unset {
+    /// The rule's name or path, also of a rule that there is no more; `*` for all rules.
+    rule: String,
+    /// That of this node alone.
+    #[arg(long)]
+    local: bool,
     #[command(flatten)]
     admin: AdminFlags,
 }
@@ -97,6 +117,7 @@ impl Switch {
             Command::List(command) => command.run(),
             Command::Get(command) => command.run(),
             Command::Set(command) => command.run(),
+            Command::Unset(command) => command.run(),
         })
     }
 }
@@ -119,9 +140,10 @@ impl List {
             out::print(&switches.iter().fold(String::new(), |all, (rule, _)| all + rule + "\n"));
             return Ok(());
         }
-        let mut table = Table::new(&["RULE", "MODE"]);
+        let mut table = Table::new(&["RULE", "MODE", "FROM"]);
         for (rule, mode) in switches {
-            table.row(vec![rule, mode]);
+            let from = text(&body["from"], &rule);
+            table.row(vec![rule, mode, from]);
         }
         self.output.print(&table, "no switches");
         Ok(())
@@ -144,12 +166,26 @@ impl Set {
     fn run(self) -> Outcome {
         let call =
             Call::new(Method::PUT, &["switches", &self.rule]).json(&json!({ "mode": self.mode.name() }));
+        let call = call.query("local", self.local.then_some(true));
         let answer = self.admin.client()?.send(call)?;
         if self.output.is_json() {
             print_body(&answer);
-        } else {
-            out::print(&format!("{}: {}\n", plain(&self.rule), self.mode.name()));
+            return Ok(());
         }
+        let shown = answer.json()?;
+        let note = text(&shown, "note");
+        let note = if note.is_empty() { note } else { format!(" ({})", plain(&note)) };
+        out::print(&format!("{}: {}{note}\n", plain(&self.rule), plain(&text(&shown, "mode"))));
+        Ok(())
+    }
+}
+
+impl Unset {
+    fn run(self) -> Outcome {
+        let call = Call::new(Method::DELETE, &["switches", &self.rule]);
+        let call = call.query("local", self.local.then_some(true));
+        self.admin.client()?.send(call)?;
+        out::print(&format!("{}: not set\n", plain(&self.rule)));
         Ok(())
     }
 }

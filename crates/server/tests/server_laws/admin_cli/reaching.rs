@@ -171,7 +171,12 @@ fn tls_is_trusted_by_the_authority_that_is_given_and_by_no_other() {
         }
     });
     let trusted = finish(command(here.path(), &["switch", "list", "--admin", &url, "--ca", "ca.pem"]));
-    assert_eq!((trusted.code, trusted.out.as_str()), (0, "RULE  MODE\n*     enforce\n"), "{}", trusted.err);
+    assert_eq!(
+        (trusted.code, trusted.out.as_str()),
+        (0, "RULE  MODE     FROM\n*     enforce  -\n"),
+        "{}",
+        trusted.err
+    );
     let stranger = finish(command(here.path(), &["switch", "list", "--admin", &url]));
     assert_eq!(stranger.code, 1);
     assert!(stranger.err.contains("--ca"), "{}", stranger.err);

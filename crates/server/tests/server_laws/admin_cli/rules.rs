@@ -106,16 +106,25 @@ fn history_shows_versions_and_rollback_goes_back() {
 fn switches_are_listed_and_set() {
     let node = Node::new(|_: &Asked| {
         Answer::ok(
-            &json!({ "all": "enforce", "rules": { "per_user": "shadow" }, "rule": "*", "mode": "off" }),
+            &json!({ "all": "enforce", "rules": { "per_user": "shadow" }, "from": { "per_user": "node" }, "rule": "*", "mode": "off" }),
         )
     });
-    assert_eq!(run(&node, &["switch", "list"]).out, "RULE      MODE\n*         enforce\nper_user  shadow\n");
+    assert_eq!(
+        run(&node, &["switch", "list"]).out,
+        "RULE      MODE     FROM\n*         enforce  -\nper_user  shadow   node\n"
+    );
     let done = run(&node, &["switch", "set", "*", "off"]);
     assert_eq!((done.code, done.out.as_str()), (0, "*: off\n"));
     assert_eq!(
         (node.last().line.as_str(), node.last().json()),
         ("PUT /admin/v1/switches/%2A", json!({ "mode": "off" }))
     );
+    run(&node, &["switch", "set", "*", "off", "--local"]);
+    assert_eq!(node.last().line, "PUT /admin/v1/switches/%2A?local=true");
+    assert_eq!(run(&node, &["switch", "unset", "*"]).out, "*: not set\n");
+    assert_eq!(node.last().line, "DELETE /admin/v1/switches/%2A");
+    run(&node, &["switch", "unset", "per_user", "--local"]);
+    assert_eq!(node.last().line, "DELETE /admin/v1/switches/per_user?local=true");
     assert_eq!(run(&node, &["switch", "set", "*", "loud"]).code, 2);
 }
 

@@ -117,7 +117,7 @@ fn rules_are_pushed_compared_rolled_back_and_taken_away() {
 fn switches_tokens_and_the_trail_of_all_that() {
     let service = service(RULES);
     done(&service, &["switch", "set", "per_key", "shadow"]);
-    assert!(done(&service, &["switch", "list"]).contains("per_key  shadow\n"));
+    assert!(done(&service, &["switch", "list"]).contains("per_key  shadow   catalog\n"));
     assert_eq!(done(&service, &["switch", "get", "*"]), "*: enforce\n");
     let token = done(&service, &["token", "create", "look", "--role", "viewer", "--expires-at", "1d"]);
     let by = |args: &[&str]| run(&service, &[args, &["--token", token.trim()]].concat());

@@ -126,3 +126,28 @@ fn a_request_id_of_the_callers_own_is_kept_and_answered() {
             .contains("ratelimit_audit_dropped_total 0")
     });
 }
+
+#[test]
+fn what_was_done_to_tokens_is_shown_to_administrators_only() {
+    let service = start();
+    let make = |name: &str, role: &str| {
+        let made = service.ask("POST", "/admin/v1/tokens", &json!({ "name": name, "role": role })).json();
+        made["token"].as_str().expect("a token").to_owned()
+    };
+    let tokens = [make("look", "viewer"), make("work", "operator"), make("all", "admin")];
+    service.put_quota("ann", &requests(1));
+    let seen = |token: &str, query: &str| {
+        let path = format!("/admin/v1/audit{query}");
+        let answer = super::ask_at(service.admin, Some(token), "GET", &path, &[], "");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json()["items"].as_array().expect("a list").clone()
+    };
+    for token in &tokens[..2] {
+        for query in ["", "?kind=token", "?action=create_token", "?limit=1"] {
+            let items = seen(token, query);
+            assert!(items.iter().all(|item| item["kind"] != "token"), "{items:?}");
+            assert_eq!(items.len(), usize::from(!query.contains("token")), "{query}");
+        }
+    }
+    assert_eq!(seen(&tokens[2], "").len(), 4);
+}

@@ -5,9 +5,13 @@ mod audit;
 mod contract;
 mod history;
 mod nodes;
+mod poolers;
 mod postgres;
 mod quotas;
+mod readiness;
 mod rules;
+mod switches;
+mod time;
 mod usage;
 
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{RULES, ask_at, fields, requests, start};
-use crate::support::service::{Setup, until};
+use crate::support::service::{Service, Setup, until};
 
 #[test]
 fn an_override_comes_before_the_tier_and_the_tier_before_the_rule() {
@@ -230,4 +230,83 @@ fn tenants_and_counters_outlive_a_restart_and_a_reload() {
     let service = Setup::after(service.stop()).start();
     assert_eq!(service.passing(&ann, 10), 0);
     assert_eq!(service.passing(&json!({ "api_key": "bob" }), 10), 6);
+}
+
+/// Windows by name and by length, also where the length is that of a named one; on every algorithm.
+#[test]
+fn what_is_shown_of_a_tenant_can_be_put_again() {
+    const ALGORITHMS: [&str; 7] = [
+        "fixed_window",
+        "sliding_window",
+        "sub_windows",
+        "sliding_log",
+        "token_bucket",
+        "gcra",
+        "leaky_bucket",
+    ];
+    let service = Setup::rules(
+        "domain: api\ntenant: api_key\ndescriptors:\n  - key: api_key\n    limits:\n      \
+         - {name: all, requests: 5, per: minute}\n      \
+         - {name: monthly, algorithm: fixed_window, requests: 5, per: month, calendar: Europe/Berlin}\n",
+    )
+    .start();
+    let units = ["second", "minute", "hour", "day", "week", "month", "year"].map(|unit| ("unit", unit));
+    let lengths =
+        ["1s", "60s", "1m", "90s", "250ms", "1500us", "1h", "60m", "1h30m", "24h", "1d", "7d", "30d", "365d"]
+            .map(|length| ("duration", length));
+    let windows = || units.into_iter().chain(lengths).chain([("duration", "hour")]);
+    let cases = windows().flat_map(|window| ALGORITHMS.map(|algorithm| ("all", window, Some(algorithm))));
+    let calendars =
+        units[3..].iter().filter(|(_, unit)| *unit != "hour").map(|window| ("monthly", *window, None));
+    for (limit, (field, window), algorithm) in cases.chain(calendars) {
+        let case = format!("{limit} {field} {window} {algorithm:?}");
+        let mut put = json!({ "limit": limit, "requests_per_unit": 3 });
+        put[field] = json!(window);
+        if let Some(algorithm) = algorithm {
+            put["algorithm"] = json!(algorithm);
+        }
+        let answer = service.ask("PUT", "/admin/v1/quotas/ann", &json!({ "overrides": [put] }));
+        // Not every length can be divided.
+        if algorithm == Some("sub_windows") && answer.status == 422 {
+            continue;
+        }
+        assert_eq!(answer.status, 200, "{case}: {}", answer.body);
+        let shown = service.ask("GET", "/admin/v1/quotas/ann", &Value::Null).json();
+        let mut again = shown["quotas"]["overrides"].clone();
+        again[0].as_object_mut().expect("an override").remove("in_effect");
+        let body = json!({ "tier": shown["tier"], "overrides": again });
+        let second = service.put_quota("ann", &body);
+        assert_eq!(second["revision"], shown["revision"], "{case}: {body}");
+        assert_eq!(second["quotas"]["overrides"], shown["quotas"]["overrides"], "{case}");
+    }
+}
+
+#[test]
+fn nodes_count_the_same_tenants_whether_they_loaded_or_heard_of_them() {
+    let service = start();
+    service.put_quota("ann", &requests(1));
+    service.put_quota("bob", &json!({ "tier": "pro" }));
+    service.put_quota("nothing", &json!({}));
+    let later = json!({ "requests_per_unit": 1, "unit": "year", "effective_at": "2199-01-01T00:00:00Z" });
+    service.put_quota("later", &json!({ "overrides": [later] }));
+    let has_two = |service: &Service| {
+        let metrics = crate::support::service::get(service.admin, "/metrics").body;
+        assert!(metrics.contains("\nratelimit_tenants 2\n"), "{metrics}");
+    };
+    has_two(&service);
+    has_two(&Setup::after(service.stop()).start());
+}
+
+#[test]
+fn the_tenants_own_key_is_its_default() {
+    let service = start();
+    for descriptor in ["api_key", "api_key:ann", "default", ""] {
+        let put = json!({ "descriptor": descriptor, "requests_per_unit": 9, "unit": "year" });
+        let shown = service.put_quota("ann", &json!({ "overrides": [put] }));
+        assert_eq!(shown["quotas"]["overrides"][0]["descriptor"], "default", "{descriptor}");
+        assert_eq!(shown["quotas"]["default"]["requests_per_unit"], 9);
+    }
+    let other =
+        json!({ "overrides": [{ "descriptor": "api_key:bob", "requests_per_unit": 9, "unit": "year" }] });
+    assert_eq!(service.ask("PUT", "/admin/v1/quotas/ann", &other).status, 422);
 }

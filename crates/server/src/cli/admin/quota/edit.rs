@@ -3,6 +3,7 @@
 use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Map, Value as Json, json};
+use tidegate::rules::file::micros;
 
 use super::super::Outcome;
 use super::super::failure::Failure;
@@ -11,8 +12,8 @@ use super::puttable;
 
 const UNITS: [&str; 7] = ["second", "minute", "hour", "day", "week", "month", "year"];
 
-/// What makes an override the same one: another with these takes its place.
-const IDENTITY: [&str; 6] = ["domain", "descriptor", "limit", "unit", "duration", "effective_at"];
+/// What makes an override the same one, besides its window: another with these takes its place.
+const IDENTITY: [&str; 4] = ["domain", "descriptor", "limit", "effective_at"];
 
 /// The flags of a change.
 #[derive(Args, Debug)]
@@ -115,7 +116,10 @@ impl Edit {
             }
         }
         for wanted in self.wanted() {
-            let same = |item: &Json| IDENTITY.iter().all(|name| item[*name] == wanted[*name]);
+            let same = |item: &Json| {
+                IDENTITY.iter().all(|name| item[*name] == wanted[*name])
+                    && window_us(item) == window_us(&wanted)
+            };
             match overrides.iter_mut().find(|item| same(item)) {
                 Some(item) => *item = wanted,
                 None => overrides.push(wanted),
@@ -188,6 +192,12 @@ impl Short {
         }
         Ok(Self { descriptor: descriptor.to_owned(), numbers })
     }
+}
+
+/// How long the window of an override is: `hour`, `1h` and `60m` are the same.
+fn window_us(item: &Json) -> Option<u64> {
+    let text = item["unit"].as_str().or_else(|| item["duration"].as_str())?;
+    tidegate::Window::named(text).map_or_else(|| micros(text).ok(), |window| Some(window.period_us()))
 }
 
 /// An override as it was shown, without what cannot be put.
