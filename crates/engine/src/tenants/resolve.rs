@@ -84,7 +84,10 @@ impl RuleSet {
         let entry = match &written.instead {
             TierLimit::Unlimited => None,
             TierLimit::Change(change) => {
-                let spec = base.changed(&in_calendar_of(&base, change));
+                let mut spec = base.changed(&in_calendar_of(&base, change));
+                if rule.written.in_code {
+                    spec = spec.written_in_code(&self.defaults);
+                }
                 let entry = spec.entry_named(&name, &self.defaults, self.seed);
                 Some(entry.map_err(|error| OverrideProblem::numbers(rule, &name, &error))?)
             }
