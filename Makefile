@@ -114,7 +114,7 @@ deny:
 # An advisory fails. That the database cannot be fetched, as on a machine without a network, is told and does not.
 define advisories
 if cargo deny fetch db; then \
-  cargo deny --workspace check --disable-fetch advisories; \
+  cargo deny --workspace check advisories; \
 else \
   echo "make: the database of advisories cannot be fetched: known vulnerabilities were NOT checked" >&2; \
 fi
