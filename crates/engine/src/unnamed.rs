@@ -12,7 +12,7 @@ use crate::limiter::Limiter;
 /// request, and each would begin with a full limit.
 const MOST: u32 = 100;
 
-/// How many limiters there are of each set of limits.
+/// The highest number of a limiter that has a limit, by domain and limit.
 #[derive(Default)]
 pub(crate) struct ScopeNumbers(Mutex<HashMap<String, u32>>);
 
@@ -35,25 +35,26 @@ impl ScopeNumbers {
     }
 }
 
-/// The scope of a limiter that has neither a name nor a route: `limiter` for the first one of its limits,
-/// `limiter#2` for the second, and so on, in the order in which they were made. Clones are one limiter; its
-/// number is free again when the last of them is dropped, if it was the highest.
+/// The scope of a limiter that has neither a name nor a route: `limiter` for the first, `limiter#2` for the
+/// second that has one of the same limits, and so on, in the order in which they were made. One limit in common
+/// is enough, as they would share its counter. Clones are one limiter; its number is free again when the last of
+/// them is dropped, if it was the highest.
 #[derive(Clone)]
 pub struct UnnamedScope(Arc<Numbered>);
 
 struct Numbered {
     numbers: Arc<ScopeNumbers>,
-    limits: String,
+    limits: Vec<String>,
     number: u32,
 }
 
 impl UnnamedScope {
-    /// The first limiter of any limits.
+    /// The scope of the first limiter, whatever its limits.
     pub fn first() -> Self {
-        Self(Arc::new(Numbered { numbers: Arc::default(), limits: String::new(), number: 1 }))
+        Self(Arc::new(Numbered { numbers: Arc::default(), limits: Vec::new(), number: 1 }))
     }
 
-    /// Which limiter of its limits it is, from 1.
+    /// Its place, from 1, among the limiters that share a limit with it.
     pub fn number(&self) -> u32 {
         self.0.number
     }
@@ -70,10 +71,12 @@ impl UnnamedScope {
 impl Drop for Numbered {
     fn drop(&mut self) {
         let mut numbers = self.numbers.0.lock();
-        if let Some(count) = numbers.get_mut(&self.limits).filter(|count| **count == self.number) {
-            *count -= 1;
-            if *count == 0 {
-                numbers.remove(&self.limits);
+        for limit in &self.limits {
+            if let Some(highest) = numbers.get_mut(limit).filter(|highest| **highest == self.number) {
+                *highest -= 1;
+                if *highest == 0 {
+                    numbers.remove(limit);
+                }
             }
         }
     }
@@ -84,12 +87,12 @@ impl Limiter {
     #[doc(hidden)]
     pub fn unnamed_scope(&self, domain: &str, limits: &InlineLimits) -> UnnamedScope {
         let numbers = Arc::clone(&self.inner.scopes);
-        let limits = format!("{domain:?} {:?}", limits.specs());
-        let mut counts = numbers.0.lock();
-        let count = counts.entry(limits.clone()).or_default();
-        *count = (*count + 1).min(MOST);
-        let number = *count;
-        drop(counts);
+        let limits: Vec<_> = limits.identities().map(|limit| format!("{domain:?} {limit}")).collect();
+        let mut highest = numbers.0.lock();
+        let before = limits.iter().filter_map(|limit| highest.get(limit)).max().copied().unwrap_or(0);
+        let number = (before + 1).min(MOST);
+        highest.extend(limits.iter().map(|limit| (limit.clone(), number)));
+        drop(highest);
         UnnamedScope(Arc::new(Numbered { numbers, limits, number }))
     }
 }

@@ -54,10 +54,13 @@ class LimiterScope:
 
 
 def _next_number(limits: tuple[Limit, ...] | None) -> int:
-    same = None if limits is None else tuple(limit.identity for limit in limits)
+    """Returns the number of a new limiter: one limit in common is enough to be told apart."""
+    shared: list[object] = [None] if limits is None else [limit.identity for limit in limits]
     with _lock:
-        _numbers[same] += 1
-        return _numbers[same]
+        number = 1 + max(_numbers[limit] for limit in shared)
+        for limit in shared:
+            _numbers[limit] = number
+        return number
 
 
 def _after_fork() -> None:
