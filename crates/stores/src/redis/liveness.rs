@@ -86,14 +86,14 @@ async fn ask(
     let value = answer.map_err(|_| StoreError::Late)?.map_err(broken)?;
     match value {
         Value::Okay | Value::Int(_) => Ok(()),
-        Value::ServerError(error) => match Reply::of(Value::ServerError(error)) {
-            Reply::Failed(error) => Err(error),
-            // It lives, and knows of keys that have moved.
-            _ => {
-                shared.look_again();
-                Ok(())
+        Value::ServerError(error) => {
+            if let Reply::Failed(error) = Reply::of(Value::ServerError(error)) {
+                return Err(error);
             }
-        },
+            // The server lives, and says that its keys have moved.
+            shared.look_again();
+            Ok(())
+        }
         _ => Err(StoreError::Garbled),
     }
 }
