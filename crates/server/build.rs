@@ -9,6 +9,7 @@ use std::{env, fs};
 
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
+use prost_types::field_descriptor_proto::Type;
 
 const FILES: [&str; 3] =
     ["envoy/service/ratelimit/v3/rls.proto", "tidegate/v1/permits.proto", "tidegate/v1/reservations.proto"];
@@ -25,7 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(&clients)?;
     tonic_prost_build::configure().build_server(false).out_dir(&clients).compile_fds(files.clone())?;
     let ours = files.file.into_iter().filter(|file| !file.name().starts_with("envoy/"));
-    let ours = FileDescriptorSet { file: ours.collect() };
+    let mut ours = FileDescriptorSet { file: ours.collect() };
+    read_values_as_bytes(&mut ours);
     tonic_prost_build::configure().build_client(false).compile_fds(ours)?;
     Ok(())
 }
@@ -45,4 +47,15 @@ fn name_commit() {
         println!("cargo:rerun-if-changed={}", path.display());
     }
     println!("cargo:rustc-env=TIDEGATE_BUILD_COMMIT={}", found.commit.as_deref().unwrap_or("unknown"));
+}
+
+/// Makes the value of an entry `bytes` for the server, which is the same on the wire: values come from clients of
+/// clients, and one that is not UTF-8 must not make the call fail.
+fn read_values_as_bytes(files: &mut FileDescriptorSet) {
+    let messages = files.file.iter_mut().filter(|file| file.package() == "tidegate.v1");
+    let entries =
+        messages.flat_map(|file| &mut file.message_type).filter(|message| message.name() == "Entry");
+    for field in entries.flat_map(|entry| &mut entry.field).filter(|field| field.name() == "value") {
+        field.set_type(Type::Bytes);
+    }
 }

@@ -20,6 +20,7 @@ const SETTINGS: Settings = Settings {
     header_bytes: 1024,
     body_bytes: 256,
     body_patience: Duration::from_secs(10),
+    max_calls: 4,
     keep_alive: Some((Duration::from_secs(30), Duration::from_secs(20))),
 };
 
@@ -57,8 +58,15 @@ fn said(input: &[u8], cut: usize, now: Instant) -> (Vec<u8>, bool) {
     let mut connection = Connection::new(Echo, SETTINGS, now);
     let mut taken = 0;
     for end in [cut, input.len()] {
-        taken += connection.receive(&input[taken..end.max(taken)], now);
+        loop {
+            connection.start_turn();
+            taken += connection.receive(&input[taken..end.max(taken)], now);
+            if !connection.turn_is_over() {
+                break;
+            }
+        }
     }
+    connection.start_turn();
     connection.poll(&mut Context::from_waker(Waker::noop()));
     connection.graceful_shutdown();
     connection.on_time(now + Duration::from_secs(60));

@@ -6,6 +6,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header}
 /// What a field counts beside its texts (RFC 9113, section 6.5.2).
 const FIELD_BYTES: usize = 32;
 
+/// Fields of one request beside the pseudo-headers, as on the HTTP listener.
+const MAX_FIELDS: usize = 100;
+
 /// A request that can be understood.
 pub(crate) struct Head {
     pub(crate) request: Request<()>,
@@ -26,6 +29,7 @@ pub(crate) enum HeadError {
 pub(crate) struct Fields {
     max_bytes: usize,
     bytes: usize,
+    fields: usize,
     fault: Option<HeadError>,
     method: Option<Method>,
     scheme: Option<Scheme>,
@@ -43,6 +47,7 @@ impl Fields {
         Self {
             max_bytes,
             bytes: 0,
+            fields: 0,
             fault: None,
             method: None,
             scheme: None,
@@ -64,7 +69,8 @@ impl Fields {
             return;
         }
         self.bytes += name.len() + value.len() + FIELD_BYTES;
-        if self.bytes > self.max_bytes {
+        self.fields += usize::from(name.first() != Some(&b':'));
+        if self.bytes > self.max_bytes || self.fields > MAX_FIELDS {
             self.fault = Some(HeadError::TooLarge);
             return;
         }

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
@@ -24,16 +25,41 @@ pub struct Inbox(Arc<Mutex<Held>>);
 #[derive(Debug)]
 pub(crate) struct Feed(Arc<Mutex<Held>>);
 
-/// Many small pieces become one: what is held costs about what it has bytes.
+/// Tells a connection that somebody has read of one of its bodies.
 #[derive(Debug, Default)]
+pub(crate) struct Reads {
+    some: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Reads {
+    /// Something was read, or has ended.
+    pub(crate) fn note(&self) {
+        self.some.store(true, Ordering::Release);
+        wake(self.waker.lock().take());
+    }
+
+    /// Whether something was since this was asked last; `waker` is told of more.
+    pub(crate) fn take(&self, waker: &Waker) -> bool {
+        let mut known = self.waker.lock();
+        if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *known = Some(waker.clone());
+        }
+        drop(known);
+        self.some.swap(false, Ordering::Acquire)
+    }
+}
+
+/// Many small pieces become one: what is held costs about what it has bytes.
+#[derive(Debug)]
 struct Held {
     data: BytesMut,
     end: Option<End>,
     /// Bytes that were read, or that nobody is going to read, since the connection asked last.
     freed: usize,
     reader: Option<Waker>,
-    /// The connection, which grants more when something is read.
-    feeder: Option<Waker>,
+    /// Tells the connection, which grants more when something is read.
+    reads: Arc<Reads>,
     is_gone: bool,
 }
 
@@ -44,8 +70,10 @@ enum End {
     Reset,
 }
 
-pub(crate) fn inbox() -> (Feed, Inbox) {
-    let held = Arc::default();
+pub(crate) fn inbox(reads: &Arc<Reads>) -> (Feed, Inbox) {
+    let (data, reads) = (BytesMut::new(), Arc::clone(reads));
+    let held = Held { data, end: None, freed: 0, reader: None, reads, is_gone: false };
+    let held = Arc::new(Mutex::new(held));
     (Feed(Arc::clone(&held)), Inbox(held))
 }
 
@@ -54,6 +82,7 @@ impl Feed {
         let mut held = self.0.lock();
         if held.is_gone {
             held.freed += data.len();
+            held.reads.note();
         } else {
             held.data.extend_from_slice(data);
             wake(held.reader.take());
@@ -76,13 +105,9 @@ impl Feed {
         held.data.len() + held.freed
     }
 
-    /// Bytes that may be granted anew; `waker` is told of more.
-    pub(crate) fn freed(&self, waker: &Waker) -> usize {
-        let mut held = self.0.lock();
-        if !held.feeder.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            held.feeder = Some(waker.clone());
-        }
-        std::mem::take(&mut held.freed)
+    /// Bytes that may be granted anew.
+    pub(crate) fn freed(&self) -> usize {
+        std::mem::take(&mut self.0.lock().freed)
     }
 }
 
@@ -99,7 +124,7 @@ impl Drop for Inbox {
         held.is_gone = true;
         held.freed += held.data.len();
         held.data = BytesMut::new();
-        wake(held.feeder.take());
+        held.reads.note();
     }
 }
 
@@ -118,7 +143,7 @@ impl Body for Inbox {
         if !held.data.is_empty() {
             let data = held.data.split().freeze();
             held.freed += data.len();
-            wake(held.feeder.take());
+            held.reads.note();
             return Poll::Ready(Some(Ok(Frame::data(data))));
         }
         match held.end.take() {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::budget::MemoryBudget;
 use crate::connection::{Connection, Fault, Settings};
 use crate::service::Service;
 
@@ -21,6 +22,8 @@ const KEPT_BYTES: usize = 32 << 10;
 /// How long a client may take to read the last answers, and then to close.
 const FAREWELL: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(1);
+/// Reads in a row of what a client goes on to send meanwhile.
+const LINGER_READS: usize = 8;
 
 thread_local! {
     /// Where a connection's input is read, for as long as it is looked at. So one that is quiet
@@ -43,8 +46,10 @@ pub enum Error {
 pub struct Server<IO, S: Service> {
     io: IO,
     connection: Connection<S>,
-    /// An incomplete frame.
+    /// An incomplete frame, and those before it that were left for the next turn.
     rest: Vec<u8>,
+    /// Whether the rest holds frames that were left for the next turn.
+    behind: bool,
     timer: Option<Pin<Box<Sleep>>>,
     phase: Phase,
 }
@@ -62,7 +67,14 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
     /// Serves a connection that begins now. Needs a runtime with time enabled.
     pub fn new(io: IO, service: S, settings: Settings) -> Self {
         let connection = Connection::new(service, settings, Instant::now());
-        Self { io, connection, rest: Vec::new(), timer: None, phase: Phase::Open }
+        Self { io, connection, rest: Vec::new(), behind: false, timer: None, phase: Phase::Open }
+    }
+
+    /// Holds bodies, calls and answers within a budget that connections share.
+    #[must_use]
+    pub fn with_budget(mut self, budget: MemoryBudget) -> Self {
+        self.connection = self.connection.with_budget(budget);
+        self
     }
 
     /// Asks the client to go. The future has to be polled again.
@@ -91,6 +103,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
 
     /// Reads once, and takes what came. Answers how much that was.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.behind && self.phase == Phase::Open {
+            return Poll::Ready(Ok(self.take_rest()));
+        }
         let mut input = INPUT.take();
         input.resize(INPUT_BYTES, 0);
         let before = self.rest.len();
@@ -104,9 +119,22 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
             let taken = self.connection.receive(input, Instant::now());
             self.rest.clear();
             self.rest.extend_from_slice(&input[taken..]);
+            self.behind = self.connection.turn_is_over() && taken < input.len();
         }
         INPUT.set(input);
         polled
+    }
+
+    /// Takes what an earlier turn has left. Answers how much that was.
+    fn take_rest(&mut self) -> usize {
+        let before = self.rest.len();
+        let taken = self.connection.receive(&self.rest, Instant::now());
+        self.rest.drain(..taken);
+        if self.rest.is_empty() {
+            self.rest.shrink_to(KEPT_BYTES);
+        }
+        self.behind = self.connection.turn_is_over() && taken < before;
+        before
     }
 
     /// Does what is due, and sees to it that this is polled when more is.
@@ -129,6 +157,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
     }
 
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.connection.start_turn();
         loop {
             let written = self.poll_write(cx)?;
             if self.connection.is_over() {
@@ -139,7 +168,15 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
                 // A client that does not read is not read from.
                 return Poll::Pending;
             }
-            self.connection.poll(cx);
+            if !self.connection.turn_is_over() {
+                self.connection.poll(cx);
+            }
+            if self.connection.turn_is_over() && !self.connection.is_over() {
+                if written.is_ready() && self.connection.has_output() {
+                    let _ = self.poll_write(cx)?;
+                }
+                return yield_to_others(cx);
+            }
             match self.poll_read(cx)? {
                 Poll::Ready(0) => return Poll::Ready(Ok(())),
                 Poll::Ready(_) => {}
@@ -157,14 +194,25 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
             ready!(Pin::new(&mut self.io).poll_shutdown(cx))?;
             self.enter(Phase::Lingering, LINGER);
         }
-        while ready!(self.poll_read(cx))? > 0 {}
-        Poll::Ready(Ok(()))
+        for _ in 0..LINGER_READS {
+            if ready!(self.poll_read(cx))? == 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        yield_to_others(cx)
     }
 
     fn enter(&mut self, phase: Phase, patience: Duration) {
         self.phase = phase;
         self.timer = Some(Box::pin(tokio::time::sleep(patience)));
     }
+}
+
+/// Lets the runtime look for input of other connections, and poll them, before this one is polled again.
+fn yield_to_others<T>(cx: &mut Context<'_>) -> Poll<T> {
+    // Polled once, it has asked for that already.
+    let _ = pin!(tokio::task::yield_now()).poll(cx);
+    Poll::Pending
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Future for Server<IO, S>

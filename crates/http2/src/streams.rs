@@ -5,20 +5,28 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use futures_util::future::AbortHandle;
 use http::HeaderMap;
+use slab::Slab;
 use tokio::time::Instant;
 
+use crate::budget::{MemoryBudget, MemoryClaim};
 use crate::inbox::Feed;
 
+/// A table of streams that has had more than these gives its memory back when it is empty.
+const KEPT_STREAMS: usize = 64;
+
 /// Streams in the order of their ids. A client's ids only grow, and most streams are short: nearly
-/// always one is added, found and removed at the end.
+/// always one is added, found and removed at the end. One that ends elsewhere moves a few bytes for each
+/// stream after it, and no stream itself.
 pub(crate) struct Streams<C, B> {
-    open: VecDeque<Stream<C, B>>,
-    /// How many bodies are being waited for.
-    pub(crate) collecting: usize,
+    /// The ids in order, each with its place in `open`.
+    order: VecDeque<(u32, u32)>,
+    open: Slab<Stream<C, B>>,
+    /// Streams with unsent bytes that only the connection's window holds up, in the order of their turns.
+    ready: VecDeque<u32>,
     /// How many bodies are passed on and not yet read to their end.
     pub(crate) feeding: usize,
-    /// How many answers wait for the client to grant more.
-    pub(crate) blocked: usize,
+    /// How many streams are calls, answered piece by piece.
+    pub(crate) calls: usize,
 }
 
 /// One request and its answer.
@@ -34,6 +42,14 @@ pub(crate) struct Stream<C, B> {
     pub(crate) task: Option<AbortHandle>,
     /// What could not be sent yet.
     pub(crate) unsent: Option<Box<Unsent<B>>>,
+    /// Since when nothing of the unsent bytes could be sent, as far as anybody has looked.
+    pub(crate) stalled: Option<Instant>,
+    /// Whether it waits among the ready ones.
+    queued: bool,
+    /// Whether it was passed on as it came.
+    pub(crate) is_call: bool,
+    /// What is held for it, where that is more than the stream itself.
+    pub(crate) claim: Option<MemoryClaim>,
 }
 
 /// The request's side of a stream.
@@ -66,57 +82,120 @@ pub(crate) enum Then<B> {
     More(B),
 }
 
+impl<C, B> Stream<C, B> {
+    /// A stream that begins now.
+    pub(crate) fn new(id: u32, incoming: Incoming<C>, window: i64, opened: Instant) -> Self {
+        Self {
+            id,
+            opened,
+            window,
+            incoming,
+            expected: None,
+            task: None,
+            unsent: None,
+            stalled: None,
+            queued: false,
+            is_call: false,
+            claim: None,
+        }
+    }
+
+    /// Whether the client has ended its side.
+    pub(crate) fn is_half_closed(&self) -> bool {
+        matches!(self.incoming, Incoming::Ended | Incoming::Unread(_))
+    }
+
+    /// Makes the claim as large as what is held: what a call takes by itself, the body and the unsent bytes.
+    /// `false`, and nothing changed, if the budget has no room for it.
+    pub(crate) fn reclaim(&mut self, budget: &MemoryBudget, call_bytes: usize) -> bool {
+        let body = match &self.incoming {
+            Incoming::Ended => 0,
+            Incoming::Whole(_, body) => body.len(),
+            Incoming::Fed(feed, _) | Incoming::Unread(feed) => feed.held_bytes(),
+        };
+        let unsent = self.unsent.as_ref().map_or(0, |unsent| unsent.data.len());
+        let held = body + unsent + if self.is_call { call_bytes } else { 0 };
+        match &mut self.claim {
+            Some(claim) if held > claim.bytes() => claim.grow(held - claim.bytes()),
+            Some(claim) => {
+                claim.shrink(claim.bytes() - held);
+                true
+            }
+            None if held == 0 => true,
+            None => {
+                self.claim = budget.take(held);
+                self.claim.is_some()
+            }
+        }
+    }
+}
+
 impl<C, B> Streams<C, B> {
     pub(crate) fn new() -> Self {
-        Self { open: VecDeque::new(), collecting: 0, feeding: 0, blocked: 0 }
+        Self { order: VecDeque::new(), open: Slab::new(), ready: VecDeque::new(), feeding: 0, calls: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.open.len()
+        self.order.len()
     }
 
-    /// Adds a stream whose id is above all others, or was among them before.
-    pub(crate) fn add(&mut self, stream: Stream<C, B>) {
-        match stream.incoming {
-            Incoming::Ended => {}
-            Incoming::Whole(..) => self.collecting += 1,
-            Incoming::Fed(..) | Incoming::Unread(_) => self.feeding += 1,
+    /// Adds a stream whose id is above all others, or was among them before. Answers its place.
+    pub(crate) fn add(&mut self, stream: Stream<C, B>) -> usize {
+        if let Incoming::Fed(..) | Incoming::Unread(_) = stream.incoming {
+            self.feeding += 1;
         }
-        self.blocked += usize::from(stream.unsent.is_some());
-        let at = match self.open.back() {
-            Some(last) if last.id > stream.id => self.open.partition_point(|open| open.id < stream.id),
-            _ => self.open.len(),
+        self.calls += usize::from(stream.is_call);
+        let id = stream.id;
+        let at = match self.order.back() {
+            Some((last, _)) if *last > id => self.order.partition_point(|(open, _)| *open < id),
+            _ => self.order.len(),
         };
-        self.open.insert(at, stream);
+        let slot = self.open.insert(stream) as u32;
+        self.order.insert(at, (id, slot));
+        at
     }
 
     /// The place of a stream.
     #[inline]
     pub(crate) fn find(&self, id: u32) -> Option<usize> {
-        match self.open.back() {
-            Some(last) if last.id == id => Some(self.open.len() - 1),
-            Some(last) if last.id > id => self.open.binary_search_by_key(&id, |stream| stream.id).ok(),
+        match self.order.back() {
+            Some((last, _)) if *last == id => Some(self.order.len() - 1),
+            Some((last, _)) if *last > id => self.order.binary_search_by_key(&id, |(open, _)| *open).ok(),
             _ => None,
         }
     }
 
+    #[inline]
     pub(crate) fn at(&mut self, at: usize) -> &mut Stream<C, B> {
-        &mut self.open[at]
+        &mut self.open[self.order[at].1 as usize]
     }
 
-    /// The oldest stream whose body is being waited for: its place, and since when.
-    pub(crate) fn first_collecting(&self) -> Option<(usize, Instant)> {
-        if self.collecting == 0 {
-            return None;
+    /// Gives a stream its turn when the connection's window allows, if that is all it waits for.
+    pub(crate) fn queue(&mut self, at: usize) {
+        let stream = self.at(at);
+        if stream.unsent.is_some() && stream.window > 0 && !stream.queued {
+            stream.queued = true;
+            let id = stream.id;
+            self.ready.push_back(id);
         }
-        let is_collecting = |stream: &Stream<C, B>| matches!(stream.incoming, Incoming::Whole(..));
-        let at = self.open.iter().position(is_collecting)?;
-        Some((at, self.open[at].opened))
+    }
+
+    /// The stream whose turn it is.
+    pub(crate) fn next_ready(&mut self) -> Option<usize> {
+        while let Some(id) = self.ready.pop_front() {
+            let Some(at) = self.find(id) else { continue };
+            let stream = self.at(at);
+            stream.queued = false;
+            if stream.unsent.is_some() && stream.window > 0 {
+                return Some(at);
+            }
+        }
+        None
     }
 
     /// A body that is passed on has come, and something of it is left to read.
     pub(crate) fn end_fed(&mut self, at: usize) {
-        let stream = &mut self.open[at];
+        let stream = self.at(at);
         stream.incoming = match std::mem::replace(&mut stream.incoming, Incoming::Ended) {
             Incoming::Fed(feed, _) => Incoming::Unread(feed),
             other => other,
@@ -125,29 +204,24 @@ impl<C, B> Streams<C, B> {
 
     /// All of it is read.
     pub(crate) fn end_unread(&mut self, at: usize) {
-        if let Incoming::Unread(_) = self.open[at].incoming {
-            self.open[at].incoming = Incoming::Ended;
+        let stream = self.at(at);
+        if let Incoming::Unread(_) = stream.incoming {
+            stream.incoming = Incoming::Ended;
             self.feeding -= 1;
         }
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, at: usize) -> Option<Stream<C, B>> {
-        let stream = self.open.remove(at)?;
-        self.count_out(&stream.incoming);
-        self.blocked -= usize::from(stream.unsent.is_some());
-        Some(stream)
-    }
-
-    fn count_out(&mut self, incoming: &Incoming<C>) {
-        match incoming {
-            Incoming::Ended => {}
-            Incoming::Whole(..) => self.collecting -= 1,
-            Incoming::Fed(..) | Incoming::Unread(_) => self.feeding -= 1,
+        let (_, slot) = self.order.remove(at)?;
+        let stream = self.open.remove(slot as usize);
+        if let Incoming::Fed(..) | Incoming::Unread(_) = stream.incoming {
+            self.feeding -= 1;
         }
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream<C, B>> {
-        self.open.iter_mut()
+        self.calls -= usize::from(stream.is_call);
+        if self.order.is_empty() && self.open.capacity() > KEPT_STREAMS {
+            (self.order, self.open, self.ready) = (VecDeque::new(), Slab::new(), VecDeque::new());
+        }
+        Some(stream)
     }
 }

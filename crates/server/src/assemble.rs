@@ -106,7 +106,8 @@ impl Assembly {
         };
         let admin =
             AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds, control.clone(), limits);
-        let grpc = GrpcApi::new(rate_limit, health_server)?;
+        let grpc_tokens = settings.grpc.tokens.then(|| control.book().clone());
+        let grpc = GrpcApi::new(rate_limit, health_server, grpc_tokens, memory.streams().clone())?;
         let apis = Apis { grpc, http, admin };
         Ok(Self { data, limiter, control, trail, metrics, health, reporter, apis })
     }

@@ -1,8 +1,11 @@
-//! What a client may send at most. One request over a bound is refused, and the message names it.
+//! What a client may send at most. A request over a bound is refused, and the message names the bound; over
+//! Envoy's protocol and `tidegate.v1` it is decided in a canonical form instead, see [`OddValues`].
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use thiserror::Error;
+use tidegate::spelling;
 
 /// The bounds in force; each is a setting.
 #[derive(Clone, Copy, Debug)]
@@ -19,17 +22,18 @@ pub struct Bounds {
     pub batch: usize,
     /// Bytes of one request message or body.
     pub message_bytes: usize,
-    /// What becomes of values over Envoy's protocol that are no text.
+    /// What happens to values over gRPC that are not text, or are beyond a bound.
     pub odd_values: OddValues,
 }
 
-/// What becomes of values that are not UTF-8 or hold control characters. Whoever sends one through Envoy
-/// has the call refused, and Envoy lets the request pass, unless it is told otherwise.
+/// What happens to requests over gRPC and `/json` whose values are not UTF-8, hold control characters or are
+/// beyond a bound. Values come from the clients of a proxy. A call that is refused is a failed call to that
+/// proxy, and Envoy lets the request pass then, unless `failure_mode_deny` is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OddValues {
     /// The request is refused.
     Refuse,
-    /// They count as what is left when odd bytes are written as `%FF`.
+    /// The request is decided in its canonical form: see [`canonical_text`].
     Count,
 }
 
@@ -57,6 +61,12 @@ pub enum Refusal {
         found: u32,
         /// Where it is.
         at: usize,
+    },
+    /// A text is not UTF-8.
+    #[error("{what} must be UTF-8 (bounds.odd_values)")]
+    NotUtf8 {
+        /// Which text.
+        what: &'static str,
     },
     /// Something that must be there is not.
     #[error("{what} must not be empty")]
@@ -87,7 +97,7 @@ impl Default for Bounds {
             value_bytes: 64 << 10,
             batch: 1000,
             message_bytes: 1 << 20,
-            odd_values: OddValues::Refuse,
+            odd_values: OddValues::Count,
         }
     }
 }
@@ -150,18 +160,28 @@ impl Bounds {
             return Err(Refusal::Empty { what: "the key of an entry" });
         }
         most("the bytes of an entry's key", "bounds.key_bytes", self.key_bytes, key.len())?;
-        self.value(value.len())?;
+        most("the bytes of an entry's value", "bounds.value_bytes", self.value_bytes, value.len())?;
         plain("the key of an entry", key)?;
         plain("the value of an entry", value)
     }
 
-    /// Checks the length of an entry's value.
+    /// The value of an entry as it is counted: any bytes are accepted, unless [`OddValues::Refuse`] is set.
     ///
     /// # Errors
-    /// If it is too long.
+    /// With [`OddValues::Refuse`], if the value is not UTF-8; [`Bounds::entry`] checks the rest.
+    pub fn value_text<'v>(&self, value: &'v [u8]) -> Result<Cow<'v, str>, Refusal> {
+        match self.odd_values {
+            OddValues::Count => Ok(canonical_text(value, self.value_bytes)),
+            OddValues::Refuse => std::str::from_utf8(value)
+                .map(Cow::Borrowed)
+                .map_err(|_| Refusal::NotUtf8 { what: "the value of an entry" }),
+        }
+    }
+
+    /// Whether requests are decided in their canonical form rather than refused.
     #[inline]
-    pub fn value(&self, found: usize) -> Result<(), Refusal> {
-        most("the bytes of an entry's value", "bounds.value_bytes", self.value_bytes, found)
+    pub fn counts_odd_values(&self) -> bool {
+        self.odd_values == OddValues::Count
     }
 
     /// Checks a cost.
@@ -200,10 +220,65 @@ pub fn is_control(byte: u8) -> bool {
     (byte < b' ' && byte != b'\t') || byte == 0x7f
 }
 
+/// Any bytes as the text that is counted in their place: control characters and bytes that are not UTF-8 are
+/// percent-encoded, and what is then longer than `most_bytes` is its beginning and a hash of all of it, as
+/// `vectors/keys.json` has it.
+pub fn canonical_text(bytes: &[u8], most_bytes: usize) -> Cow<'_, str> {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) if !bytes.iter().copied().any(is_control) => Cow::Borrowed(text),
+        _ => Cow::Owned(percent_encoded(bytes)),
+    };
+    if text.len() > most_bytes { Cow::Owned(spelling::value(&text).into_owned()) } else { text }
+}
+
+fn percent_encoded(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut text = String::with_capacity(bytes.len() + 16);
+    let encode = |text: &mut String, byte: u8| {
+        text.push('%');
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    };
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match u8::try_from(character) {
+                Ok(byte) if is_control(byte) => encode(&mut text, byte),
+                _ => text.push(character),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| encode(&mut text, *byte));
+    }
+    text
+}
+
 #[inline]
 fn plain(what: &'static str, text: &str) -> Result<(), Refusal> {
     match text.as_bytes().iter().position(|byte| is_control(*byte)) {
         None => Ok(()),
         Some(at) => Err(Refusal::Control { what, found: u32::from(text.as_bytes()[at]), at }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::canonical_text;
+
+    #[test]
+    fn any_bytes_have_a_text_that_is_counted() {
+        let cases: [(&[u8], &str); 6] = [
+            (b"ann", "ann"),
+            (b"a\tb", "a\tb"),
+            (b"me\xff", "me%FF"),
+            (b"a\0b\x7f\n", "a%00b%7F%0A"),
+            ("gr\u{f6}\u{df}er\u{85}".as_bytes(), "gr\u{f6}\u{df}er\u{85}"),
+            (b"\xc3(\xe2\x82", "%C3(%E2%82"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(canonical_text(bytes, 1000), text);
+        }
+        let long = canonical_text(&[b'x'; 1001], 1000).into_owned();
+        assert_eq!((long.len(), &long[198..201]), (233, "xx~"));
+        assert_ne!(canonical_text(&[b'x'; 1002], 1000), long);
+        assert_eq!(canonical_text(&[b'x'; 1000], 1000).len(), 1000);
     }
 }

@@ -1,12 +1,10 @@
 //! From answers to frames.
 
-use std::task::Waker;
-
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Body as _;
 
-use super::Connection;
+use super::{CALL_BYTES, Connection};
 use crate::Reason;
 use crate::frame::{self, HEADER_BYTES, MAX_PAYLOAD_BYTES, flag, kind};
 use crate::hpack::encode;
@@ -61,7 +59,7 @@ impl<S: Service> Connection<S> {
 
     /// Completes the message that began there, and its stream, unless it has to wait.
     #[inline]
-    fn end_message(&mut self, mut stream: StreamOf<S>, data: usize) {
+    fn end_message(&mut self, stream: StreamOf<S>, data: usize) {
         let message = data + HEADER_BYTES + PREFIX_BYTES;
         let message_bytes = (self.out.len() - message) as u32;
         self.out[message - 4..message].copy_from_slice(&message_bytes.to_be_bytes());
@@ -75,16 +73,8 @@ impl<S: Service> Connection<S> {
         }
         let unsent = Bytes::copy_from_slice(&self.out[data + HEADER_BYTES..]);
         self.out.truncate(data);
-        let ended = self.send(&mut stream, Unsent { data: unsent, then: Then::Ok });
-        self.finish_or_keep(stream, ended);
-    }
-
-    fn finish_or_keep(&mut self, stream: StreamOf<S>, ended: bool) {
-        if ended {
-            self.finish(&stream);
-        } else {
-            self.streams.add(stream);
-        }
+        let at = self.streams.add(stream);
+        self.send_at(at, Unsent { data: unsent, then: Then::Ok });
     }
 
     #[inline]
@@ -109,64 +99,74 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Sends as much as the client has granted. True if that is the end of the answer.
-    fn send(&mut self, stream: &mut StreamOf<S>, mut unsent: Unsent<S::Body>) -> bool {
-        loop {
-            let bytes = self.sending.room(stream.window, unsent.data.len());
+    /// Sends as much of an answer as the client has granted. The stream is removed if that is the end of it.
+    fn send_at(&mut self, at: usize, mut unsent: Unsent<S::Body>) {
+        let stream = self.streams.at(at);
+        let (id, mut window) = (stream.id, stream.window);
+        let before = unsent.data.len();
+        let fits = loop {
+            let bytes = self.sending.room(window, unsent.data.len());
             if bytes == 0 && !unsent.data.is_empty() {
-                stream.unsent = Some(Box::new(unsent));
-                return false;
+                break false;
             }
             let is_last = bytes == unsent.data.len();
             let ends = is_last && matches!(unsent.then, Then::End);
             if bytes > 0 || ends {
                 let flags = if ends { flag::END_STREAM } else { 0 };
-                frame::write_header(&mut self.out, bytes, kind::DATA, flags, stream.id);
+                frame::write_header(&mut self.out, bytes, kind::DATA, flags, id);
                 self.out.extend_from_slice(&unsent.data.split_to(bytes));
-                self.sending.take(&mut stream.window, bytes);
+                self.sending.take(&mut window, bytes);
                 self.calm.earn();
             }
             if is_last {
-                break;
+                break true;
             }
+        };
+        let stream = self.streams.at(at);
+        stream.window = window;
+        if unsent.data.len() < before {
+            stream.stalled = None;
+        }
+        if !fits {
+            stream.unsent = Some(Box::new(unsent));
+            self.keep_unsent(at);
+            return;
         }
         match unsent.then {
             Then::End => {}
-            Then::Ok => self.write_ok_trailers(stream.id),
-            Then::Trailers(trailers) => self.write_trailers(stream.id, &trailers),
+            Then::Ok => self.write_ok_trailers(id),
+            Then::Trailers(trailers) => self.write_trailers(id, &trailers),
             Then::More(body) => {
-                stream.task = Some(self.tasks.begin(stream.id, Task::Body(body)));
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Goes on with the answers that had to wait, now that more is granted.
-    pub(super) fn send_blocked(&mut self) {
-        if self.streams.blocked == 0 || self.sending.window <= 0 {
-            return;
-        }
-        let blocked = self.streams.iter_mut().filter(|stream| stream.unsent.is_some() && stream.window > 0);
-        let blocked: Vec<u32> = blocked.map(|stream| stream.id).collect();
-        for id in blocked {
-            if self.sending.window <= 0 {
+                stream.task = Some(self.tasks.begin(id, Task::Body(body)));
                 return;
             }
-            self.send_next(id, None);
+        }
+        if let Some(stream) = self.streams.remove(at) {
+            self.finish(&stream);
         }
     }
 
-    /// Sends a piece, or what is left of the last one.
-    fn send_next(&mut self, id: u32, piece: Option<Unsent<S::Body>>) {
-        let Some(mut stream) = self.streams.find(id).and_then(|at| self.streams.remove(at)) else { return };
-        let unsent = piece.or_else(|| stream.unsent.take().map(|unsent| *unsent));
-        let Some(unsent) = unsent else {
-            self.streams.add(stream);
-            return;
-        };
-        let ended = self.send(&mut stream, unsent);
-        self.finish_or_keep(stream, ended);
+    /// Keeps what could not be sent, if there is room for it in the shared memory.
+    fn keep_unsent(&mut self, at: usize) {
+        let stream = self.streams.at(at);
+        let id = stream.id;
+        if stream.reclaim(&self.budget, CALL_BYTES) {
+            self.streams.queue(at);
+        } else {
+            self.reset(id, Reason::ENHANCE_YOUR_CALM);
+        }
+    }
+
+    /// Goes on with the answers that had to wait, one after the other, as far as the client has granted more.
+    pub(super) fn send_ready(&mut self) {
+        while self.sending.window > 0
+            && !self.is_full()
+            && let Some(at) = self.streams.next_ready()
+        {
+            if let Some(unsent) = self.streams.at(at).unsent.take() {
+                self.send_at(at, *unsent);
+            }
+        }
     }
 
     /// What a task has done for a stream, if the stream is still there.
@@ -197,22 +197,22 @@ impl<S: Service> Connection<S> {
                         Err(_unknown) => (ended(), Then::More(body)),
                     },
                 };
-                self.send_next(id, Some(Unsent { data, then }));
+                if let Some(at) = self.streams.find(id) {
+                    self.send_at(at, Unsent { data, then });
+                }
             }
             Step::Broken => self.reset(id, Reason::INTERNAL_ERROR),
         }
     }
 
     fn begin_answer(&mut self, id: u32, response: Response<S::Body>) {
-        if self.streams.find(id).is_none() {
-            return;
-        }
+        let Some(at) = self.streams.find(id) else { return };
         let (parts, body) = response.into_parts();
         let ends = body.is_end_stream();
         self.write_head(id, parts.status, &parts.headers, ends);
         if !ends {
-            self.send_next(id, Some(Unsent { data: Bytes::new(), then: Then::More(body) }));
-        } else if let Some(stream) = self.streams.find(id).and_then(|at| self.streams.remove(at)) {
+            self.send_at(at, Unsent { data: Bytes::new(), then: Then::More(body) });
+        } else if let Some(stream) = self.streams.remove(at) {
             self.finish(&stream);
         }
     }
@@ -260,26 +260,30 @@ impl<S: Service> Connection<S> {
     }
 
     /// Grants anew what was read of the bodies that are passed on.
-    pub(super) fn replenish(&mut self, waker: &Waker) {
+    pub(super) fn replenish(&mut self) {
         for at in 0..self.streams.len() {
             let stream = self.streams.at(at);
-            match &mut stream.incoming {
+            let has_ended = match &mut stream.incoming {
                 Incoming::Fed(feed, unannounced) => {
-                    let read = feed.freed(waker);
+                    let read = feed.freed();
                     self.receiving.free(read, &mut self.out);
                     *unannounced += read as u32;
                     if *unannounced >= self.stream_window / 2 {
                         let more = std::mem::take(unannounced);
                         frame::write_window_update(&mut self.out, stream.id, more);
                     }
+                    false
                 }
                 Incoming::Unread(feed) => {
-                    self.receiving.free(feed.freed(waker), &mut self.out);
-                    if feed.held_bytes() == 0 {
-                        self.streams.end_unread(at);
-                    }
+                    self.receiving.free(feed.freed(), &mut self.out);
+                    feed.held_bytes() == 0
                 }
-                Incoming::Ended | Incoming::Whole(..) => {}
+                Incoming::Ended | Incoming::Whole(..) => continue,
+            };
+            // Less is held than before, so there is room for it.
+            let _ = stream.reclaim(&self.budget, CALL_BYTES);
+            if has_ended {
+                self.streams.end_unread(at);
             }
         }
     }

@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use tokio::time::Instant;
 
-use super::{Connection, Fault};
+use super::{CALL_BYTES, Connection, Fault};
 use crate::Reason;
 use crate::calm::{NOISE, ODD};
 use crate::frame::{Frame, flag};
@@ -25,6 +25,11 @@ impl<S: Service> Connection<S> {
             return self.take_frame_of_closed(frame.stream, now);
         };
         let stream = self.streams.at(at);
+        if stream.is_half_closed() {
+            self.receiving.free(bytes, &mut self.out);
+            self.reset(frame.stream, Reason::STREAM_CLOSED);
+            return self.spend(ODD, now);
+        }
         if let Some(expected) = &mut stream.expected {
             let left = expected.checked_sub(content.len() as u64);
             let Some(left) = left.filter(|left| !ends || *left == 0) else {
@@ -49,15 +54,15 @@ impl<S: Service> Connection<S> {
                     self.give_up_body(at, Whole::TooLong);
                 } else if ends {
                     self.answer_collected(at, None);
+                } else if !stream.reclaim(&self.budget, CALL_BYTES) {
+                    // Nothing was done with it: it may be tried again.
+                    self.reset(frame.stream, Reason::REFUSED_STREAM);
+                    return self.spend(ODD, now);
                 }
                 if content.is_empty() && !ends { self.spend(NOISE, now) } else { Ok(()) }
             }
             Incoming::Fed(..) => self.take_fed(at, content, bytes - content.len(), ends, now),
-            Incoming::Ended | Incoming::Unread(_) => {
-                self.receiving.free(bytes, &mut self.out);
-                self.reset(frame.stream, Reason::STREAM_CLOSED);
-                self.spend(ODD, now)
-            }
+            Incoming::Ended | Incoming::Unread(_) => Ok(()),
         }
     }
 
@@ -80,6 +85,10 @@ impl<S: Service> Connection<S> {
             self.reset(id, Reason::FLOW_CONTROL_ERROR);
             return self.spend(ODD, now);
         }
+        if !stream.reclaim(&self.budget, CALL_BYTES) {
+            self.reset(id, Reason::ENHANCE_YOUR_CALM);
+            return self.spend(ODD, now);
+        }
         if ends {
             self.end_fed(at, None);
             return Ok(());
@@ -92,6 +101,8 @@ impl<S: Service> Connection<S> {
         let Incoming::Fed(feed, _) = &self.streams.at(at).incoming else { return };
         feed.end(trailers);
         self.streams.end_fed(at);
+        // It may be read to its end already.
+        self.reads.note();
     }
 
     /// The end of a request in a block of its own.
@@ -112,15 +123,16 @@ impl<S: Service> Connection<S> {
             };
         };
         let stream = self.streams.at(at);
+        if stream.is_half_closed() {
+            self.reset(id, Reason::STREAM_CLOSED);
+            return self.spend(ODD, now);
+        }
         let incomplete = stream.expected.is_some_and(|left| left > 0);
         let (Ok(trailers), true, false) = (fields.into_trailers(), ends, incomplete) else {
             return self.refuse_frame(id, now);
         };
         match &stream.incoming {
-            Incoming::Ended | Incoming::Unread(_) => {
-                self.reset(id, Reason::STREAM_CLOSED);
-                return self.spend(ODD, now);
-            }
+            Incoming::Ended | Incoming::Unread(_) => {}
             Incoming::Whole(..) => self.answer_collected(at, None),
             Incoming::Fed(..) => self.end_fed(at, Some(trailers)),
         }
@@ -135,6 +147,7 @@ impl<S: Service> Connection<S> {
             return;
         };
         self.receiving.free(held.len(), &mut self.out);
+        stream.claim = None;
         self.answer_whole(stream, &call, Whole::Bytes(content.unwrap_or(&held)));
     }
 
@@ -144,19 +157,33 @@ impl<S: Service> Connection<S> {
         let Incoming::Whole(call, held) = &mut stream.incoming else { return };
         let call = call.clone();
         self.receiving.free(std::mem::take(held).len(), &mut self.out);
+        stream.claim = None;
         self.answer_whole(stream, &call, whole);
     }
 
-    /// Answers requests whose body is late; and when the next one will be.
-    pub(super) fn give_up_bodies(&mut self, now: Instant) -> Option<Instant> {
+    /// Ends streams whose client is late: with the body, or with room for the answer. Answers when to look
+    /// again.
+    pub(super) fn give_up_late(&mut self, now: Instant) -> Option<Instant> {
         let patience = self.settings.body_patience;
-        // They are in the order in which they came.
-        while let Some((at, opened)) = self.streams.first_collecting() {
-            if opened + patience > now {
-                return Some(opened + patience);
+        let mut next = None;
+        // From the last to the first, so that the places of those to come stay the same.
+        for at in (0..self.streams.len()).rev() {
+            let stream = self.streams.at(at);
+            let id = stream.id;
+            // The service may take its time; the client may be waited for next, so there is another look.
+            let mut due = if stream.is_half_closed() { now } else { stream.opened } + patience;
+            if stream.unsent.is_some() {
+                due = due.min(*stream.stalled.get_or_insert(now) + patience);
             }
-            self.give_up_body(at, Whole::Late(patience));
+            if due > now {
+                next = Some(next.map_or(due, |known: Instant| known.min(due)));
+                continue;
+            }
+            match stream.incoming {
+                Incoming::Whole(..) => self.give_up_body(at, Whole::Late(patience)),
+                _ => self.reset(id, Reason::CANCEL),
+            }
         }
-        None
+        next
     }
 }

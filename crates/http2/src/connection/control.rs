@@ -92,10 +92,16 @@ impl<S: Service> Connection<S> {
         if let Some(initial) = initial {
             // Once for all streams, however often the frame changes it.
             let more = initial - std::mem::replace(&mut self.sending.initial, initial);
-            if !self.streams.iter_mut().all(|stream| grant(&mut stream.window, more)) {
-                return Err(Fault::new(Reason::FLOW_CONTROL_ERROR, "the window of a stream is too large"));
+            for at in 0..self.streams.len() {
+                if !grant(&mut self.streams.at(at).window, more) {
+                    return Err(Fault::new(
+                        Reason::FLOW_CONTROL_ERROR,
+                        "the window of a stream is too large",
+                    ));
+                }
+                self.streams.queue(at);
             }
-            self.send_blocked();
+            self.send_ready();
         }
         Ok(())
     }
@@ -120,10 +126,11 @@ impl<S: Service> Connection<S> {
                 self.reset(frame.stream, Reason::FLOW_CONTROL_ERROR);
                 return self.spend(ODD, now);
             }
+            self.streams.queue(at);
         } else {
             self.check_opened(frame.stream)?;
         }
-        self.send_blocked();
+        self.send_ready();
         self.spend(NOISE, now)
     }
 
@@ -170,7 +177,7 @@ impl<S: Service> Connection<S> {
         self.wake_at
     }
 
-    /// Does what is due: pings a silent client, gives up one that is gone, and bodies that are late.
+    /// Does what is due: pings a silent client, gives up one that is gone, and streams that are late.
     pub fn on_time(&mut self, now: Instant) {
         if self.keep_alive.due().is_some_and(|due| due <= now) {
             if self.keep_alive.pinged.is_some() {
@@ -183,7 +190,12 @@ impl<S: Service> Connection<S> {
                 self.keep_alive.heard(now);
             }
         }
-        let next = [self.keep_alive.due(), self.give_up_bodies(now)];
+        // All has been said then.
+        if self.is_over() {
+            self.wake_at = None;
+            return;
+        }
+        let next = [self.keep_alive.due(), self.give_up_late(now)];
         self.wake_at = next.into_iter().flatten().min();
     }
 }

@@ -10,6 +10,7 @@ mod bodies;
 mod control;
 mod requests;
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,9 +18,11 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::Reason;
+use crate::budget::MemoryBudget;
 use crate::calm::{Calm, NOISE};
 use crate::frame::{self, Frame, HEADER_BYTES, PREFACE, kind, setting};
 use crate::hpack::{Decoder, Known};
+use crate::inbox::Reads;
 use crate::service::Service;
 use crate::streams::Streams;
 use crate::tasks::Tasks;
@@ -33,6 +36,16 @@ const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// More bytes than these that the client has not read, and nothing further is done for it.
 const MAX_OUT_BYTES: usize = 256 << 10;
+/// What a call takes of the memory that connections share, beside its body and its answer: about what the
+/// buffers and the future of one are.
+const CALL_BYTES: usize = 16 << 10;
+
+/// Work of one turn: about a quarter of a millisecond. Then other connections have theirs.
+const TURN_WORK: u32 = 512;
+/// What a read from the socket counts, beside a unit for each frame.
+const READ_WORK: u32 = 8;
+/// What it counts to begin a call, and each step of one.
+const CALL_WORK: u32 = 16;
 
 /// What a client may do, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +56,11 @@ pub struct Settings {
     pub header_bytes: usize,
     /// Bytes of a body that is collected.
     pub body_bytes: usize,
-    /// How long such a body may take.
+    /// How long any body may take, and how long a client may take to grant room for the next bytes of an
+    /// answer.
     pub body_patience: Duration,
+    /// Requests at once whose body is not collected ([`Service::call`]); they take more memory than others.
+    pub max_calls: usize,
     /// After which silence the client is pinged, and how long it may take to say anything then.
     pub keep_alive: Option<(Duration, Duration)>,
 }
@@ -89,6 +105,12 @@ pub struct Connection<S: Service> {
     decoder: Decoder,
     known: Known<Remembered<S::Call>>,
     streams: Streams<S::Call, S::Body>,
+    /// Tells when bodies that are passed on are read.
+    reads: Arc<Reads>,
+    /// What all connections may hold together.
+    budget: MemoryBudget,
+    /// Work done in this turn.
+    work: u32,
     tasks: Tasks<S::Body>,
     sending: Sending,
     receiving: Receiving,
@@ -133,6 +155,9 @@ impl<S: Service> Connection<S> {
             decoder: Decoder::default(),
             known: Known::default(),
             streams: Streams::new(),
+            reads: Arc::default(),
+            budget: MemoryBudget::unlimited(),
+            work: 0,
             tasks: Tasks::new(),
             sending: Sending::new(),
             receiving,
@@ -150,10 +175,27 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Takes what came, and answers how many bytes of it: all but an incomplete frame at the end,
-    /// which is to be passed again with what follows it.
+    /// Holds bodies, calls and answers within a budget that connections share.
+    #[must_use]
+    pub fn with_budget(self, budget: MemoryBudget) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// Begins a turn: a bounded amount of work, after which other connections are to have theirs.
+    pub fn start_turn(&mut self) {
+        self.work = 0;
+    }
+
+    /// Whether the work of this turn is done. What is left is done in the next: nothing is received until then.
+    pub fn turn_is_over(&self) -> bool {
+        self.work >= TURN_WORK
+    }
+
+    /// Takes what came, and answers how many bytes of it: all but an incomplete frame at the end and what is
+    /// beyond the work of one turn. The rest is to be passed again, with what follows it.
     pub fn receive(&mut self, input: &[u8], now: Instant) -> usize {
         self.keep_alive.heard(now);
+        self.work += READ_WORK;
         let taken = match self.receive_frames(input, now) {
             Ok(taken) => taken,
             Err(fault) => {
@@ -161,7 +203,7 @@ impl<S: Service> Connection<S> {
                 input.len()
             }
         };
-        if self.streams.collecting > 0 {
+        if self.streams.len() > 0 {
             let late = now + self.settings.body_patience;
             self.wake_at = Some(self.wake_at.map_or(late, |known| known.min(late)));
         }
@@ -185,6 +227,10 @@ impl<S: Service> Connection<S> {
             taken = length;
         }
         loop {
+            if self.turn_is_over() {
+                return Ok(taken);
+            }
+            self.work += 1;
             let too_long = |_| Fault::size("a frame is longer than 16384 bytes");
             let Some(frame) = Frame::parse(&input[taken..]).map_err(too_long)? else { return Ok(taken) };
             taken += HEADER_BYTES + frame.payload.len();
@@ -211,10 +257,10 @@ impl<S: Service> Connection<S> {
             kind::SETTINGS => self.take_settings(frame, now),
             kind::WINDOW_UPDATE => self.take_window_update(frame, now),
             kind::PING => self.take_ping(frame, now),
-            kind::GOAWAY if frame.stream == 0 && frame.payload.len() >= 8 => Ok(()),
+            kind::GOAWAY if frame.stream == 0 && frame.payload.len() >= 8 => self.spend(NOISE, now),
             kind::GOAWAY => Err(Fault::protocol("a GOAWAY is too short, or of a stream")),
             kind::PRIORITY if frame.stream == 0 => Err(Fault::protocol("a PRIORITY of no stream")),
-            kind::PRIORITY if frame.payload.len() != 5 => self.refuse_frame(frame.stream, now),
+            kind::PRIORITY if frame.payload.len() != 5 => self.refuse_priority(frame.stream, now),
             kind::PUSH_PROMISE => Err(Fault::protocol("clients push nothing")),
             _ => self.spend(NOISE, now),
         }
@@ -222,6 +268,9 @@ impl<S: Service> Connection<S> {
 
     /// Ends the connection with a farewell that says why.
     fn fail(&mut self, fault: Fault) {
+        if self.fault.is_some() {
+            return;
+        }
         // A client that never spoke HTTP/2 would not understand it.
         if self.greeting == Greeting::Nothing {
             self.out.clear();
@@ -240,15 +289,18 @@ impl<S: Service> Connection<S> {
         Err(Fault::new(Reason::ENHANCE_YOUR_CALM, "too many frames that ask for nothing"))
     }
 
-    /// Sends what has become ready, as far as there is room.
+    /// Sends what has become ready, as far as there is room and as the turn lasts.
     pub fn poll(&mut self, cx: &mut Context<'_>) {
+        self.send_ready();
         while !self.is_full()
+            && !self.turn_is_over()
             && let Poll::Ready((id, step)) = self.tasks.poll(cx)
         {
+            self.work += CALL_WORK;
             self.take_step(id, step);
         }
-        if self.streams.feeding > 0 {
-            self.replenish(cx.waker());
+        if self.streams.feeding > 0 && self.reads.take(cx.waker()) {
+            self.replenish();
         }
     }
 

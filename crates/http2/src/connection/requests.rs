@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use http::Request;
 use tokio::time::Instant;
 
 use super::control::Leaving;
-use super::{Connection, Fault};
+use super::{CALL_BYTES, CALL_WORK, Connection, Fault};
 use crate::Reason;
 use crate::calm::{NOISE, ODD};
 use crate::frame::{self, Frame, MAX_PAYLOAD_BYTES, flag};
@@ -126,17 +127,34 @@ impl<S: Service> Connection<S> {
         if ends && content_length.is_some_and(|length| length > 0) {
             return self.refuse_frame(id, now);
         }
-        let (feed, body) = inbox();
+        self.open_call(id, request, content_length, ends, now)
+    }
+
+    /// A request whose body is passed on as it comes.
+    fn open_call(
+        &mut self,
+        id: u32,
+        request: Request<()>,
+        content_length: Option<u64>,
+        ends: bool,
+        now: Instant,
+    ) -> Result<(), Fault> {
+        let (feed, body) = inbox(&self.reads);
         let incoming = if ends {
             feed.end(None);
             Incoming::Ended
         } else {
             Incoming::Fed(feed, 0)
         };
+        let mut stream = Stream::new(id, incoming, self.sending.initial, now);
+        (stream.is_call, stream.expected) = (true, content_length);
+        if self.streams.calls >= self.settings.max_calls || !stream.reclaim(&self.budget, CALL_BYTES) {
+            return self.refuse_stream(id, now);
+        }
+        self.work += CALL_WORK;
         let call = Box::pin(self.service.call(request.map(|()| body)));
-        let task = Some(self.tasks.begin(id, Task::Call(call)));
-        let stream = self.stream(id, incoming, content_length, now);
-        self.streams.add(Stream { task, ..stream });
+        stream.task = Some(self.tasks.begin(id, Task::Call(call)));
+        self.streams.add(stream);
         Ok(())
     }
 
@@ -161,20 +179,15 @@ impl<S: Service> Connection<S> {
         if self.streams.len() < self.settings.max_streams as usize {
             return Ok(true);
         }
-        frame::write_reset(&mut self.out, id, Reason::REFUSED_STREAM);
-        self.recent.add(id);
-        self.spend(NOISE, now)?;
+        self.refuse_stream(id, now)?;
         Ok(false)
     }
 
-    fn stream(
-        &self,
-        id: u32,
-        incoming: Incoming<S::Call>,
-        expected: Option<u64>,
-        now: Instant,
-    ) -> Stream<S::Call, S::Body> {
-        Stream { id, opened: now, window: self.sending.initial, incoming, expected, task: None, unsent: None }
+    /// Refuses a stream of which nothing has been done, so that it may be tried again.
+    fn refuse_stream(&mut self, id: u32, now: Instant) -> Result<(), Fault> {
+        frame::write_reset(&mut self.out, id, Reason::REFUSED_STREAM);
+        self.recent.add(id);
+        self.spend(NOISE, now)
     }
 
     /// A request whose body is collected, if it has one.
@@ -188,14 +201,16 @@ impl<S: Service> Connection<S> {
         now: Instant,
     ) -> Result<(), Fault> {
         if !ends {
-            let stream = self.stream(id, Incoming::Whole(call, Vec::new()), content_length, now);
+            let incoming = Incoming::Whole(call, Vec::new());
+            let mut stream = Stream::new(id, incoming, self.sending.initial, now);
+            stream.expected = content_length;
             self.streams.add(stream);
             return Ok(());
         }
         if content_length.is_some_and(|length| length > 0) {
             return self.refuse_frame(id, now);
         }
-        let stream = self.stream(id, Incoming::Ended, None, now);
+        let stream = Stream::new(id, Incoming::Ended, self.sending.initial, now);
         self.answer_whole(stream, &call, Whole::Bytes(&[]));
         Ok(())
     }
@@ -211,6 +226,13 @@ impl<S: Service> Connection<S> {
         let age = now.saturating_duration_since(self.streams.at(at).opened);
         self.close(at);
         self.spend(if age < YOUNG { ODD } else { NOISE }, now)
+    }
+
+    /// A PRIORITY of the wrong length. A stream that never began cannot be reset, so the connection ends.
+    pub(super) fn refuse_priority(&mut self, id: u32, now: Instant) -> Result<(), Fault> {
+        self.check_opened(id).map_err(|_| Fault::size("a PRIORITY must have 5 bytes"))?;
+        self.reset(id, Reason::FRAME_SIZE_ERROR);
+        self.spend(ODD, now)
     }
 
     /// A frame that no stream can take.

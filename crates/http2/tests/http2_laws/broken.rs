@@ -31,7 +31,7 @@ fn faults_that_end_the_connection() {
     let protocol = Reason::PROTOCOL_ERROR;
     let size = Reason::FRAME_SIZE_ERROR;
 
-    let cases: [(Vec<u8>, Reason); 30] = [
+    let cases: [(Vec<u8>, Reason); 31] = [
         (data(0, b"", true), protocol),
         (data(1, b"of no stream", true), protocol),
         (data(2, b"of ours", true), protocol),
@@ -65,6 +65,8 @@ fn faults_that_end_the_connection() {
         (window_update(0, 0), protocol),
         (frame(kind::WINDOW_UPDATE, 0, 0, &[0; 3]), size),
         (frame(kind::PRIORITY, 0, 0, &[0; 5]), protocol),
+        // A stream that never began cannot be reset.
+        (frame(kind::PRIORITY, 0, 1, &[0; 4]), size),
     ];
     for (bytes, reason) in cases {
         Client::new(SETTINGS).expect_fault(&bytes, reason);
@@ -133,7 +135,8 @@ fn faults_that_end_one_stream() {
         (trailers(&[(":path", "/")], END), Reason::PROTOCOL_ERROR),
         (window_update(1, 0), Reason::PROTOCOL_ERROR),
         (window_update(1, (1 << 31) - 1), Reason::FLOW_CONTROL_ERROR),
-        (frame(kind::PRIORITY, 0, 1, &[0; 4]), Reason::PROTOCOL_ERROR),
+        (frame(kind::PRIORITY, 0, 1, &[0; 4]), Reason::FRAME_SIZE_ERROR),
+        (frame(kind::PRIORITY, 0, 1, &[0; 6]), Reason::FRAME_SIZE_ERROR),
     ];
     for (bytes, reason) in cases {
         let mut client = Client::new(SETTINGS);
@@ -153,4 +156,54 @@ fn nothing_follows_the_end_of_a_request() {
     client.expect_echo(3);
     client.expect_reset(&data(3, b"more", false), 3, Reason::STREAM_CLOSED);
     client.expect_echo(5);
+}
+
+#[test]
+fn whatever_comes_on_a_half_closed_stream_is_stream_closed() {
+    let announced = |length: &str| {
+        block(&[(":method", "POST"), (":scheme", "http"), (":path", "/echo"), ("content-length", length)])
+    };
+    let ended = message(b"waits");
+    let requests = [
+        call(1, "/echo", b"waits"),
+        call(1, "/other", b"waits"),
+        [frame(kind::HEADERS, flag::END_HEADERS, 1, &announced("10")), data(1, &ended, true)].concat(),
+    ];
+    let more = [
+        data(1, b"more", false),
+        data(1, b"", true),
+        frame(kind::HEADERS, flag::END_HEADERS, 1, &head("/echo")),
+        frame(kind::HEADERS, END, 1, &block(&[("etag", "x")])),
+        frame(kind::HEADERS, END, 1, &block(&[(":path", "/")])),
+    ];
+    for request in &requests {
+        for frame in &more {
+            let mut client = Client::new(SETTINGS);
+            client.send(&settings(&[(setting::INITIAL_WINDOW_SIZE, 0)]));
+            client.send(request);
+            assert_eq!(client.connection.open_streams(), 1, "the answer waits");
+            client.expect_reset(frame, 1, Reason::STREAM_CLOSED);
+            client.send(&settings(&[(setting::INITIAL_WINDOW_SIZE, 100)]));
+            client.expect_echo(3);
+        }
+    }
+}
+
+#[test]
+fn a_request_has_at_most_a_hundred_headers() {
+    let roomy = tidegate_http2::Settings { header_bytes: 64 << 10, ..SETTINGS };
+    let ask = |count: usize| {
+        let mut fields = vec![(":method", "POST"), (":scheme", "http"), (":path", "/echo")];
+        fields.extend([("x", "y")].repeat(count));
+        frame(kind::HEADERS, END, 1, &block(&fields))
+    };
+    for (count, status) in [(100, ":status=200"), (101, ":status=431"), (200, ":status=431")] {
+        let mut client = Client::new(roomy);
+        assert_eq!(client.send(&ask(count))[0].fields[0], status, "{count} headers");
+        client.expect_echo(3);
+    }
+    let trailers = block(&[("x", "y")].repeat(101));
+    let mut client = Client::new(roomy);
+    client.send(&open(1, "/echo"));
+    client.expect_reset(&frame(kind::HEADERS, END, 1, &trailers), 1, Reason::PROTOCOL_ERROR);
 }

@@ -106,6 +106,7 @@ fn a_client_that_does_not_read_makes_the_connection_full() {
     while !client.connection.is_full() {
         number += 1;
         let bytes = call(2 * number + 1, "/echo", &[b'x'; 900]);
+        client.connection.start_turn();
         assert_eq!(client.connection.receive(&bytes, client.now), bytes.len());
     }
     assert!(client.connection.out().len() < 300_000, "what one read may add is all there is beyond");

@@ -177,3 +177,34 @@ async fn a_client_that_does_not_read_is_not_read_from_and_given_up_in_the_end() 
     let mut said = Vec::new();
     theirs.read_to_end(&mut said).await.expect("what was sent before");
 }
+
+/// One connection with much to do does not keep its thread from others: they have their turns in between.
+#[tokio::test]
+async fn a_connection_with_much_to_do_lets_others_have_their_turns() {
+    const CALLS: u32 = 5_000;
+    let (ours, mut theirs) = tokio::io::duplex(4 << 20);
+    let mut bytes = [&PREFACE[..], &settings(&[]), &window_update(0, 1 << 30)].concat();
+    for number in 0..CALLS {
+        bytes.extend(call(2 * number + 1, "/echo", b""));
+    }
+    // All of it is there before the server is.
+    theirs.write_all(&bytes).await.expect("there is room");
+    theirs.shutdown().await.expect("it closes");
+    let turns = std::rc::Rc::new(std::cell::Cell::new(0));
+    let counted = std::rc::Rc::clone(&turns);
+    let others = async move {
+        loop {
+            counted.set(counted.get() + 1);
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        ended = Server::new(ours, Echo, SETTINGS) => ended.expect("no fault"),
+        () = others => {}
+    }
+    // A turn is some hundred frames, and a call is two.
+    assert!(turns.get() >= CALLS / 500, "{} turns", turns.get());
+    let mut answers = Vec::new();
+    theirs.read_to_end(&mut answers).await.expect("answers");
+    assert!(answers.len() > 50 * CALLS as usize, "all are answered");
+}

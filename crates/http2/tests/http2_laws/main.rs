@@ -1,6 +1,7 @@
 //! What the server promises its clients, and what it does to those that break the protocol.
 
 mod answers;
+mod bounds;
 mod broken;
 mod farewell;
 mod floods;

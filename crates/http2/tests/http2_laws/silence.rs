@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate_http2::Settings;
-use tidegate_http2::frame::{flag, kind};
+use tidegate_http2::frame::{flag, kind, setting};
+use tidegate_http2::{Reason, Settings};
 
-use crate::support::{Client, SETTINGS, data, frame, message, open};
+use crate::support::{Client, SETTINGS, call, data, frame, message, open, settings, window_update};
 
 const KEPT: Settings =
     Settings { keep_alive: Some((Duration::from_secs(30), Duration::from_secs(20))), ..SETTINGS };
@@ -57,7 +57,65 @@ fn a_body_that_does_not_come_is_given_up() {
     assert_eq!((seen[0].stream, &seen[0].fields[1..]), (1, &["grpc-message=Late(10s)".to_owned()][..]));
     assert_eq!(seen[1].kind, kind::RST_STREAM);
     client.send(&data(3, &message(b"in time"), true));
-    assert_eq!(client.connection.open_streams(), 1, "a body that streams may take its time");
+    assert_eq!(client.connection.open_streams(), 1);
     wait(&mut client);
+    let seen = client.seen();
+    let last = seen.last().expect("a reset");
+    assert_eq!((last.kind, last.stream, last.number(0)), (kind::RST_STREAM, 5, Reason::CANCEL.0));
+    assert_eq!(client.connection.open_streams(), 0, "a body that is passed on has no more time");
     assert_eq!(client.connection.wake_at(), None);
+}
+
+#[test]
+fn a_body_that_drips_is_given_up_all_the_same() {
+    for path in ["/echo", "/other"] {
+        let mut client = Client::new(SETTINGS);
+        client.send(&open(1, path));
+        for _ in 0..12 {
+            client.now += Duration::from_secs(1);
+            client.connection.on_time(client.now);
+            client.seen();
+            client.send(&data(1, b"x", false));
+        }
+        assert_eq!(client.connection.open_streams(), 0, "{path}");
+        assert_eq!(client.connection.fault(), None);
+    }
+}
+
+#[test]
+fn an_answer_that_is_not_taken_is_given_up() {
+    for path in ["/echo", "/other"] {
+        let mut client = Client::new(SETTINGS);
+        client.send(&settings(&[(setting::INITIAL_WINDOW_SIZE, 2)]));
+        client.send(&call(1, path, b"waits"));
+        // As long as something of it is taken, it is sent.
+        for _ in 0..3 {
+            client.now += Duration::from_secs(9);
+            client.connection.on_time(client.now);
+            client.send(&window_update(1, 1));
+            assert_eq!(client.connection.open_streams(), 1, "{path}");
+        }
+        let taken = client.now;
+        while client.connection.open_streams() > 0 {
+            wait(&mut client);
+        }
+        assert!(client.now - taken <= Duration::from_secs(20), "{:?}", client.now - taken);
+        let seen = client.seen();
+        assert_eq!((seen[0].kind, seen[0].number(0)), (kind::RST_STREAM, Reason::CANCEL.0), "{path}");
+        assert_eq!(client.connection.open_streams(), 0);
+        client.send(&settings(&[(setting::INITIAL_WINDOW_SIZE, 100)]));
+        client.expect_echo(3);
+    }
+}
+
+#[test]
+fn a_client_that_is_gone_is_sent_one_farewell() {
+    let mut client = Client::new(KEPT);
+    for _ in 0..5 {
+        client.now += Duration::from_secs(60);
+        client.connection.on_time(client.now);
+    }
+    let farewells = client.seen().iter().filter(|seen| seen.kind == kind::GOAWAY).count();
+    assert_eq!(farewells, 1);
+    assert_eq!(client.connection.wake_at(), None, "there is nothing left to wait for");
 }

@@ -11,7 +11,7 @@ use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use tidegate_http2::frame::{self, PREFACE, flag, kind};
 use tidegate_http2::hpack::{Decoder, encode};
-use tidegate_http2::{Answer, Connection, Inbox, Reason, Reset, Service, Settings, Whole};
+use tidegate_http2::{Answer, Connection, Inbox, MemoryBudget, Reason, Reset, Service, Settings, Whole};
 use tokio::time::Instant;
 
 pub(crate) const SETTINGS: Settings = Settings {
@@ -19,6 +19,7 @@ pub(crate) const SETTINGS: Settings = Settings {
     header_bytes: 4096,
     body_bytes: 1000,
     body_patience: Duration::from_secs(10),
+    max_calls: 8,
     keep_alive: None,
 };
 
@@ -132,7 +133,14 @@ impl Client {
 
     /// One that has greeted and been greeted.
     pub(crate) fn new(settings: Settings) -> Self {
-        let mut client = Self::silent(settings);
+        Self::with_budget(settings, &MemoryBudget::unlimited())
+    }
+
+    /// One that shares what it holds with others.
+    pub(crate) fn with_budget(settings: Settings, budget: &MemoryBudget) -> Self {
+        let now = Instant::now();
+        let connection = Connection::new(Echo, settings, now).with_budget(budget.clone());
+        let mut client = Self { connection, decoder: Decoder::default(), rest: Vec::new(), now };
         let greeting = [&PREFACE[..], &frame(kind::SETTINGS, 0, 0, &[])].concat();
         let seen = client.send(&greeting);
         assert_eq!(
@@ -145,15 +153,23 @@ impl Client {
     /// Sends bytes, and answers what comes back.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Vec<Seen> {
         self.rest.extend_from_slice(bytes);
-        let taken = self.connection.receive(&self.rest, self.now);
-        self.rest.drain(..taken);
-        self.seen()
+        loop {
+            self.connection.start_turn();
+            let taken = self.connection.receive(&self.rest, self.now);
+            self.rest.drain(..taken);
+            if !self.connection.turn_is_over() {
+                return self.seen();
+            }
+        }
     }
 
     /// What comes without anything being sent.
     pub(crate) fn seen(&mut self) -> Vec<Seen> {
         let mut cx = Context::from_waker(Waker::noop());
-        (0..20).for_each(|_| self.connection.poll(&mut cx));
+        for _ in 0..20 {
+            self.connection.start_turn();
+            self.connection.poll(&mut cx);
+        }
         let bytes = std::mem::take(self.connection.out());
         self.parse(&bytes)
     }

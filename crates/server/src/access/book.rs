@@ -1,6 +1,6 @@
 //! The tokens that count.
 //!
-//! Looked at for every request of an administrator, and of clients where `http.tokens` asks for one: from
+//! Looked at for every request of an administrator, and of clients where `http.tokens` or `grpc.tokens` asks for one: from
 //! memory, without a lock. A token that is revoked in the catalog is gone with the next look.
 
 use std::collections::{BTreeMap, HashMap};
@@ -79,6 +79,36 @@ impl Unknown {
     }
 }
 
+/// A token as a request presents it: parsed and hashed once, and checked for every request that repeats it.
+#[derive(Clone, Debug)]
+pub struct Credential(Result<Presented, Unknown>);
+
+#[derive(Clone, Debug)]
+struct Presented {
+    id: String,
+    hash: [u8; 32],
+}
+
+impl Credential {
+    /// The bearer token in these headers, if there is one.
+    pub fn of_headers(headers: &HeaderMap) -> Self {
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let (Some(value), None) = (values.next(), values.next()) else { return Self(Err(Unknown::Missing)) };
+        let Ok(text) = value.to_str() else { return Self(Err(Unknown::Refused)) };
+        match text.split_once(' ') {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Self::of_token(Some(token)),
+            _ => Self(Err(Unknown::Missing)),
+        }
+    }
+
+    /// A token without anything around it.
+    pub fn of_token(token: Option<&str>) -> Self {
+        let Some(token) = token else { return Self(Err(Unknown::Missing)) };
+        let secret = Secret::parse(token.trim()).ok_or(Unknown::Refused);
+        Self(secret.map(|secret| Presented { id: secret.id().to_owned(), hash: secret.hash() }))
+    }
+}
+
 impl Book {
     /// The clock by which tokens end.
     pub fn clock(&self) -> &CatalogClock {
@@ -139,14 +169,7 @@ impl Book {
     /// # Errors
     /// If that is nobody known.
     pub fn who(&self, headers: &HeaderMap) -> Result<Who, Unknown> {
-        let mut values = headers.get_all(AUTHORIZATION).iter();
-        let (Some(value), None) = (values.next(), values.next()) else { return Err(Unknown::Missing) };
-        let text = value.to_str().map_err(|_| Unknown::Refused)?;
-        let (scheme, token) = text.split_once(' ').ok_or(Unknown::Missing)?;
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(Unknown::Missing);
-        }
-        self.whose(Some(token))
+        self.holder(&Credential::of_headers(headers))
     }
 
     /// Whose token that is.
@@ -154,20 +177,32 @@ impl Book {
     /// # Errors
     /// If there is none, or it is nobody's.
     pub fn whose(&self, token: Option<&str>) -> Result<Who, Unknown> {
-        self.holder(token.ok_or(Unknown::Missing)?.trim()).ok_or(Unknown::Refused)
+        self.holder(&Credential::of_token(token))
     }
 
-    fn holder(&self, text: &str) -> Option<Who> {
+    /// Whether the token counts at this moment.
+    ///
+    /// # Errors
+    /// If there is none, or it is nobody's.
+    pub fn admit(&self, credential: &Credential) -> Result<(), Unknown> {
+        self.find(credential).map(drop)
+    }
+
+    fn holder(&self, credential: &Credential) -> Result<Who, Unknown> {
+        let (presented, known) = self.find(credential)?;
+        Ok(Who { id: presented.id.clone(), name: known.name.clone(), role: known.role })
+    }
+
+    fn find<'c>(&self, credential: &'c Credential) -> Result<(&'c Presented, Arc<Known>), Unknown> {
         let now = self.0.clock.now();
-        let token = Secret::parse(text)?;
-        let known = self.0.known.load();
-        let known = known.get(token.id())?;
-        let same = bool::from(token.hash().ct_eq(&known.hash));
+        let presented = credential.0.as_ref().map_err(|unknown| *unknown)?;
+        let known = self.0.known.load().get(&presented.id).map(Arc::clone).ok_or(Unknown::Refused)?;
+        let same = bool::from(presented.hash.ct_eq(&known.hash));
         if !same || !known.is_valid(now) {
-            return None;
+            return Err(Unknown::Refused);
         }
         known.used_us.store(now.as_microsecond(), Ordering::Relaxed);
-        Some(Who { id: token.id().to_owned(), name: known.name.clone(), role: known.role })
+        Ok((presented, known))
     }
 
     /// The catalog's tokens that were used since this was asked last, and when.

@@ -8,6 +8,6 @@ pub mod book;
 pub mod own;
 pub mod secret;
 
-pub use book::{Book, Who};
+pub use book::{Book, Credential, Who};
 pub use own::OwnTokenError;
 pub use secret::Secret;

@@ -166,6 +166,10 @@ impl ByName<'_> {
             keepalive_interval: self.duration_or_none("grpc.keepalive_interval"),
             keepalive_timeout: self.duration("grpc.keepalive_timeout"),
             max_streams: self.number("grpc.max_streams") as u32,
+            tokens: match self.word("grpc.tokens") {
+                "as_http" => self.flag("http.tokens"),
+                word => word == "needed",
+            },
         }
     }
 
@@ -200,8 +204,8 @@ impl ByName<'_> {
             batch: self.number("bounds.batch"),
             message_bytes: self.number("bounds.message_bytes"),
             odd_values: match self.word("bounds.odd_values") {
-                "count" => OddValues::Count,
-                _ => OddValues::Refuse,
+                "refuse" => OddValues::Refuse,
+                _ => OddValues::Count,
             },
         }
     }

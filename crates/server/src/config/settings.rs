@@ -223,6 +223,8 @@ pub struct Grpc {
     pub keepalive_timeout: Duration,
     /// Requests at once on one connection.
     pub max_streams: u32,
+    /// Whether calls other than health need a token.
+    pub tokens: bool,
 }
 
 /// `http.*`: the listener for the HTTP API.

@@ -82,7 +82,10 @@ pub const SECTIONS: [(&str, &str); 17] = [
     ("http", "The listener for the HTTP API."),
     ("admin", "The listener for metrics and administration; keep it away from the public."),
     ("connections", "Of each listener."),
-    ("bounds", "What a client may send. A request over a bound is refused with INVALID_ARGUMENT or 4xx."),
+    (
+        "bounds",
+        "What a client may send. Over HTTP a request beyond a bound is refused with 4xx; over gRPC see `bounds.odd_values`.",
+    ),
     ("headers", "Which headers answers carry."),
     ("denial", "What is sent to whoever is denied."),
     ("redis", "The store that nodes share, where `store` is an address."),
@@ -215,6 +218,12 @@ pub static SETTINGS: &[Setting] = &[
         "A connection that does not answer a ping by then is closed.",
     ),
     row("grpc.max_streams", "1024", whole(1, 1_000_000), "Requests at once on one connection."),
+    row(
+        "grpc.tokens",
+        "as_http",
+        Kind::Word(&["as_http", "needed", "not_needed"]),
+        "Whether a call needs `authorization: Bearer tg_…` in its metadata; health does not. `as_http` does what `http.tokens` says. A call without a valid token is UNAUTHENTICATED, and Envoy lets the request pass then: give it a token first.",
+    ),
     flagged(
         row("http.listen", "0.0.0.0:8080", LISTEN_OR_OFF, "Where the HTTP listener listens."),
         "http",
@@ -239,7 +248,7 @@ pub static SETTINGS: &[Setting] = &[
         "http.tokens",
         "false",
         Kind::Flag,
-        "Whether asking for decisions needs a token, too; any role will do. Not for gRPC: use mTLS there.",
+        "Whether asking for decisions needs a token, too; any role will do. Over gRPC as well, unless `grpc.tokens` says otherwise.",
     ),
     row(
         "http.cross_site",
@@ -311,9 +320,9 @@ pub static SETTINGS: &[Setting] = &[
     row("bounds.message_bytes", "1MiB", size(1 << 10, 256 << 20), "Bytes of one request message or body."),
     row(
         "bounds.odd_values",
-        "refuse",
-        Kind::Word(&["refuse", "count"]),
-        "What becomes of values that are not UTF-8 or hold control characters, over Envoy's protocol. `refuse` is INVALID_ARGUMENT, which Envoy takes for a failure and lets the request pass; `count` counts them, with the odd bytes written as `%FF`.",
+        "count",
+        Kind::Word(&["count", "refuse"]),
+        "What happens to requests over gRPC and `/json` with values that are not UTF-8, hold control characters or are beyond a bound. `count` decides them in a canonical form: such bytes written as `%FF`, the end of a long value replaced by a hash, descriptors and entries beyond a bound left out; a message beyond `bounds.message_bytes` is denied. `refuse` is INVALID_ARGUMENT, which Envoy takes for a failure and lets the request pass.",
     ),
     row(
         "bounds.header_bytes",

@@ -2,10 +2,11 @@
 //! tonic on the same port.
 //!
 //! - [`read`], [`write`]: Envoy's messages from and to bytes
+//! - `canonical`: requests that are not within bounds, in the form that is decided
 //! - [`rate_limit`][]: `ShouldRateLimit`
 //! - [`permits`][]: `tidegate.v1.Permits`; [`reservations`][]: `tidegate.v1.Reservations`
 
-mod odd;
+mod canonical;
 pub mod permits;
 pub mod rate_limit;
 pub mod read;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use bytes::Buf;
 use http::{Method, Request, Response, header};
-use tidegate_http2::{Answer, Inbox, Later, Refusal, Service, Whole};
+use tidegate_http2::{Answer, Inbox, Later, MemoryBudget, Refusal, Service, Whole};
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::{Code, Status};
@@ -27,6 +28,7 @@ use tracing::{Instrument, Span};
 use self::permits::{PermitService, pb::permits_server::PermitsServer};
 use self::rate_limit::RateLimit;
 use self::reservations::{ReservationService, pb::reservations_server::ReservationsServer};
+use crate::access::{Book, Credential};
 use crate::body::BodyError;
 use crate::{protocols, trace};
 
@@ -41,6 +43,11 @@ const OTHERS: [&str; 7] = [
     "/grpc.health.v1.Health/Check",
     "/grpc.health.v1.Health/Watch",
 ];
+
+/// What the paths of reflection begin with.
+const REFLECTION: &str = "/grpc.reflection.";
+/// What the paths of health begin with, which anybody may ask for.
+const HEALTH: &str = "/grpc.health.v1.Health/";
 
 /// Whether there is a call of that path; reflection is not asked for in earnest.
 pub(crate) fn is_known(path: &str) -> bool {
@@ -58,24 +65,39 @@ const ANSWER_BYTES: usize = 192;
 pub struct GrpcApi {
     rate_limit: RateLimit,
     others: Routes,
+    /// The tokens of which one is needed, if one is.
+    tokens: Option<Book>,
+    /// What the connections may hold together.
+    budget: MemoryBudget,
 }
 
-/// A call of `ShouldRateLimit`.
+/// A call whose body is collected. It is made of the head of a request once, and serves for all requests with
+/// the same head.
 #[derive(Clone)]
-pub struct Call {
-    is_grpc: bool,
-    /// What its span is made of, if there is to be one.
-    traced: Option<Arc<Request<()>>>,
+pub enum Call {
+    /// `ShouldRateLimit`.
+    RateLimit {
+        /// Whether the content type says that the body is gRPC.
+        is_grpc: bool,
+        /// The token it comes with, where one is needed.
+        credential: Option<Arc<Credential>>,
+        /// What its span is made of, if there is to be one.
+        traced: Option<Arc<Request<()>>>,
+    },
+    /// A path that nothing is behind.
+    Unknown,
 }
 
 impl GrpcApi {
-    /// The service with health and reflection beside it.
+    /// The service with health and reflection beside it. With `tokens`, all but health needs one of them.
     ///
     /// # Errors
     /// If the protocols compiled into the program cannot be read.
     pub fn new(
         rate_limit: RateLimit,
         health: HealthServer<impl HealthService>,
+        tokens: Option<Book>,
+        budget: MemoryBudget,
     ) -> Result<Self, tonic_reflection::server::Error> {
         let reflection = || {
             tonic_reflection::server::Builder::configure()
@@ -93,7 +115,13 @@ impl GrpcApi {
         let reservations =
             ReservationsServer::new(reservations).max_decoding_message_size(bounds.message_bytes);
         let others = others.add_service(permits).add_service(reservations).prepare();
-        Ok(Self { rate_limit, others })
+        Ok(Self { rate_limit, others, tokens, budget })
+    }
+
+    /// What the connections hold together: bodies that have not come whole, calls that are being answered, and
+    /// answers that clients do not take.
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.budget
     }
 
     /// Bytes of the longest body that is worth collecting.
@@ -101,23 +129,28 @@ impl GrpcApi {
         self.rate_limit.bounds.message_bytes.saturating_add(PREFIX_BYTES)
     }
 
+    /// Refuses whoever has no token, where one is needed.
+    fn expect_token(&self, credential: impl FnOnce() -> Option<Arc<Credential>>) -> Result<(), Status> {
+        let Some(tokens) = &self.tokens else { return Ok(()) };
+        let credential = credential().unwrap_or_else(|| Arc::new(Credential::of_token(None)));
+        tokens.admit(&credential).map_err(|unknown| Status::unauthenticated(unknown.reason()))
+    }
+
     /// Answers at once, or hands back the message where the store takes a while.
     fn should_rate_limit<'b>(
         &self,
-        call: &Call,
+        is_grpc: bool,
+        credential: Option<&Arc<Credential>>,
         body: Whole<'b>,
         out: &mut Vec<u8>,
     ) -> Result<Option<&'b [u8]>, Status> {
-        if !call.is_grpc {
+        if !is_grpc {
             return Err(Status::invalid_argument("content-type must be application/grpc"));
         }
+        self.expect_token(|| credential.cloned())?;
         let body = match body {
             Whole::Bytes(body) => body,
-            Whole::TooLong => {
-                let most = self.rate_limit.bounds.message_bytes;
-                let text = format!("a request must be at most {most} bytes (bounds.message_bytes)");
-                return Err(Status::invalid_argument(text));
-            }
+            Whole::TooLong => return self.rate_limit.answer_too_long(out).map(|_| None),
             Whole::Late(_) => {
                 return Err(Status::deadline_exceeded(BodyError::Late.to_string()));
             }
@@ -157,17 +190,28 @@ impl Service for GrpcApi {
     type Body = Body;
 
     fn route(&self, head: &Request<()>) -> Option<Call> {
-        if head.uri().path() != SHOULD_RATE_LIMIT || head.method() != Method::POST {
+        let path = head.uri().path();
+        if path != SHOULD_RATE_LIMIT {
+            // Said here, it costs no more than a decision.
+            let others = OTHERS.contains(&path) || path.starts_with(REFLECTION);
+            return if others { None } else { Some(Call::Unknown) };
+        }
+        if head.method() != Method::POST {
             return None;
         }
         let content_type = head.headers().get(header::CONTENT_TYPE);
         let is_grpc = content_type.is_some_and(|found| found.as_bytes().starts_with(b"application/grpc"));
-        Some(Call { is_grpc, traced: self.rate_limit.traced.then(|| Arc::new(head.clone())) })
+        let credential = self.tokens.is_some().then(|| Arc::new(Credential::of_headers(head.headers())));
+        let traced = self.rate_limit.traced.then(|| Arc::new(head.clone()));
+        Some(Call::RateLimit { is_grpc, credential, traced })
     }
 
     fn answer(&self, call: &Call, body: Whole<'_>, out: &mut Vec<u8>) -> Answer {
-        let span = call.traced.as_ref().map_or_else(Span::none, |head| trace::span(head));
-        let answered = span.in_scope(|| self.should_rate_limit(call, body, out));
+        let Call::RateLimit { is_grpc, credential, traced } = call else {
+            return Answer::Refused(refusal(Status::unimplemented("")));
+        };
+        let span = traced.as_ref().map_or_else(Span::none, |head| trace::span(head));
+        let answered = span.in_scope(|| self.should_rate_limit(*is_grpc, credential.as_ref(), body, out));
         if let Ok(Some(message)) = answered {
             return Answer::Later(self.later(span, message));
         }
@@ -181,7 +225,17 @@ impl Service for GrpcApi {
     fn call(&self, request: Request<Inbox>) -> impl Future<Output = Response<Body>> + Send + 'static {
         let mut others = self.others.clone();
         let span = if self.rate_limit.traced { trace::span(&request) } else { Span::none() };
+        let is_open = request.uri().path().starts_with(HEALTH);
+        let admitted = if is_open {
+            Ok(())
+        } else {
+            self.expect_token(|| Some(Arc::new(Credential::of_headers(request.headers()))))
+        };
         let answered = async move {
+            if let Err(status) = admitted {
+                trace::called(&Span::current(), status.code());
+                return status.into_http();
+            }
             match others.call(request.map(Body::new)).await {
                 Ok(response) => {
                     let response = blamed(response);

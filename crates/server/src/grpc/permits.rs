@@ -1,5 +1,6 @@
 //! `tidegate.v1.Permits`: slots of concurrency limits.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use tidegate::{Acquired, Decision, Limiter, Micros, Request};
@@ -29,8 +30,8 @@ impl pb::permits_server::Permits for PermitService {
     ) -> Result<Response<pb::AcquireResponse>, Status> {
         let asked = request.into_inner();
         let entries = self.entries(&asked).inspect_err(|_| self.metrics.refused.add(1))?;
-        let mut descriptors = entries.iter();
-        let first = descriptors.next().map(Vec::as_slice).unwrap_or_default();
+        let mut descriptors = entries.iter().map(|entries| borrowed(entries));
+        let first = descriptors.next().unwrap_or_default();
         let request = descriptors.fold(Request::new(&asked.domain, first), Request::and);
         // Read before the slots are taken: they are held at least until the time told.
         let now = self.limiter.now();
@@ -78,7 +79,7 @@ impl pb::permits_server::Permits for PermitService {
 
 impl PermitService {
     /// The entries of each descriptor, checked.
-    fn entries<'a>(&self, asked: &'a pb::AcquireRequest) -> Result<Vec<Vec<(&'a str, &'a str)>>, Status> {
+    fn entries<'a>(&self, asked: &'a pb::AcquireRequest) -> Result<Vec<Vec<OwnedEntry<'a>>>, Status> {
         if !self.limiter.has_rules() {
             return Err(Status::failed_precondition("no rate limit configuration loaded"));
         }
@@ -91,14 +92,7 @@ impl PermitService {
         }
         self.bounds.domain(&asked.domain).map_err(refused)?;
         self.bounds.descriptors(asked.descriptors.len()).map_err(refused)?;
-        let descriptor = |descriptor: &'a pb::Descriptor| {
-            self.bounds.entries(descriptor.entries.len())?;
-            let entry = |entry: &'a pb::Entry| {
-                self.bounds.entry(&entry.key, &entry.value)?;
-                Ok((entry.key.as_str(), entry.value.as_str()))
-            };
-            descriptor.entries.iter().map(entry).collect()
-        };
+        let descriptor = |descriptor: &'a pb::Descriptor| entries_of(&descriptor.entries, &self.bounds);
         asked.descriptors.iter().map(descriptor).collect::<Result<_, _>>().map_err(refused)
     }
 
@@ -106,6 +100,28 @@ impl PermitService {
         let refused = |error: TokenError| Status::invalid_argument(error.to_string());
         permit_token::decode(text, &self.bounds).map_err(refused)
     }
+}
+
+/// An entry whose value is in its canonical form.
+pub(super) type OwnedEntry<'a> = (&'a str, Cow<'a, str>);
+
+/// The entries of a descriptor, with the values as they are counted.
+pub(super) fn entries_of<'a>(
+    entries: &'a [pb::Entry],
+    bounds: &Bounds,
+) -> Result<Vec<OwnedEntry<'a>>, Refusal> {
+    bounds.entries(entries.len())?;
+    let entry = |entry: &'a pb::Entry| {
+        let value = bounds.value_text(&entry.value)?;
+        bounds.entry(&entry.key, if bounds.counts_odd_values() { "" } else { &value })?;
+        Ok((entry.key.as_str(), value))
+    };
+    entries.iter().map(entry).collect()
+}
+
+/// The same entries as a request has them.
+pub(super) fn borrowed<'a>(entries: &'a [OwnedEntry<'_>]) -> Vec<(&'a str, &'a str)> {
+    entries.iter().map(|(key, value)| (*key, &**value)).collect()
 }
 
 /// When slots held from `now` on return.

@@ -1,14 +1,16 @@
 //! `ShouldRateLimit`: envoyproxy/ratelimit's semantics on our engine.
 
+use std::time::Duration;
+
 use smallvec::SmallVec;
 use tidegate::{Decision, InlineError, InlineLimits, LimitSpec, LimitStatus, Limiter, Request};
 use tidegate_middleware::Renderer;
 use tonic::Status;
 
-use super::odd;
+use super::canonical::Canonical;
 use super::read::{Asked, AskedDescriptor, ReadError};
 use super::write::{self, Code, CurrentLimit};
-use crate::bounds::{Bounds, OddValues};
+use crate::bounds::Bounds;
 use crate::denials::Denials;
 use crate::metrics::{Durations, Metrics};
 use crate::trace;
@@ -40,15 +42,16 @@ impl RateLimit {
     /// What the client did wrong, or that no rules are loaded. Nothing is charged then.
     pub fn answer_now(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
         let timer = self.metrics.grpc_check.start();
-        let mut room = Vec::new();
+        let mut room = None;
         let result = self.read(message, &mut room).and_then(|asked| {
             let wanted = self.wanted(&asked)?;
             if let Some(refund) = &wanted.refund {
                 self.limiter.refund_now(refund);
             }
             let decision = self.limiter.check_now(&wanted.request);
-            Ok(self.write(&decision, &wanted.request, asked.descriptors.len(), out))
+            Ok(self.write(&decision, &wanted.request, &asked, out))
         });
+        let result = result.or_else(|status| self.deny_instead(status, out));
         match &result {
             Ok(_) => timer.stop(),
             Err(_) => self.metrics.refused.add(1),
@@ -79,41 +82,71 @@ impl RateLimit {
         out: &mut Vec<u8>,
     ) -> Result<Code, Status> {
         let timer = durations.start();
-        let mut room = Vec::new();
+        let mut room = None;
         let asked = self.read(message, &mut room)?;
-        let wanted = self.wanted(&asked)?;
+        let wanted = match self.wanted(&asked) {
+            Ok(wanted) => wanted,
+            Err(status) => return self.deny_instead(status, out),
+        };
         if let Some(refund) = &wanted.refund {
             self.limiter.refund(refund).await;
         }
         let decision = self.limiter.check(&wanted.request).await;
-        let code = self.write(&decision, &wanted.request, asked.descriptors.len(), out);
+        let code = self.write(&decision, &wanted.request, &asked, out);
         timer.stop();
         Ok(code)
     }
 
-    /// Reads a message; `room` is for one that is read only once its values are made into text.
-    fn read<'m>(&self, message: &'m [u8], room: &'m mut Vec<u8>) -> Result<Asked<'m>, Status> {
+    /// Denies a request that brings one limit too many along, unless refusals are wanted. Its numbers may come from
+    /// a client, which an error would let pass at Envoy.
+    fn deny_instead(&self, status: Status, out: &mut Vec<u8>) -> Result<Code, Status> {
+        if status.code() != tonic::Code::ResourceExhausted || !self.bounds.counts_odd_values() {
+            return Err(status);
+        }
+        self.metrics.canonicalized.add(1);
+        write::overall(out, Code::OverLimit);
+        Ok(Code::OverLimit)
+    }
+
+    /// The answer to a message that is longer than `bounds.message_bytes`: it is denied, because an error would
+    /// let the request pass at Envoy, and no request that somebody meant is that long.
+    ///
+    /// # Errors
+    /// With `bounds.odd_values: refuse`.
+    pub fn answer_too_long(&self, out: &mut Vec<u8>) -> Result<Code, Status> {
+        if self.bounds.counts_odd_values() {
+            self.metrics.canonicalized.add(1);
+            write::overall(out, Code::OverLimit);
+            return Ok(Code::OverLimit);
+        }
+        self.metrics.refused.add(1);
+        let most = self.bounds.message_bytes;
+        let text = format!("a request must be at most {most} bytes (bounds.message_bytes)");
+        Err(Status::invalid_argument(text))
+    }
+
+    /// Reads a message; `room` holds the canonical form of one that is not within bounds.
+    fn read<'m>(&self, message: &'m [u8], room: &'m mut Option<Canonical>) -> Result<Asked<'m>, Status> {
         let asked = match Asked::read(message, &self.bounds) {
             Ok(asked) => asked,
-            Err(error) => self.read_odd(message, &error, room)?,
+            Err(ReadError::Refused(_)) if self.bounds.counts_odd_values() => {
+                self.read_canonical(message, room).map_err(|error| status_of(&error))?
+            }
+            Err(error) => return Err(status_of(&error)),
         };
         self.check_asked(&asked)?;
         Ok(asked)
     }
 
     #[cold]
-    fn read_odd<'m>(
+    fn read_canonical<'m>(
         &self,
         message: &[u8],
-        error: &ReadError,
-        room: &'m mut Vec<u8>,
-    ) -> Result<Asked<'m>, Status> {
-        if self.bounds.odd_values == OddValues::Refuse || !odd::is_why(error) {
-            return Err(status_of(error));
-        }
-        let (escaped, bounds) = odd::escaped(message, &self.bounds).map_err(|error| status_of(&error))?;
-        *room = escaped;
-        Asked::read(room, &bounds).map_err(|error| status_of(&error))
+        room: &'m mut Option<Canonical>,
+    ) -> Result<Asked<'m>, ReadError> {
+        let canonical = Canonical::of(message, &self.bounds)?;
+        self.metrics.canonicalized.add(1);
+        room.insert(canonical).read()
     }
 
     /// What is asked as requests of ours.
@@ -143,7 +176,7 @@ impl RateLimit {
         &self,
         decision: &Decision,
         request: &Request<'_>,
-        descriptors: usize,
+        asked: &Asked<'_>,
         out: &mut Vec<u8>,
     ) -> Code {
         decision.count(request);
@@ -154,12 +187,15 @@ impl RateLimit {
         let overall = if decision.allowed() { Code::Ok } else { Code::OverLimit };
         write::overall(out, overall);
         let mut limits = decision.limits().peekable();
-        for index in 0..descriptors {
+        for index in 0..asked.descriptors.len() {
             let mut tightest = Tightest::default();
             while let Some(limit) = limits.next_if(|limit| limit.descriptor == index) {
                 tightest.look_at(limit);
             }
             tightest.write(decision, request, index, out);
+        }
+        for _ in 0..asked.left_out {
+            write::status(out, &write::Status { code: Code::Ok, limit: None, remaining: 0 });
         }
         self.write_rest(decision, request, out);
         overall
@@ -275,11 +311,14 @@ impl<'a> Tightest<'a> {
             return write::status(out, &write::Status { code: Code::Ok, limit: None, remaining });
         };
         let over = !limit.allowed && !limit.shadow;
+        // Envoy tells a denied client to come back then: when the whole request could pass. A request that never
+        // can has no such time.
+        let until_pass = decision.retry_after().filter(|retry| over && *retry < Duration::MAX);
         let current = CurrentLimit {
             requests_per_unit: saturated(limit.limit.requests()),
             unit: write::unit_of(limit.limit.window()),
             name: limit.given_name.unwrap_or_default(),
-            reset_after: limit.reset_after,
+            duration_until_reset: until_pass.unwrap_or(limit.reset_after),
         };
         let status = write::Status {
             code: if over { Code::OverLimit } else { Code::Ok },

@@ -6,6 +6,7 @@
 
 use smallvec::SmallVec;
 use thiserror::Error;
+use tidegate::spelling;
 
 use crate::bounds::{Bounds, Refusal};
 
@@ -20,6 +21,8 @@ pub struct Asked<'m> {
     pub entries: SmallVec<[(&'m str, &'m str); 4]>,
     /// The descriptors, in order.
     pub descriptors: SmallVec<[AskedDescriptor; 2]>,
+    /// Descriptors beyond `bounds.descriptors`, which came after the others and are not decided.
+    pub left_out: usize,
 }
 
 /// One descriptor: a piece of the entries, and what it says about itself.
@@ -43,12 +46,6 @@ pub enum ReadError {
     /// The bytes are not this message.
     #[error("not a RateLimitRequest: {0}")]
     Malformed(&'static str),
-    /// A text is none.
-    #[error("{what} must be UTF-8 (bounds.odd_values)")]
-    NotUtf8 {
-        /// Which text.
-        what: &'static str,
-    },
     /// It is, but beyond a bound.
     #[error("{0}")]
     Refused(#[from] Refusal),
@@ -106,7 +103,11 @@ impl<'m> Asked<'m> {
         }
         descriptor.end = self.entries.len();
         bounds.entries(descriptor.end - start)?;
-        bounds.cost(descriptor.hits_addend.unwrap_or(0))?;
+        if bounds.counts_odd_values() {
+            descriptor.hits_addend = descriptor.hits_addend.map(spelling::cost);
+        } else {
+            bounds.cost(descriptor.hits_addend.unwrap_or(0))?;
+        }
         self.descriptors.push(descriptor);
         Ok(())
     }
@@ -153,7 +154,7 @@ fn read_wrapped(message: &[u8], mut wrapped: u64) -> Result<u64, ReadError> {
 }
 
 fn text<'m>(what: &'static str, bytes: &'m [u8]) -> Result<&'m str, ReadError> {
-    std::str::from_utf8(bytes).map_err(|_| ReadError::NotUtf8 { what })
+    std::str::from_utf8(bytes).map_err(|_| Refusal::NotUtf8 { what }.into())
 }
 
 /// The fields of a message that are yet to be read.

@@ -9,6 +9,7 @@ use tidegate::{
 };
 use tonic::{Response, Status};
 
+use super::permits::{OwnedEntry, borrowed, entries_of};
 use super::rate_limit::RateLimit;
 use crate::bounds::{Refusal, lifetime};
 use crate::http::GONE;
@@ -30,8 +31,8 @@ impl pb::reservations_server::Reservations for ReservationService {
     ) -> Result<Response<pb::ReserveResponse>, Status> {
         let RateLimit { limiter, metrics, denials, .. } = &self.rate_limit;
         let asked = request.into_inner();
-        let lasts = self.check(&asked).inspect_err(|_| metrics.refused.add(1))?;
-        let request = self.requested(&asked).inspect_err(|_| metrics.refused.add(1))?;
+        let (lasts, entries) = self.check(&asked).inspect_err(|_| metrics.refused.add(1))?;
+        let request = self.requested(&asked, &entries).inspect_err(|_| metrics.refused.add(1))?;
         let reserved = limiter.reserve(&request, lasts).await.map_err(|error| {
             metrics.refused.add(1);
             metrics.reservations.failed.add(1);
@@ -85,15 +86,21 @@ impl pb::reservations_server::Reservations for ReservationService {
 }
 
 impl ReservationService {
-    /// Whether the request is within bounds, and how long the reservation lasts.
-    fn check(&self, asked: &pb::ReserveRequest) -> Result<Duration, Status> {
+    /// How long the reservation lasts, and the entries of each descriptor, if the request is within bounds.
+    fn check<'a>(
+        &self,
+        asked: &'a pb::ReserveRequest,
+    ) -> Result<(Duration, Vec<Vec<OwnedEntry<'a>>>), Status> {
         if !self.rate_limit.limiter.has_rules() {
             return Err(Status::failed_precondition("no rate limit configuration loaded"));
         }
         self.check_bounds(asked).map_err(|refusal| Status::invalid_argument(refusal.to_string()))
     }
 
-    fn check_bounds(&self, asked: &pb::ReserveRequest) -> Result<Duration, Refusal> {
+    fn check_bounds<'a>(
+        &self,
+        asked: &'a pb::ReserveRequest,
+    ) -> Result<(Duration, Vec<Vec<OwnedEntry<'a>>>), Refusal> {
         let bounds = &self.rate_limit.bounds;
         if asked.domain.is_empty() {
             return Err(Refusal::Empty { what: "the domain" });
@@ -104,20 +111,24 @@ impl ReservationService {
         bounds.domain(&asked.domain)?;
         bounds.descriptors(asked.descriptors.len())?;
         bounds.cost(asked.cost.unwrap_or(0))?;
-        for descriptor in &asked.descriptors {
-            bounds.entries(descriptor.entries.len())?;
+        let descriptor = |descriptor: &'a pb::EstimatedDescriptor| {
             bounds.cost(descriptor.cost.unwrap_or(0))?;
-            descriptor.entries.iter().try_for_each(|entry| bounds.entry(&entry.key, &entry.value))?;
-        }
-        lifetime(asked.ttl_ms)
+            entries_of(&descriptor.entries, bounds)
+        };
+        let entries = asked.descriptors.iter().map(descriptor).collect::<Result<_, _>>()?;
+        Ok((lifetime(asked.ttl_ms)?, entries))
     }
 
-    /// The same for the engine.
-    fn requested<'a>(&self, asked: &'a pb::ReserveRequest) -> Result<Request<'a>, Status> {
+    /// The request as the engine takes it.
+    fn requested<'a>(
+        &self,
+        asked: &'a pb::ReserveRequest,
+        entries: &'a [Vec<OwnedEntry<'a>>],
+    ) -> Result<Request<'a>, Status> {
         let mut request: Option<Request<'a>> = None;
-        for (index, descriptor) in asked.descriptors.iter().enumerate() {
-            let entries: Vec<_> =
-                descriptor.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str())).collect();
+        for (index, (descriptor, entries)) in asked.descriptors.iter().zip(entries).enumerate() {
+            let entries = borrowed(entries);
+            let scope = entries.first().copied().unwrap_or_default();
             let mut next = match request {
                 None => Request::new(&asked.domain, entries),
                 Some(request) => request.and(entries),
@@ -127,26 +138,25 @@ impl ReservationService {
             }
             if !descriptor.limits.is_empty() {
                 let cost = descriptor.cost.or(asked.cost).unwrap_or(1);
-                next = next.limits(&self.brought(&asked.domain, index, descriptor, cost)?);
+                let limits = self.brought((&asked.domain, scope), index, &descriptor.limits, cost)?;
+                next = next.limits(&limits);
             }
             request = Some(next);
         }
         Ok(request.unwrap_or_else(|| Request::new(&asked.domain, [])).cost(asked.cost.unwrap_or(1)))
     }
 
-    /// The limits that a descriptor brings along.
+    /// The limits that a descriptor brings along. They count towards the share of its first entry.
     fn brought(
         &self,
-        domain: &str,
+        (domain, scope): (&str, (&str, &str)),
         index: usize,
-        descriptor: &pb::EstimatedDescriptor,
+        limits: &[pb::InlineLimit],
         cost: u64,
     ) -> Result<InlineLimits, Status> {
         let RateLimit { limiter, bounds, .. } = &self.rate_limit;
-        let specs = inline::read(descriptor.limits.iter().map(written), bounds)
+        let specs = inline::read(limits.iter().map(written), bounds)
             .map_err(|reason| Status::invalid_argument(format!("descriptors[{index}]: {reason}")))?;
-        let first = descriptor.entries.first();
-        let scope = first.map_or(("", ""), |entry| (entry.key.as_str(), entry.value.as_str()));
         limiter.inline_limits_of(domain, &specs, scope, cost).map_err(|error| match error {
             InlineError::NotAllowed { .. } | InlineError::TooMany { .. } => {
                 Status::permission_denied(error.to_string())

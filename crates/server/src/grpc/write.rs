@@ -34,9 +34,12 @@ pub struct CurrentLimit<'a> {
     pub unit: u8,
     /// The name given in the rules; may be empty.
     pub name: &'a str,
-    /// Until the limit is untouched again.
-    pub reset_after: Duration,
+    /// Until the limit is untouched again; of a limit that denies, until the same request could pass.
+    pub duration_until_reset: Duration,
 }
+
+/// The longest `google.protobuf.Duration`: about 10,000 years.
+const MAX_DURATION_SECONDS: u64 = 315_576_000_000;
 
 /// Seconds of each unit, at the index that is its number in the protocol.
 const UNIT_SECONDS: [u64; 8] = [0, 1, 60, 3_600, 86_400, 30 * 86_400, 365 * 86_400, 7 * 86_400];
@@ -86,7 +89,9 @@ pub fn status(out: &mut Vec<u8>, status: &Status<'_>) {
         number(out, 3, u64::from(status.remaining));
         if let Some(limit) = &status.limit {
             // Whole seconds, as envoyproxy/ratelimit has them, and never too early.
-            let seconds = limit.reset_after.as_secs() + u64::from(limit.reset_after.subsec_nanos() > 0);
+            let left = limit.duration_until_reset;
+            let seconds = left.as_secs().saturating_add(u64::from(left.subsec_nanos() > 0));
+            let seconds = seconds.min(MAX_DURATION_SECONDS);
             message(out, 4, |out| number(out, 1, seconds));
         }
     });

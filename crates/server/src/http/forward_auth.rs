@@ -20,7 +20,7 @@ use tidegate::{ForwardAuth, MappedEntry, Proxy, Request, ValueFrom};
 
 use super::problem::Problem;
 use super::{Body, HttpApi};
-use crate::bounds::is_control;
+use crate::bounds::{Bounds, canonical_text, is_control};
 
 /// A token where the service asks for one: `Authorization` is the client's own.
 static TOKEN: HeaderName = HeaderName::from_static("x-tidegate-token");
@@ -130,7 +130,8 @@ impl HttpApi {
                 }
                 ValueFrom::Host => told.and_then(|told| text(&head.headers, &told.host)),
             };
-            found.filter(|value| !value.is_empty()).or(entry.default.as_deref().map(Cow::Borrowed))
+            let found = found.filter(|value| !value.is_empty()).map(|value| counted(value, &self.bounds));
+            found.or(entry.default.as_deref().map(Cow::Borrowed))
         };
         mapping.descriptors.iter().flatten().map(value).collect()
     }
@@ -152,8 +153,9 @@ impl HttpApi {
                 .map(|(entry, value)| Some((&*entry.key, value.as_deref()?)))
                 .collect();
             let Some(entries) = entries else { continue };
-            for (key, value) in &entries {
-                self.bounds.entry(key, value).map_err(|refusal| Problem::from(refusal).at(key))?;
+            // The values are in the form that is counted, whatever their length.
+            for (key, _) in &entries {
+                self.bounds.entry(key, "").map_err(|refusal| Problem::from(refusal).at(key))?;
             }
             request = Some(match request {
                 None => Request::new(domain, entries),
@@ -173,7 +175,16 @@ fn status(code: u16) -> StatusCode {
     StatusCode::from_u16(code).unwrap_or(StatusCode::TOO_MANY_REQUESTS)
 }
 
-/// The value of a header; several lines are one list. Bytes that are no text are replaced: whoever sends them
+/// A client's value in the form that is counted. It is never refused: a proxy may take that for a failure of its
+/// own, and let the request pass.
+fn counted<'v>(value: Cow<'v, str>, bounds: &Bounds) -> Cow<'v, str> {
+    match canonical_text(value.as_bytes(), bounds.value_bytes) {
+        Cow::Borrowed(_) => value,
+        Cow::Owned(canonical) => Cow::Owned(canonical),
+    }
+}
+
+/// The value of a header; several lines are one list. Bytes that are not text are replaced: whoever sends them
 /// is still counted.
 fn text(headers: &HeaderMap, name: impl http::header::AsHeaderName) -> Option<Cow<'_, str>> {
     let mut lines = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
@@ -46,6 +46,10 @@ const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
 /// Bytes of an answer that wait for a client to take them.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
+/// Headers of one request to the HTTP and admin listeners.
+const MAX_HEADERS: usize = 100;
+/// Calls other than `ShouldRateLimit` at once on one connection of the gRPC listener. Each has buffers of its own.
+const MAX_CALLS: usize = 256;
 /// How often a silent HTTP/2 connection is pinged, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -152,7 +156,7 @@ async fn try_serve(stream: Stream, pulse: &Arc<Pulse>, how: &Serve) -> io::Resul
     match &how.front {
         Front::Grpc(api, settings) => {
             let settings = http2_settings(settings, how.header_bytes, api.body_bytes());
-            let server = Server::new(io, api.clone(), settings);
+            let server = Server::new(io, api.clone(), settings).with_budget(api.budget().clone());
             watch(pin!(server), |server| server.get_mut().graceful_shutdown(), how, pulse).await;
         }
         Front::Http(api) => serve_http(io, &HttpApi { peer, ..api.clone() }, how, pulse).await,
@@ -169,7 +173,7 @@ async fn serve_http(io: Watched, api: &impl Answer, how: &Serve, pulse: &Arc<Pul
 
 /// Whoever answers requests.
 trait Answer: Clone + Send + Sync + 'static {
-    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Default + Send + 'static;
 
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send;
 }
@@ -208,6 +212,9 @@ fn service<A: Answer>(
         async move {
             let (api, pulse) = &*shared;
             let _in_flight = pulse.begin();
+            if request.headers().len() > MAX_HEADERS {
+                return Ok(too_many_headers());
+            }
             if traced {
                 let span = trace::span(&request);
                 let response = api.answer(request).instrument(span.clone()).await;
@@ -219,12 +226,20 @@ fn service<A: Answer>(
     })
 }
 
+/// Over HTTP/1 the bound is hyper's own, and over HTTP/2 it has none.
+fn too_many_headers<B: Default>() -> Response<B> {
+    let mut response = Response::new(B::default());
+    *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    response
+}
+
 fn http2_settings(settings: &Grpc, header_bytes: usize, body_bytes: usize) -> Settings {
     Settings {
         max_streams: settings.max_streams,
         header_bytes,
         body_bytes,
         body_patience: body::PATIENCE,
+        max_calls: MAX_CALLS,
         keep_alive: settings.keepalive_interval.map(|interval| (interval, settings.keepalive_timeout)),
     }
 }

@@ -117,6 +117,11 @@ impl Snapshot {
         }
         let errors = self.metrics.refused.get();
         counter(&mut all, &[("domain", ""), ("rule", ""), ("outcome", "error")], errors)?;
+        let help = "Requests decided in their canonical form, because a value was not text or beyond a bound";
+        let mut canonical =
+            encoder.encode_descriptor("ratelimit_canonicalized_requests", help, None, MetricType::Counter)?;
+        let count = self.metrics.canonicalized.get();
+        canonical.encode_counter::<NoLabelSet, u64, u64>(&count, None)?;
         let valued: Vec<&RuleCount> = rules.iter().filter(|rule| rule.value.is_some()).collect();
         if valued.is_empty() {
             return Ok(());

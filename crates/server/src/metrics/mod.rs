@@ -30,6 +30,9 @@ pub struct Counted {
     pub http_check: Durations,
     /// Checks and acquisitions that were refused, over either.
     pub refused: Counter,
+    /// Requests over Envoy's protocol and `tidegate.v1` that were decided in their canonical form, because they
+    /// were not within bounds or not text.
+    pub canonicalized: Counter,
     /// What became of reservations, over either.
     pub reservations: Reservations,
     /// Connections of the gRPC listener.

@@ -50,8 +50,8 @@ pub(crate) fn frames(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {
 }
 
 #[test]
-fn requests_beyond_a_bound_are_refused_by_name_and_charge_nothing() {
-    let service = service(RULES);
+fn requests_beyond_a_bound_are_refused_by_name_and_charge_nothing_if_told_so() {
+    let service = Setup::rules(RULES).with("bounds.odd_values", "refuse").start();
     let mut client = Client::new(&service);
     let ann = || descriptor(&[("user", "ann")]);
     let many = |count: usize| RateLimitDescriptor { entries: vec![ann().entries[0].clone(); count], ..ann() };
@@ -93,7 +93,7 @@ fn requests_beyond_a_bound_are_refused_by_name_and_charge_nothing() {
 
 #[test]
 fn broken_messages_and_framing_are_refused() {
-    let service = service(RULES);
+    let service = Setup::rules(RULES).with("bounds.odd_values", "refuse").start();
     let unreadable: [(&[u8], GrpcCode, &str); 6] = [
         (b"", GrpcCode::InvalidArgument, "no message"),
         (&[0, 0, 0, 0, 9, 1], GrpcCode::InvalidArgument, "9 bytes were announced, 1 came"),
@@ -107,15 +107,26 @@ fn broken_messages_and_framing_are_refused() {
         (&[0, 0, 0, 0, 2, 0x08, 1], GrpcCode::InvalidArgument, "wrong wire type"),
     ];
     for (body, code, expected) in unreadable {
-        let (status, message) = raw_call(service.grpc, body);
+        let (status, message, _) = raw_call(service.grpc, body);
         assert_eq!(status, (code as i32).to_string(), "{body:?}: {message}");
         assert!(message.contains(expected), "{body:?}: {message}");
     }
     assert_eq!(left(&service), 1000);
 }
 
-/// Calls `ShouldRateLimit` with any bytes for a body; answers the status and its message.
-fn raw_call(at: SocketAddr, body: &[u8]) -> (String, String) {
+/// Calls `ShouldRateLimit` with any bytes for a body; answers the status, its message and the body.
+pub(crate) fn raw_call(at: SocketAddr, body: &[u8]) -> (String, String, Vec<u8>) {
+    let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+    raw_call_of(at, path, &[], body)
+}
+
+/// Calls any path with any bytes for a body and with more headers; answers the status, its message and the body.
+pub(crate) fn raw_call_of(
+    at: SocketAddr,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> (String, String, Vec<u8>) {
     use http_body_util::{BodyExt, Full};
     use hyper_util::rt::{TokioExecutor, TokioIo};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -125,14 +136,15 @@ fn raw_call(at: SocketAddr, body: &[u8]) -> (String, String) {
         let (mut sender, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.expect("HTTP/2");
         tokio::spawn(connection);
-        let request = http::Request::post(format!(
-            "http://{at}/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
-        ));
+        let request = http::Request::post(format!("http://{at}{path}"));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let request =
             request.header("content-type", "application/grpc").body(Full::new(body)).expect("a request");
         let response = sender.send_request(request).await.expect("an answer");
         let headers = response.headers().clone();
-        let trailers = response.into_body().collect().await.expect("a body").trailers().cloned();
+        let collected = response.into_body().collect().await.expect("a body");
+        let trailers = collected.trailers().cloned();
+        let body = collected.to_bytes().to_vec();
         let find = |name: &str| {
             let found =
                 headers.get(name).or_else(|| trailers.as_ref().and_then(|trailers| trailers.get(name)));
@@ -140,7 +152,7 @@ fn raw_call(at: SocketAddr, body: &[u8]) -> (String, String) {
                 .map(|value| String::from_utf8_lossy(value.as_bytes()).replace("%20", " "))
                 .unwrap_or_default()
         };
-        (find("grpc-status"), find("grpc-message"))
+        (find("grpc-status"), find("grpc-message"), body)
     })
 }
 

@@ -193,7 +193,7 @@ fn every_mistake_of_every_source_is_told_at_once() {
     sources.environment.push(("TIDEGATE_DRAIN__DELAI".into(), "1s".into()));
     sources.flags.push(("store", "redis+ring://:secret@r:6379".into()));
     let expected = [
-        "tidegate.yaml:2:3: grpc.lisen: unknown setting; allowed here: listen, tls, max_connection_age, max_connection_age_grace, keepalive_interval, keepalive_timeout, max_streams; did you mean listen?",
+        "tidegate.yaml:2:3: grpc.lisen: unknown setting; allowed here: listen, tls, max_connection_age, max_connection_age_grace, keepalive_interval, keepalive_timeout, max_streams, tokens; did you mean listen?",
         "tidegate.yaml:3:10: workers: must be a whole number from 0 to 1024, got \"many\"",
         "tidegate.yaml:4:17: http.listen: must be an address such as 0.0.0.0:8080, [::]:8080 or unix:/run/tidegate.sock, or off, got \"8080\"; add a port, as in 0.0.0.0:8080",
         "TIDEGATE_DRAIN__DELAI: unknown setting; did you mean TIDEGATE_DRAIN__DELAY?",
@@ -212,7 +212,7 @@ fn mistakes_in_the_file() {
         ),
         (
             "grpc: on",
-            "tidegate.yaml:1:7: grpc: must be a mapping, got \"on\"; its fields: listen, tls, max_connection_age, max_connection_age_grace, keepalive_interval, keepalive_timeout, max_streams",
+            "tidegate.yaml:1:7: grpc: must be a mapping, got \"on\"; its fields: listen, tls, max_connection_age, max_connection_age_grace, keepalive_interval, keepalive_timeout, max_streams, tokens",
         ),
         ("workers: [1]", "tidegate.yaml:1:10: workers: must be a whole number from 0 to 1024, got a list"),
         (

@@ -67,6 +67,39 @@ fn broken_and_oversize_headers_are_told_so() {
 }
 
 #[test]
+fn a_request_has_at_most_a_hundred_headers_over_http2_too() {
+    let service = service(RULES);
+    for (at, path) in [(service.http, "/healthcheck"), (service.admin, "/healthcheck"), (service.grpc, "/")] {
+        // `:status: 200` is number 8 of the known fields, or spelt out.
+        for (count, refused) in [(100, false), (101, true), (200, true)] {
+            let mut block = vec![0x82, 0x86, 0x44, path.len() as u8];
+            block.extend(path.as_bytes());
+            block.extend([0x41, 9]);
+            block.extend(b"localhost");
+            block.extend([0, 1, b'x', 1, b'y'].repeat(count));
+            let mut bytes = [PREFACE, EMPTY_SETTINGS].concat();
+            bytes.extend(&(block.len() as u32).to_be_bytes()[1..]);
+            bytes.extend([1, 5, 0, 0, 0, 1]);
+            bytes.extend(block);
+            let mut stream = connect(at);
+            stream.write_all(&bytes).expect("it reads");
+            let head = loop {
+                let mut header = [0; 9];
+                stream.read_exact(&mut header).expect("a frame");
+                let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
+                let mut payload = vec![0; length];
+                stream.read_exact(&mut payload).expect("a frame");
+                if header[3] == 1 {
+                    break payload;
+                }
+            };
+            let passes = head[0] == 0x88 || head.windows(3).any(|text| text == b"200");
+            assert_eq!(!passes, refused, "{path} with {count} headers at {at}: {head:?}");
+        }
+    }
+}
+
+#[test]
 fn who_does_not_take_the_answers_is_shut_out_and_holds_little_until_then() {
     let service = Setup::rules(RULES).with("http.header_timeout", "2s").start();
     get(service.http, "/healthcheck");

@@ -6,7 +6,9 @@
 //! - [`arena`]: the service, the good client, and the table
 //! - [`connections`]: open files, slow heads, slow and dripping bodies
 //! - [`counters`]: reservations, limits of requests, eviction
+//! - [`floods`]: frames over HTTP/2
 
 mod arena;
 mod connections;
 mod counters;
+mod floods;

@@ -5,6 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use super::{ask_at, start};
+use crate::bad_input::raw_call_of;
+use crate::support::clients::envoy::service::ratelimit::v3::RateLimitRequest;
+use crate::support::grpc::{Client, descriptor};
 use crate::support::service::{Answer, Service, Setup, get, post, until};
 
 const ROLES: [&str; 4] = ["check", "viewer", "operator", "admin"];
@@ -193,4 +196,76 @@ fn the_admin_api_takes_no_body_that_is_compressed() {
         assert_eq!(answer.status, 415, "{path}: {}", answer.body);
         assert_eq!(answer.header("accept-encoding"), Some("identity"), "{path}");
     }
+}
+
+/// An acquisition, as bytes with the prefix.
+const ACQUIRE: &[u8] = b"\0\0\0\0\x15\x0a\x03api\x12\x0e\x0a\x0c\x0a\x07api_key\x12\x01a";
+
+#[test]
+fn grpc_asks_for_a_token_where_http_does() {
+    const RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+    const OTHERS: [&str; 2] =
+        ["/tidegate.v1.Permits/Acquire", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
+    const HEALTH: &str = "/grpc.health.v1.Health/Check";
+    const EMPTY: &[u8] = b"\0\0\0\0\0";
+
+    let service = Setup::rules(super::RULES).with("http.tokens", "true").start();
+    let (id, token) = make_token(&service, "envoy", "check");
+    let bearer = format!("Bearer {token}");
+    let status = |path: &str, headers: &[(&str, &str)], body: &[u8]| {
+        let (status, message, _) = raw_call_of(service.grpc, path, headers, body);
+        if status == "16" {
+            assert!(message.contains("token"), "{message}");
+        }
+        status
+    };
+    let refused = [
+        vec![],
+        vec![("authorization", "Bearer nonsense")],
+        vec![("authorization", "Basic YTpi")],
+        vec![("authorization", bearer.as_str()), ("authorization", bearer.as_str())],
+    ];
+    for path in [RATE_LIMIT].iter().chain(&OTHERS) {
+        for headers in &refused {
+            assert_eq!(status(path, headers, ACQUIRE), "16", "{path} {headers:?}");
+        }
+        assert_ne!(status(path, &[("authorization", &bearer)], ACQUIRE), "16", "{path}");
+    }
+    assert_eq!(status(RATE_LIMIT, &[("authorization", &bearer)], ACQUIRE), "0");
+    assert_eq!(status(HEALTH, &[], EMPTY), "0", "health is open to all");
+    assert_eq!(status("/nowhere", &[], EMPTY), "12");
+
+    // One connection that repeats the same head: what it is told changes with the token.
+    let mut client = Client::new(&service);
+    let ask = |client: &mut Client| {
+        let mut request = tonic::Request::new(RateLimitRequest {
+            domain: "api".to_owned(),
+            descriptors: vec![descriptor(&[("api_key", "ann")])],
+            hits_addend: 0,
+        });
+        request.metadata_mut().insert("authorization", bearer.parse().expect("a header"));
+        client.ask_with(request).map(|_| ()).map_err(|status| status.code())
+    };
+    for _ in 0..3 {
+        assert_eq!(ask(&mut client), Ok(()));
+    }
+    service.ask("DELETE", &format!("/admin/v1/tokens/{id}"), &Value::Null);
+    until("it is revoked here too", || ask(&mut client) == Err(tonic::Code::Unauthenticated));
+    assert_eq!(status(OTHERS[0], &[("authorization", &bearer)], ACQUIRE), "16");
+}
+
+#[test]
+fn grpc_may_go_its_own_way_about_tokens() {
+    let open =
+        Setup::rules(super::RULES).with("http.tokens", "true").with("grpc.tokens", "not_needed").start();
+    assert_eq!(Client::new(&open).passes("api", "api_key", "ann", 1), 1);
+    let closed = Setup::rules(super::RULES).with("grpc.tokens", "needed").start();
+    let request = RateLimitRequest {
+        domain: "api".to_owned(),
+        descriptors: vec![descriptor(&[("api_key", "ann")])],
+        hits_addend: 0,
+    };
+    let refused = Client::new(&closed).ask(request).expect_err("there is no token");
+    assert_eq!(refused.code(), tonic::Code::Unauthenticated);
+    assert_eq!(closed.check("api", r#"{"api_key":"ann"}"#).status, 200);
 }

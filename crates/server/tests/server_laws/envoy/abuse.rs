@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::edge::{Edge, Setup};
-use crate::support::service::{Setup as ServiceSetup, send_bytes, service};
+use crate::support::service::{send_bytes, service};
 
 const RULES: &str = "
 domain: api
@@ -42,10 +42,32 @@ fn long_paths_do_not_slip_past_a_limit() {
 }
 
 #[test]
-fn values_that_are_no_text_do_not_slip_past_a_limit_if_they_are_counted() {
-    let service = ServiceSetup::rules(RULES).with("bounds.odd_values", "count").start();
+fn values_that_are_not_text_do_not_slip_past_a_limit() {
+    let service = service(RULES);
     let edge = edge(&service);
     // Whether the upstream likes it is its own affair.
     assert_eq!([(); 3].map(|()| ask(&edge, "/", b"\xff\xfe") == 429), [false, false, true]);
+    assert_eq!(edge.number("cluster.upstream.ratelimit.error").unwrap_or(0), 0);
+}
+
+#[test]
+fn of_six_requests_of_an_agent_that_is_not_text_three_pass() {
+    let rules = "
+domain: api
+descriptors: [{key: agent, rate_limit: {unit: day, requests_per_unit: 3}}]
+";
+    let service = service(rules);
+    let agent = json!({"request_headers": {"header_name": "user-agent", "descriptor_key": "agent"}});
+    let edge = Setup::asking(&[service.grpc]).rate_limits(json!([{"actions": [agent]}])).start();
+    let passes = |agent: &[u8]| {
+        let mut request = b"GET / HTTP/1.1\r\nhost: edge\r\nconnection: close\r\nuser-agent: ".to_vec();
+        request.extend_from_slice(agent);
+        request.extend_from_slice(b"\r\n\r\n");
+        // Whether the upstream likes it is its own affair.
+        (0..6).filter(|_| send_bytes(edge.address(), &request).status != 429).count()
+    };
+    for agent in [&b"me\xff"[..], b"me", b"\xc3\x28", &[0x80; 300], &vec![b'z'; 50 << 10]] {
+        assert_eq!(passes(agent), 3, "{:?}", &agent[..agent.len().min(9)]);
+    }
     assert_eq!(edge.number("cluster.upstream.ratelimit.error").unwrap_or(0), 0);
 }

@@ -19,6 +19,8 @@ pub(super) struct Setup {
     rate_limits: Value,
     failure_mode_deny: bool,
     health_checks: bool,
+    own_headers: bool,
+    token: Option<String>,
 }
 
 /// A running Envoy.
@@ -38,6 +40,8 @@ impl Setup {
             rate_limits: json!([{"actions": [user]}]),
             failure_mode_deny: false,
             health_checks: false,
+            own_headers: false,
+            token: None,
         }
     }
 
@@ -49,6 +53,16 @@ impl Setup {
     /// A call of Tidegate that fails is a request that fails.
     pub(super) fn failure_mode_deny(self) -> Self {
         Self { failure_mode_deny: true, ..self }
+    }
+
+    /// Writes `x-ratelimit-*` itself.
+    pub(super) fn own_headers(self) -> Self {
+        Self { own_headers: true, ..self }
+    }
+
+    /// Sends a token with each call.
+    pub(super) fn token(self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self }
     }
 
     /// Asks the health of each node, and only nodes that are well.
@@ -138,6 +152,11 @@ impl Setup {
     }
 
     fn filters(&self) -> Value {
+        let metadata = self
+            .token
+            .iter()
+            .map(|token| json!({"key": "authorization", "value": format!("Bearer {token}")}));
+        let metadata: Vec<Value> = metadata.collect();
         json!([
             {
                 "name": "envoy.filters.http.header_to_metadata",
@@ -159,8 +178,12 @@ impl Setup {
                     "timeout": "10s",
                     "rate_limit_service": {
                         "transport_api_version": "V3",
-                        "grpc_service": {"envoy_grpc": {"cluster_name": "tidegate"}},
+                        "grpc_service": {
+                            "envoy_grpc": {"cluster_name": "tidegate"},
+                            "initial_metadata": metadata,
+                        },
                     },
+                    "enable_x_ratelimit_headers": if self.own_headers { "DRAFT_VERSION_03" } else { "OFF" },
                 },
             },
             {

@@ -107,3 +107,30 @@ fn a_reload_under_load_fails_no_request_and_takes_effect() {
     assert_eq!(edge.get("ann").status, 429, "far more than 3 were taken");
     assert_eq!(edge.statuses("bob", 4), [200, 200, 200, 429]);
 }
+
+#[test]
+fn what_envoy_tells_of_a_denial_is_when_the_request_could_pass() {
+    let rules = "
+domain: api
+descriptors: [{key: user, limits: [{algorithm: token_bucket, requests: 6, per: minute, burst: 3}]}]
+";
+    let service = service(rules);
+    let edge = Setup::asking(&[service.grpc]).own_headers().start();
+    assert_eq!(edge.statuses("ann", 3), [200; 3]);
+    let denied = edge.get("ann");
+    assert_eq!(denied.status, 429);
+    let reset_s: u64 =
+        denied.header("x-ratelimit-reset").and_then(|text| text.parse().ok()).expect("a number");
+    // One unit comes back in ten seconds, all three in thirty.
+    assert!((1..=10).contains(&reset_s), "{reset_s}");
+}
+
+#[test]
+fn envoy_sends_a_token_where_one_is_needed() {
+    let service = service::Setup::rules(RULES).with("grpc.tokens", "needed").start();
+    let token = std::fs::read_to_string(service.file("data/admin-token")).expect("a token");
+    let edge = Setup::asking(&[service.grpc]).token(token.trim()).start();
+    assert_eq!(edge.statuses("ann", 5), [200, 200, 200, 429, 429]);
+    let without = Setup::asking(&[service.grpc]).failure_mode_deny().start();
+    assert_eq!(without.statuses("ann", 1), [500]);
+}

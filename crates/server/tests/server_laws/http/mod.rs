@@ -14,6 +14,7 @@ mod permits;
 mod refund;
 mod refused;
 mod reservations;
+mod reset;
 mod state;
 mod support;
 mod virtual_time;

@@ -33,8 +33,13 @@ const JOB: &str = r#"{"domain":"api","descriptor":{"job":"7"}}"#;
 
 /// A client of an API whose clock stands at 2023-11-14T22:13:20Z until it is moved.
 async fn start() -> (Client, VirtualClock) {
+    start_with(RULES).await
+}
+
+/// The same with other rules.
+pub(super) async fn start_with(rules: &str) -> (Client, VirtualClock) {
     let clock = VirtualClock::new();
-    let domain = file::load("r.yaml", RULES, &Defaults::default()).unwrap();
+    let domain = file::load("r.yaml", rules, &Defaults::default()).unwrap();
     let limiter = Limiter::builder().clock(clock.clone()).domain(domain).build().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

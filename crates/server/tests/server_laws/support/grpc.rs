@@ -63,6 +63,14 @@ impl Client {
         self.runtime.block_on(self.service.should_rate_limit(request)).map(tonic::Response::into_inner)
     }
 
+    /// Asks with metadata.
+    pub(crate) fn ask_with(
+        &mut self,
+        request: tonic::Request<RateLimitRequest>,
+    ) -> Result<RateLimitResponse, Status> {
+        self.runtime.block_on(self.service.should_rate_limit(request)).map(tonic::Response::into_inner)
+    }
+
     /// Asks about descriptors, each taking 1.
     pub(crate) fn check(&mut self, domain: &str, descriptors: &[RateLimitDescriptor]) -> RateLimitResponse {
         let request =

@@ -1,0 +1,80 @@
+//! Hostile clients of the gRPC listener: the others are served, and memory stays bounded.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_testkit::floods::{FLOODS, Flood, Stop};
+
+use crate::support::grpc::Client;
+use crate::support::service::{PATIENCE, Service, Setup, get, service, until};
+
+const RULES: &str = "
+domain: api
+descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 1000000}}]
+";
+const CALLS: usize = 60;
+/// Where no flood has an effect, a call takes a millisecond or so, and 20 ms are the figure to reach. Here other
+/// tests may be running, and the program is not optimised.
+const SLOW: Duration = Duration::from_millis(400);
+
+/// The slowest of some calls but one.
+fn slowest(client: &mut Client) -> Duration {
+    let mut times: Vec<Duration> = (0..CALLS)
+        .map(|_| {
+            let begin = Instant::now();
+            client.check_one("api", "user", "ann");
+            begin.elapsed()
+        })
+        .collect();
+    times.sort();
+    times[CALLS - 2]
+}
+
+/// What a good client sees while another floods.
+fn under(flood: &'static Flood, service: &Service, client: &mut Client) -> Duration {
+    let stop = Stop::at(Instant::now() + PATIENCE);
+    let (at, told) = (service.grpc, stop.clone());
+    let flooding = thread::spawn(move || flood.run(at, &told));
+    until("it is in full flow", || stop.sent_bytes() > 64 << 10 || flooding.is_finished());
+    let slowest = slowest(client);
+    stop.now();
+    flooding.join().expect("it ends");
+    slowest
+}
+
+#[test]
+fn a_good_client_is_served_under_every_flood() {
+    let mut service = service(RULES);
+    let mut client = Client::new(&service);
+    let calm = slowest(&mut client);
+    // Those of many connections take their share of a test's machine whatever the service does.
+    for flood in FLOODS.iter().filter(|flood| flood.connections == 1) {
+        // A busy machine is no proof: it has to be slow again and again.
+        let seen: Vec<Duration> =
+            (0..3).map(|_| under(flood, &service, &mut client)).take_while(|seen| *seen >= SLOW).collect();
+        assert!(seen.len() < 3, "{}: {seen:?}, and {calm:?} when it is calm", flood.name);
+        assert!(service.runs(), "{}", flood.name);
+    }
+    assert_eq!(get(service.admin, "/healthcheck").body, "OK");
+}
+
+#[test]
+fn floods_of_streams_take_a_bounded_amount_of_memory() {
+    let mut service = Setup::rules(RULES).with("memory.max_bytes", "512MiB").start();
+    let mut client = Client::new(&service);
+    client.check_one("api", "user", "ann");
+    let before = service.resident_bytes();
+    for flood in FLOODS.iter().filter(|flood| flood.connections > 1) {
+        let stop = Stop::at(Instant::now() + Duration::from_millis(1_500));
+        let at = service.grpc;
+        let flooding = thread::spawn(move || flood.run(at, &stop));
+        let mut most = 0;
+        while !flooding.is_finished() {
+            most = most.max(service.resident_bytes().saturating_sub(before));
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert!(most < 250 << 20, "{}: {most} bytes", flood.name);
+        client.check_one("api", "user", "ann");
+    }
+    assert!(service.runs());
+}

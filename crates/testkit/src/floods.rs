@@ -1,0 +1,329 @@
+//! Floods over HTTP/2: what a hostile client of the gRPC listener sends to cost the service more than itself.
+//!
+//! Each is bounded: it ends at the moment it is told to, and has at most so many connections and bytes. Laws and
+//! the attack suite go through [`FLOODS`], so a new one is a new row.
+//!
+//! ```no_run
+//! use std::time::{Duration, Instant};
+//! use tidegate_testkit::floods::{FLOODS, Stop};
+//!
+//! let at = "127.0.0.1:8081".parse().unwrap();
+//! for flood in FLOODS {
+//!     let sent = flood.run(at, &Stop::at(Instant::now() + Duration::from_secs(1)));
+//!     println!("{}: {} bytes on {} connections", flood.name, sent.bytes, sent.connections);
+//! }
+//! ```
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_http2::frame::{self, PREFACE, flag, kind, setting};
+use tidegate_http2::hpack::encode;
+
+/// Bytes of one write.
+const CHUNK_BYTES: usize = 32 << 10;
+/// How often a connection that the service has closed is opened again.
+const MAX_CONNECTIONS: usize = 200;
+/// Bytes that one flood sends at most.
+const MAX_BYTES: u64 = 512 << 20;
+/// How long a write may be stuck before the flood looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+const END: u8 = flag::END_HEADERS | flag::END_STREAM;
+const CHECK: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const HEALTH: &str = "/grpc.health.v1.Health/Check";
+const WATCH: &str = "/grpc.health.v1.Health/Watch";
+const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+
+/// One way to be a nuisance.
+pub struct Flood {
+    /// What it is called in tables and in the messages of laws.
+    pub name: &'static str,
+    /// Connections at once.
+    pub connections: usize,
+    /// What each connection sends first, after the greeting.
+    begin: fn(&mut Frames),
+    /// What it sends then, again and again.
+    repeat: fn(&mut Frames),
+    /// Whether it reads what is answered.
+    reads: bool,
+}
+
+/// All floods.
+pub const FLOODS: &[Flood] = &[
+    one("pings", nothing, |out| out.frame(kind::PING, 0, 0, &[0; 8])),
+    one("settings", nothing, |out| out.frame(kind::SETTINGS, 0, 0, &[])),
+    one("priorities", |out| out.start(CHECK), |out| out.frame(kind::PRIORITY, 0, 1, &[0; 5])),
+    one("unknown frames", nothing, |out| out.frame(0xee, 0, 0, &[0; 8])),
+    one("empty data", |out| out.start(CHECK), |out| out.frame(kind::DATA, 0, 1, &[])),
+    one("data of one byte", |out| out.start(CHECK), |out| out.frame(kind::DATA, 0, 1, &[0])),
+    one("continuations", Frames::begin_block, |out| out.frame(kind::CONTINUATION, 0, 1, &[])),
+    one("grants of one byte", Frames::block_answers, |out| out.grant(0, 1)),
+    one("grants to streams", Frames::block_streams, |out| {
+        let stream = 2 * (out.round % 1_000) + 1;
+        out.grant(stream, 1);
+    }),
+    one("opened and reset", nothing, |out| {
+        let stream = out.open(CHECK);
+        out.frame(kind::RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+    }),
+    one("unknown paths", nothing, |out| out.request("/no/such")),
+    one("unknown methods", nothing, |out| out.request("/tidegate.v1.Permits/Nothing")),
+    one("new headers", nothing, Frames::request_with_new_header),
+    one("malformed heads", nothing, |out| {
+        let stream = out.next();
+        out.frame(kind::HEADERS, END, stream, &[0x83]);
+    }),
+    one("checks", nothing, |out| {
+        out.call(CHECK, &message(b"\x0a\x03api\x12\x0d\x0a\x0b\x0a\x04user\x12\x03eve"))
+    }),
+    one("health", nothing, |out| out.call(HEALTH, &message(b""))),
+    Flood {
+        reads: false,
+        ..one("answers that nobody reads", nothing, |out| out.call(HEALTH, &message(b"")))
+    },
+    Flood { connections: 32, ..one("calls without a body", nothing, |out| out.start(HEALTH)) },
+    Flood {
+        connections: 32,
+        ..one("streams that are watched", nothing, |out| out.call(WATCH, &message(b"")))
+    },
+    Flood { connections: 32, ..one("bodies that drip", nothing, Frames::drip) },
+];
+
+const fn one(name: &'static str, begin: fn(&mut Frames), repeat: fn(&mut Frames)) -> Flood {
+    Flood { name, connections: 1, begin, repeat, reads: true }
+}
+
+fn nothing(_: &mut Frames) {}
+
+/// When a flood ends. Cheap to clone: all clones are the same.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    deadline: Instant,
+    told: Arc<AtomicBool>,
+    sent_bytes: Arc<AtomicU64>,
+}
+
+impl Stop {
+    /// At that moment at the latest.
+    pub fn at(deadline: Instant) -> Self {
+        Self { deadline, told: Arc::default(), sent_bytes: Arc::default() }
+    }
+
+    /// Now.
+    pub fn now(&self) {
+        self.told.store(true, Ordering::Relaxed);
+    }
+
+    /// Bytes that floods which end so have sent by now.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.load(Ordering::Relaxed)
+    }
+
+    fn is_now(&self) -> bool {
+        self.told.load(Ordering::Relaxed) || Instant::now() >= self.deadline
+    }
+}
+
+/// What a flood has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Bytes.
+    pub bytes: u64,
+    /// Connections that were opened, those included that took the place of closed ones.
+    pub connections: usize,
+}
+
+impl Flood {
+    /// Floods until it is told to stop. Blocks; whoever wants to do something meanwhile runs it on a thread.
+    pub fn run(&self, at: SocketAddr, stop: &Stop) -> Sent {
+        thread::scope(|scope| {
+            let share = |_| scope.spawn(|| self.run_one(at, stop));
+            let threads: Vec<_> = (0..self.connections).map(share).collect();
+            threads.into_iter().fold(Sent::default(), |sum, thread| {
+                let sent = thread.join().unwrap_or_default();
+                Sent { bytes: sum.bytes + sent.bytes, connections: sum.connections + sent.connections }
+            })
+        })
+    }
+
+    fn run_one(&self, at: SocketAddr, stop: &Stop) -> Sent {
+        let mut sent = Sent::default();
+        while !stop.is_now() && sent.connections < MAX_CONNECTIONS / self.connections {
+            sent.connections += 1;
+            // The service closes such connections, and may have no room for another: both are fine.
+            let _ = self.connect(at, stop, &mut sent.bytes);
+        }
+        sent
+    }
+
+    /// One connection, until it is closed or the flood ends.
+    fn connect(&self, at: SocketAddr, stop: &Stop, bytes: &mut u64) -> io::Result<()> {
+        let mut stream = TcpStream::connect_timeout(&at, Duration::from_secs(5))?;
+        stream.set_write_timeout(Some(LOOK))?;
+        let mut frames = Frames { bytes: PREFACE.to_vec(), stream: 1, round: 0 };
+        frames.frame(kind::SETTINGS, 0, 0, &[]);
+        (self.begin)(&mut frames);
+        thread::scope(|scope| {
+            if self.reads {
+                let mut answers = stream.try_clone()?;
+                scope.spawn(move || {
+                    let mut buffer = [0; 16 << 10];
+                    while answers.read(&mut buffer).is_ok_and(|read| read > 0) {}
+                });
+            }
+            let flooded = self.write(&mut stream, &mut frames, stop, bytes);
+            // The reader ends with it.
+            let _ = stream.shutdown(Shutdown::Both);
+            flooded
+        })
+    }
+
+    fn write(
+        &self,
+        stream: &mut TcpStream,
+        frames: &mut Frames,
+        stop: &Stop,
+        bytes: &mut u64,
+    ) -> io::Result<()> {
+        let most = MAX_BYTES / self.connections as u64;
+        while !stop.is_now() && *bytes < most && frames.stream < frame::MAX_NUMBER / 2 {
+            while frames.bytes.len() < CHUNK_BYTES {
+                (self.repeat)(frames);
+                frames.round += 1;
+            }
+            let mut written = 0;
+            while written < frames.bytes.len() && !stop.is_now() {
+                match stream.write(&frames.bytes[written..]) {
+                    Ok(0) => return Ok(()),
+                    Ok(more) => {
+                        written += more;
+                        *bytes += more as u64;
+                        stop.sent_bytes.fetch_add(more as u64, Ordering::Relaxed);
+                    }
+                    Err(error)
+                        if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            frames.bytes.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Frames that are to be sent on one connection.
+struct Frames {
+    bytes: Vec<u8>,
+    /// The next stream.
+    stream: u32,
+    /// How often the flood has repeated itself.
+    round: u32,
+}
+
+impl Frames {
+    fn next(&mut self) -> u32 {
+        self.stream += 2;
+        self.stream - 2
+    }
+
+    fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        frame::write_header(&mut self.bytes, payload.len(), kind, flags, stream);
+        self.bytes.extend_from_slice(payload);
+    }
+
+    fn grant(&mut self, stream: u32, more: u32) {
+        frame::write_window_update(&mut self.bytes, stream, more);
+    }
+
+    /// The head of a request whose body is to come.
+    fn open(&mut self, path: &str) -> u32 {
+        let stream = self.next();
+        self.frame(kind::HEADERS, flag::END_HEADERS, stream, &head(path));
+        stream
+    }
+
+    /// The same, for whoever does not need the stream.
+    fn start(&mut self, path: &str) {
+        self.open(path);
+    }
+
+    /// A request without a body.
+    fn request(&mut self, path: &str) {
+        let stream = self.next();
+        self.frame(kind::HEADERS, END, stream, &head(path));
+    }
+
+    fn call(&mut self, path: &str, body: &[u8]) {
+        let stream = self.open(path);
+        self.frame(kind::DATA, flag::END_STREAM, stream, body);
+    }
+
+    /// A header that the service's table of headers has to take in.
+    fn request_with_new_header(&mut self) {
+        let stream = self.next();
+        let mut block = head(CHECK);
+        let value = format!("{:08x}", self.round);
+        block.extend_from_slice(&[0x40, 1, b'x', value.len() as u8]);
+        block.extend_from_slice(value.as_bytes());
+        self.frame(kind::HEADERS, END, stream, &block);
+    }
+
+    /// Half of a header block.
+    fn begin_block(&mut self) {
+        let stream = self.next();
+        self.frame(kind::HEADERS, 0, stream, &head(CHECK));
+    }
+
+    /// As many answers as there may be, all of which wait for room on the connection.
+    fn block_answers(&mut self) {
+        for _ in 0..2_000 {
+            self.call(HEALTH, &message(b""));
+        }
+        for _ in 0..1_024 {
+            self.call(CHECK, &message(b"\x0a\x03api\x12\x0d\x0a\x0b\x0a\x04user\x12\x03eve"));
+        }
+    }
+
+    /// As many answers as there may be, each of which waits for room on its stream.
+    fn block_streams(&mut self) {
+        frame::write_settings(&mut self.bytes, &[(setting::INITIAL_WINDOW_SIZE, 0)]);
+        for _ in 0..1_024 {
+            self.call(CHECK, &message(b"\x0a\x03api\x12\x0d\x0a\x0b\x0a\x04user\x12\x03eve"));
+        }
+    }
+
+    /// Opens a stream now and then, and sends a byte on one of those that are open.
+    fn drip(&mut self) {
+        if self.round < 256 {
+            self.open(REFLECTION);
+        }
+        let stream = 2 * (self.round % 256) + 1;
+        self.frame(kind::DATA, 0, stream, &[0]);
+    }
+}
+
+fn head(path: &str) -> Vec<u8> {
+    let mut block = Vec::with_capacity(128);
+    let fields = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", path),
+        (":authority", "t"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ];
+    for (name, value) in fields {
+        encode::field(&mut block, name, value.as_bytes());
+    }
+    block
+}
+
+/// A message with gRPC's prefix.
+fn message(bytes: &[u8]) -> Vec<u8> {
+    [&[0][..], &(bytes.len() as u32).to_be_bytes(), bytes].concat()
+}
