@@ -107,9 +107,9 @@ async fn is_shared(listener: &mut PgListener, hosts: &Hosts) -> Result<bool> {
     for _ in 0..PROBES {
         match shares_with(listener, &mut other, ours).await {
             Ok(false) => {}
-            Ok(true) => return Ok(true),
-            // Told of something that it has not listened for: others have, on the same connection.
-            Err(sqlx::Error::Protocol(_)) => return Ok(true),
+            // A protocol error means that it was told of something it has not listened for: others have, on the
+            // same connection.
+            Ok(true) | Err(sqlx::Error::Protocol(_)) => return Ok(true),
             Err(error) => return Err(error.into()),
         }
     }

@@ -29,7 +29,7 @@ pub(crate) enum HeadError {
 pub(crate) struct Fields {
     max_bytes: usize,
     bytes: usize,
-    fields: usize,
+    count: usize,
     fault: Option<HeadError>,
     method: Option<Method>,
     scheme: Option<Scheme>,
@@ -47,7 +47,7 @@ impl Fields {
         Self {
             max_bytes,
             bytes: 0,
-            fields: 0,
+            count: 0,
             fault: None,
             method: None,
             scheme: None,
@@ -69,8 +69,8 @@ impl Fields {
             return;
         }
         self.bytes += name.len() + value.len() + FIELD_BYTES;
-        self.fields += usize::from(name.first() != Some(&b':'));
-        if self.bytes > self.max_bytes || self.fields > MAX_FIELDS {
+        self.count += usize::from(name.first() != Some(&b':'));
+        if self.bytes > self.max_bytes || self.count > MAX_FIELDS {
             self.fault = Some(HeadError::TooLarge);
             return;
         }

@@ -79,7 +79,7 @@ pub const FLOODS: &[Flood] = &[
         out.frame(kind::HEADERS, END, stream, &[0x83]);
     }),
     one("checks", nothing, |out| {
-        out.call(CHECK, &message(b"\x0a\x03api\x12\x0d\x0a\x0b\x0a\x04user\x12\x03eve"))
+        out.call(CHECK, &message(b"\x0a\x03api\x12\x0d\x0a\x0b\x0a\x04user\x12\x03eve"));
     }),
     one("health", nothing, |out| out.call(HEALTH, &message(b""))),
     Flood {
@@ -124,6 +124,7 @@ impl Stop {
         self.sent_bytes.load(Ordering::Relaxed)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "floods run against other processes, in real time")]
     fn is_now(&self) -> bool {
         self.told.load(Ordering::Relaxed) || Instant::now() >= self.deadline
     }

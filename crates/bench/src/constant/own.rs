@@ -16,6 +16,7 @@ use super::bare::accept;
 /// As the service's settings are by default.
 const SETTINGS: Settings = Settings {
     max_streams: 1024,
+    max_calls: 256,
     header_bytes: 16 << 10,
     body_bytes: 256 << 10,
     body_patience: Duration::from_secs(10),

@@ -57,7 +57,7 @@ async fn a_database_that_is_down_is_unavailable_until_it_is_back() {
     write(&catalog, "first").await.unwrap();
     for stop in [PostgresServer::stop, PostgresServer::kill] {
         stop(&server);
-        assert_unavailable(&catalog).await;
+        Box::pin(assert_unavailable(&catalog)).await;
         assert!(matches!(catalog.listen().await, Err(Error::Unavailable(_))));
         server.restart();
         write_again(&catalog, "back").await;
@@ -106,7 +106,7 @@ async fn a_catalog_is_opened_while_its_database_is_down() {
     let url = server.url(&server.create_database());
     server.stop();
     let catalog = Catalog::postgres(&url).unwrap();
-    assert_unavailable(&catalog).await;
+    Box::pin(assert_unavailable(&catalog)).await;
     server.restart();
     write_again(&catalog, "late").await;
 }
@@ -119,7 +119,7 @@ async fn a_database_that_is_silent_is_unavailable_in_time() {
     server.pause();
     // More than there are connections.
     for _ in 0..2 {
-        assert_unavailable(&catalog).await;
+        Box::pin(assert_unavailable(&catalog)).await;
     }
     server.resume();
     write_again(&catalog, "after").await;

@@ -31,8 +31,8 @@ impl Difference {
 
     /// `api/user, api/ip and 3 more`; `none`.
     pub(crate) fn named(rules: &[String]) -> String {
-        let (named, more) = rules.split_at(rules.len().min(NAMED));
-        match (named.join(", "), more.len()) {
+        let (first, others) = rules.split_at(rules.len().min(NAMED));
+        match (first.join(", "), others.len()) {
             (names, 0) if names.is_empty() => "none".to_owned(),
             (names, 0) => names,
             (names, more) => format!("{names} and {more} more"),

@@ -187,10 +187,6 @@ impl LimitSpec {
     }
 
     /// The limit as it applies where it was written in code: exact if it is small and names no algorithm.
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "defaults will grow, and are passed by reference elsewhere"
-    )]
     pub(crate) fn written_in_code(&self, defaults: &Defaults) -> Self {
         let small = self.requests <= defaults.exact_up_to;
         let usual = self.algorithm.is_none() && defaults.algorithm == AlgorithmName::SlidingWindow;
@@ -203,10 +199,6 @@ impl LimitSpec {
     }
 
     /// Checks the numbers and makes them a limit.
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "defaults will grow, and are passed by reference elsewhere"
-    )]
     pub(crate) fn build(&self, defaults: &Defaults) -> Result<Limit, SpecError> {
         let named = self.algorithm.unwrap_or(defaults.algorithm);
         let bucketed = matches!(named, AlgorithmName::TokenBucket | AlgorithmName::LeakyBucket);

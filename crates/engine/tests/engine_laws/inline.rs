@@ -94,7 +94,7 @@ fn numbers_that_make_no_limit_are_refused_with_the_reason() {
     let [one, two] = [1, 2].map(|requests| per_minute(requests).named("n"));
     let refused = limiter.inline_limits("d", &[one, two]).expect_err("one name twice");
     assert!(refused.to_string().contains("two limits have this name"), "{refused}");
-    let twice = [per_minute(20), per(20, Duration::from_secs(60))];
+    let twice = [per_minute(20), per(20, Duration::from_mins(1))];
     let refused = limiter.inline_limits("d", &twice).expect_err("one limit twice");
     assert!(refused.to_string().contains("the same limit is there twice"), "{refused}");
 }

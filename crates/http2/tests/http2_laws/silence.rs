@@ -112,7 +112,7 @@ fn an_answer_that_is_not_taken_is_given_up() {
 fn a_client_that_is_gone_is_sent_one_farewell() {
     let mut client = Client::new(KEPT);
     for _ in 0..5 {
-        client.now += Duration::from_secs(60);
+        client.now += Duration::from_mins(1);
         client.connection.on_time(client.now);
     }
     let farewells = client.seen().iter().filter(|seen| seen.kind == kind::GOAWAY).count();

@@ -202,7 +202,7 @@ fn by_family(headers: &HeaderMap, [limit, remaining, reset]: &Family, now: Syste
 /// What the APIs of language models count. A request takes one of the first, and some of the others.
 const RESOURCES: [&str; 4] = ["requests", "tokens", "input-tokens", "output-tokens"];
 
-/// `x-ratelimit-limit-requests` (OpenAI) or `anthropic-ratelimit-requests-limit`: each resource of which
+/// `x-ratelimit-limit-requests` (as `OpenAI` sends it) or `anthropic-ratelimit-requests-limit`: each resource of which
 /// anything is told is a policy. The one of which nothing is left counts, the longest of several; else
 /// requests, for nobody knows how many tokens a request takes.
 fn by_resources(headers: &HeaderMap, prefix: &str, resource_first: bool, now: SystemTime) -> Option<Learned> {

@@ -68,19 +68,16 @@ where
         let again = body.replay().filter(|_| tries < pacing.settings.max_retries);
         let result = inner.call(Request::from_parts(head.clone(), body)).await;
         let random = &*pacing.settings.random;
-        let wait = match &result {
-            Ok(response) => {
-                let status = response.status();
-                let learned = learn(status, response.headers(), (pacing.settings.wall_clock)());
-                let wait = wait_after_response(&head, status, &learned, random, tries);
-                let denied = learned.is_denial(status);
-                in_flight.respond(learned, denied);
-                wait
-            }
-            Err(_) => {
-                drop(in_flight);
-                wait_after_error(&head, random, tries)
-            }
+        let wait = if let Ok(response) = &result {
+            let status = response.status();
+            let learned = learn(status, response.headers(), (pacing.settings.wall_clock)());
+            let wait = wait_after_response(&head, status, &learned, random, tries);
+            let denied = learned.is_denial(status);
+            in_flight.respond(learned, denied);
+            wait
+        } else {
+            drop(in_flight);
+            wait_after_error(&head, random, tries)
         };
         let (Some(wait), Some(body)) = (wait, again) else { return result };
         if Instant::now().checked_add(wait).is_none_or(|at| at > deadline) {

@@ -33,12 +33,11 @@ fn spec(written: &Value) -> LimitSpec {
 fn layers(limiter: &Limiter, case: &IdentityCase) -> Vec<RateLimitLayer> {
     let layer = |written: &Value| {
         let layer = RateLimitLayer::new(limiter.clone()).key(by_header("x-client"));
-        let layer = match written["limits"].as_str() {
-            Some(text) => layer.limits(text).unwrap(),
-            None => {
-                let specs: Vec<_> = written["limits"].as_array().unwrap().iter().map(spec).collect();
-                layer.limits_in("apps", &specs).unwrap()
-            }
+        let layer = if let Some(text) = written["limits"].as_str() {
+            layer.limits(text).unwrap()
+        } else {
+            let specs: Vec<_> = written["limits"].as_array().unwrap().iter().map(spec).collect();
+            layer.limits_in("apps", &specs).unwrap()
         };
         match written["name"].as_str() {
             Some(name) => layer.name(name),

@@ -1,4 +1,5 @@
 //! The runs of `vectors/pacing.json`: how fast a client gets through a limit, and how often it is denied.
+#![expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "a model of a server, in seconds")]
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -186,7 +187,7 @@ async fn take(run: &Run, jitter: f64) -> (f64, usize) {
             Ok::<_, Infallible>(response)
         }
     });
-    let paced = PacingLayer::new().deadline(Duration::from_secs(60)).random(|| 0.5).layer(service);
+    let paced = PacingLayer::new().deadline(Duration::from_mins(1)).random(|| 0.5).layer(service);
     let left = Arc::new(AtomicUsize::new(run.requests));
     let worker = || {
         let (paced, left) = (paced.clone(), Arc::clone(&left));

@@ -72,7 +72,8 @@ impl Control {
         let control = self.clone();
         whole(async move {
             let catalog = &control.0.catalog;
-            let stored = catalog.roll_back_rules(&domain, version, &comment, precondition, &by).await;
+            let rolled_back = catalog.roll_back_rules(&domain, version, &comment, precondition, &by);
+            let stored = Box::pin(rolled_back).await;
             control.settled(&by, stored, |rules| rules.revision).await
         })
         .await

@@ -89,7 +89,7 @@ fn rewrite_entry(entry: &[u8], bounds: &Bounds) -> Result<Vec<u8>, ReadError> {
         match (number, field) {
             (1, Field::Bytes(key)) => put(&mut out, 1, canonical_text(key, bounds.key_bytes).as_bytes()),
             (2, Field::Bytes(value)) => {
-                put(&mut out, 2, canonical_text(value, bounds.value_bytes).as_bytes())
+                put(&mut out, 2, canonical_text(value, bounds.value_bytes).as_bytes());
             }
             _ => out.extend_from_slice(raw),
         }

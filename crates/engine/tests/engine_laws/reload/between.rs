@@ -106,8 +106,8 @@ async fn reserved(
 async fn an_estimate_is_charged_and_settled_by_the_rules_its_call_began_with() {
     let server = RedisServer::start();
     let limiter = node(&server).await;
-    let (estimate, hour) = (ann().cost(40), Duration::from_secs(3_600));
-    let id = reserved(without_its_rules(&limiter, limiter.reserve(&estimate, hour))).await;
+    let (estimate, hour) = (ann().cost(40), Duration::from_hours(1));
+    let id = Box::pin(reserved(without_its_rules(&limiter, limiter.reserve(&estimate, hour)))).await;
     assert_eq!(left(&limiter).await, Some(60));
     let settled = limiter.settle(&id.to_string(), 10).await.expect("the store answers");
     assert_eq!(settled.map(|settled| settled.decision.remaining()), Some(Some(90)));

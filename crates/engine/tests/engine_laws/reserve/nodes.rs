@@ -264,7 +264,7 @@ async fn on_all_nodes_together_whoever_reserves_without_end_is_refused_and_other
         builder.max_reservations(2_000).build().expect("good rules")
     };
     let nodes = [node().await, node().await];
-    let hour = Duration::from_secs(3_600);
+    let hour = Duration::from_hours(1);
     let mut held = Vec::new();
     let refused = loop {
         let number = held.len();

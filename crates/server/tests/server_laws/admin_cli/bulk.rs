@@ -33,8 +33,10 @@ fn node() -> Node {
             }
             return Answer::ok(&json!({}));
         }
-        let from =
-            asked.line.split_once("cursor=c").map_or(0, |(_, number)| number.parse::<usize>().unwrap());
+        let from = asked
+            .line
+            .split_once("cursor=c")
+            .map_or(0, |(_, number)| number.parse::<usize>().expect("cursors are numbers"));
         let item = |number: usize| {
             json!({
                 "tenant": format!("t{number}"), "tier": "pro", "updated_at": "2024-01-01T00:00:00Z", "revision": number + 7,

@@ -165,7 +165,7 @@ fn push(node: &Node, domains: &[&str], flags: &[&str]) -> Run {
     let files: Vec<String> =
         domains.iter().enumerate().map(|(index, domain)| format!("{index}-{domain}.yaml")).collect();
     for (file, domain) in files.iter().zip(domains) {
-        fs::write(here.path().join(file), format!("domain: {domain}\n")).unwrap();
+        fs::write(here.path().join(file), format!("domain: {domain}\n")).expect("the folder is ours");
     }
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let mut command = command(here.path(), &[&["rules", "push"], &files[..], flags].concat());

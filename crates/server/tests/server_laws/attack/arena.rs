@@ -1,4 +1,5 @@
 //! A service under attack, a good client beside it, and the table of what was seen.
+#![expect(clippy::disallowed_methods, reason = "attacks on another process happen in real time")]
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};

@@ -1,5 +1,6 @@
 //! Floods over HTTP/2 to the gRPC listener: all of them in the long form, one in the short one, where the laws of
 //! `floods` have the rest.
+#![expect(clippy::disallowed_methods, reason = "attacks on another process happen in real time")]
 
 use std::thread;
 use std::time::{Duration, Instant};

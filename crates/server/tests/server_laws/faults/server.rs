@@ -166,7 +166,7 @@ fn a_node_admits_its_share_and_less_of_it_later() {
     // A half of the half of 40 that is its own.
     assert_eq!(passes(&node, "early"), 10);
     until("the store has failed for 2 s", || {
-        let store = crate::support::service::get(node.admin, "/readyz").json();
+        let store = get(node.admin, "/readyz").json();
         store["store"]["servers"][0]["failing_for_ms"].as_u64().is_some_and(|time| time > 2_000)
     });
     assert_eq!(passes(&node, "late"), 5);

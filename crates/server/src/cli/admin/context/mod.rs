@@ -139,7 +139,7 @@ impl List {
         match self.output.format() {
             Format::Json => out::print_json(&json!(all)),
             Format::Name => {
-                out::print(&all.contexts.keys().fold(String::new(), |text, name| text + name + "\n"))
+                out::print(&all.contexts.keys().fold(String::new(), |text, name| text + name + "\n"));
             }
             format => {
                 let mut head = vec!["CURRENT", "NAME", "ADMIN", "TOKEN FILE"];
