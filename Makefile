@@ -38,10 +38,11 @@ bench-quick: bench-tools service apps ## The same with short runs, written to ta
 
 attack: ## Attack a service of its own on the loopback, and print what was tried, what was seen and who noticed
 	@rm -f target/tmp/attack.md
-	TIDEGATE_ATTACK=full cargo test --workspace --locked --test server_laws -- attack:: --test-threads=1
-	@echo "| attack | what it tried | what it got | memory | p99 of a good client, calm / attacked | verdict |"
-	@echo "| --- | --- | --- | --- | --- | --- |"
-	@cat target/tmp/attack.md
+	@status=0; \
+	TIDEGATE_ATTACK=full cargo test --workspace --locked --test server_laws -- attack:: --test-threads=1 || status=$$?; \
+	echo "| attack | what it tried | what it got | memory | p99 of a good client, calm / attacked | verdict |"; \
+	echo "| --- | --- | --- | --- | --- | --- |"; \
+	cat target/tmp/attack.md; exit $$status
 
 accuracy: ## How often sliding_window and sub_windows decide differently from the exact log
 	cargo run --release --quiet --package tidegate-bench -- accuracy

@@ -43,7 +43,7 @@ impl Service for Echo {
                 out.extend_from_slice(body);
                 Answer::Message
             }
-            Whole::TooLong | Whole::Late(_) => Answer::Refused(http::HeaderMap::new()),
+            Whole::TooLong | Whole::Late(_) | Whole::NoRoom => Answer::Refused(http::HeaderMap::new()),
         }
     }
 

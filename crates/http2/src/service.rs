@@ -29,6 +29,12 @@ pub trait Service: Send + 'static {
     /// gRPC's prefix; [`Answer::Message`] says that it is there.
     fn answer(&self, call: &Self::Call, body: Whole<'_>, out: &mut Vec<u8>) -> Answer;
 
+    /// Whether a request that is not collected is taken even while there is no memory for others, as checks of
+    /// health have to be.
+    fn is_exempt(&self, _head: &Request<Inbox>) -> bool {
+        false
+    }
+
     /// Answers a request that is not collected.
     fn call(&self, request: Request<Inbox>) -> impl Future<Output = Response<Self::Body>> + Send + 'static;
 }
@@ -42,6 +48,8 @@ pub enum Whole<'a> {
     TooLong,
     /// It was not there after this long.
     Late(Duration),
+    /// There is no memory to hold it.
+    NoRoom,
 }
 
 /// What becomes of a request.

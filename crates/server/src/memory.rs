@@ -4,7 +4,7 @@
 //! connections by theirs, bodies and streams by a [`MemoryBudget`] of bytes. What does not fit is refused where
 //! it arrives. The shares are estimates. So the process also looks at what it really uses, and while that is
 //! near the bound it takes neither new connections nor bodies; what is there goes on, and so do the admin
-//! listener and the health checks.
+//! listener and gRPC's health checks over connections that are open.
 
 mod system;
 
@@ -20,7 +20,7 @@ pub use self::system::{Source, limit_of_cgroup, resident_bytes};
 /// The program itself, its threads and its rules, about.
 const BASE_BYTES: u64 = 48 << 20;
 /// One counter, as measured, and what the table around it has free.
-const KEY_BYTES: u64 = 48;
+pub(crate) const KEY_BYTES: u64 = 48;
 /// One reservation that waits to be settled.
 const RESERVATION_BYTES: u64 = 768;
 /// One connection without its buffers for headers: its task, its timers, its place in the tables.
@@ -178,7 +178,7 @@ impl Parts {
         if self.full.swap(full, Relaxed) == full {
             return;
         }
-        for budget in [&self.bodies, &self.admin_bodies, &self.streams] {
+        for budget in [&self.bodies, &self.streams] {
             budget.pause(full);
         }
         let (used, limit) = (self.resident.load(Relaxed), self.limit);

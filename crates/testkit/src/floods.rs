@@ -248,7 +248,7 @@ impl Frames {
         stream
     }
 
-    /// The same, for whoever does not need the stream.
+    /// Opens a stream whose number nobody needs.
     fn start(&mut self, path: &str) {
         self.open(path);
     }

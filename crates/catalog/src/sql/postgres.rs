@@ -109,7 +109,7 @@ impl Hosts {
         })
     }
 
-    /// The same hosts, with changes told of in this way.
+    /// Returns these hosts with another way of hearing of changes.
     pub(crate) fn listening(mut self, listen: Listen) -> Result<Self> {
         self.listen = match listen {
             Listen::Auto => Some(ListenAt::Same),

@@ -49,7 +49,7 @@ struct Shelf {
     by_end: BTreeSet<(Micros, ReservationId)>,
     /// Of all records and promises.
     all: Held,
-    /// The same by domain, and by holder; only of those that have some.
+    /// What is held by domain, and by holder; only of those that have some.
     domains: HashMap<u64, Held>,
     holders: HashMap<u64, Held>,
 }
@@ -160,6 +160,12 @@ impl Book {
         (now < taken.until).then_some(taken)
     }
 
+    /// Puts a reservation back that was taken and could not be settled. It had its place before, so it has it
+    /// again, whatever the shares are by now.
+    pub(super) fn put_back(&self, id: ReservationId, kept: Kept) {
+        self.kept.lock().insert(id, kept);
+    }
+
     /// Drops some of those that have ended.
     pub(crate) fn sweep(&self, now: Micros) {
         self.kept.lock().sweep(now);
@@ -186,6 +192,12 @@ impl Shelf {
         }
     }
 
+    fn insert(&mut self, id: ReservationId, kept: Kept) {
+        self.add(kept.holder, kept.record.bytes());
+        self.by_end.insert((kept.until, id));
+        self.records.insert(id, kept);
+    }
+
     fn remove(&mut self, id: ReservationId) -> Option<Kept> {
         let kept = self.records.remove(&id)?;
         self.subtract(kept.holder, kept.record.bytes());
@@ -209,9 +221,7 @@ impl Place<'_> {
         let mut kept = self.book.kept.lock();
         // What was promised is about what the record takes.
         kept.subtract(self.holder, self.bytes);
-        kept.add(self.holder, record.bytes());
-        kept.by_end.insert((until, id));
-        kept.records.insert(id, Kept { until, holder: self.holder, record });
+        kept.insert(id, Kept { until, holder: self.holder, record });
         self.filled = true;
     }
 }

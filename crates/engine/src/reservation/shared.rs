@@ -7,7 +7,6 @@ use tidegate_core::{Limit, Taken};
 use tidegate_stores::{Corrected, Store as _, StoreError};
 use tokio::runtime::Handle;
 
-use super::book::Kept;
 use super::share::Share;
 use super::{
     Charge, Correction, Holder, Home, Inner, Micros, Record, Request, Reservation, ReservationId,
@@ -131,12 +130,10 @@ impl Inner {
         id: ReservationId,
         cost: u64,
     ) -> Result<Option<Settled>, SettleError> {
-        if let Some(Kept { until, holder, record }) = self.reservations.take(id, self.store.now()) {
-            let settled = self.settle_anywhere(shared, &record, cost).await;
-            if let Err(Unsettled { untouched: true, .. }) = &settled
-                && let Ok(place) = self.reservations.promise(holder, record.bytes(), self.store.now())
-            {
-                place.fill(id, until, record);
+        if let Some(kept) = self.reservations.take(id, self.store.now()) {
+            let settled = self.settle_anywhere(shared, &kept.record, cost).await;
+            if let Err(Unsettled { untouched: true, .. }) = &settled {
+                self.reservations.put_back(id, kept);
             }
             return settled.map(Some).map_err(|unsettled| unsettled.error.into());
         }

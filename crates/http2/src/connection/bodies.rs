@@ -55,9 +55,8 @@ impl<S: Service> Connection<S> {
                 } else if ends {
                     self.answer_collected(at, None);
                 } else if !stream.reclaim(&self.budget, CALL_BYTES) {
-                    // Nothing was done with it: it may be tried again.
-                    self.reset(frame.stream, Reason::REFUSED_STREAM);
-                    return self.spend(ODD, now);
+                    // Whoever asks may take a reset for a failure and let everything pass: it is answered.
+                    self.give_up_body(at, Whole::NoRoom);
                 }
                 if content.is_empty() && !ends { self.spend(NOISE, now) } else { Ok(()) }
             }

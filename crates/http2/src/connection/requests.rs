@@ -148,11 +148,13 @@ impl<S: Service> Connection<S> {
         };
         let mut stream = Stream::new(id, incoming, self.sending.initial, now);
         (stream.is_call, stream.expected) = (true, content_length);
-        if self.streams.calls >= self.settings.max_calls || !stream.reclaim(&self.budget, CALL_BYTES) {
+        let request = request.map(|()| body);
+        let has_room = stream.reclaim(&self.budget, CALL_BYTES) || self.service.is_exempt(&request);
+        if self.streams.calls >= self.settings.max_calls || !has_room {
             return self.refuse_stream(id, now);
         }
         self.work += CALL_WORK;
-        let call = Box::pin(self.service.call(request.map(|()| body)));
+        let call = Box::pin(self.service.call(request));
         stream.task = Some(self.tasks.begin(id, Task::Call(call)));
         self.streams.add(stream);
         Ok(())

@@ -52,6 +52,25 @@ fn connections_hold_no_more_than_their_common_budget() {
 }
 
 #[test]
+fn a_body_that_finds_no_memory_is_answered_and_not_reset() {
+    let budget = MemoryBudget::new(1 << 20);
+    let mut client = Client::with_budget(MANY, &budget);
+    budget.pause(true);
+    let seen = client.send(&[open(1, "/echo"), data(1, &[0; 4_000], false)].concat());
+    assert_eq!(seen[0].fields, [":status=200", "grpc-message=NoRoom"]);
+    client.expect_echo(3);
+}
+
+#[test]
+fn health_is_answered_while_there_is_no_memory_for_others() {
+    let budget = MemoryBudget::new(1 << 20);
+    let mut client = Client::with_budget(MANY, &budget);
+    budget.pause(true);
+    assert_eq!(refused(&client.send(&open(1, "/other"))), Some(Reason::REFUSED_STREAM));
+    assert_eq!(refused(&client.send(&open(3, "/health"))), None);
+}
+
+#[test]
 fn what_ends_is_given_back_to_the_budget() {
     let budget = MemoryBudget::new(1 << 20);
     let mut client = Client::with_budget(MANY, &budget);

@@ -66,6 +66,10 @@ impl Service for Echo {
         }
     }
 
+    fn is_exempt(&self, head: &Request<Inbox>) -> bool {
+        head.uri().path() == "/health"
+    }
+
     fn call(&self, request: Request<Inbox>) -> impl Future<Output = Response<Self::Body>> + Send + 'static {
         let path = HeaderValue::from_str(request.uri().path()).expect("a header");
         let trailers =

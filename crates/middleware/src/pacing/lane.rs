@@ -25,7 +25,7 @@ pub(super) struct Start {
     at: Instant,
 }
 
-/// The same as the lane remembers it.
+/// A started request as the lane remembers it.
 struct Started {
     start: Start,
     /// When it had a response or an error.

@@ -298,7 +298,7 @@ pub static SETTINGS: &[Setting] = &[
         "connections.max",
         "16384",
         whole(1, 10_000_000),
-        "Connections at once on the gRPC listener, and as many on the HTTP listener; the admin listener has 256 of its own at most. Fewer where the limit on open files or `memory.max_bytes` leaves less; the log says so. When a listener is full, a connection that waits for a request is closed for the new one, or else the new one.",
+        "Connections at once on the gRPC listener, and as many on the HTTP listener; the admin listener has 256 of its own at most. Fewer where the limit on open files or `memory.max_bytes` leaves less; the log says so. When a listener is full, a connection that waits for a request (over gRPC: that has not begun to speak HTTP/2) is closed for the new one, or else the new one.",
     ),
     row(
         "connections.handshake_timeout",

@@ -108,12 +108,18 @@ impl Control {
         if !made {
             return Ok(());
         }
-        self.put_down(entry.clone()).await;
-        // Nobody was shown its secret.
-        if entry.action == "create_token" {
+        // Nobody was shown the secret of a token. It is revoked before anything is written down, because all of
+        // this is done again if that fails.
+        let revoked = if entry.action == "create_token" {
             let by = By::new(&entry.actor, &entry.request_id, self.now());
-            let revoked = self.0.catalog.revoke_token(&entry.object, &by).await?;
-            self.try_record(&by, revoked.revision).await?;
+            let token = self.0.catalog.revoke_token(&entry.object, &by).await?;
+            Some((by, token.revision))
+        } else {
+            None
+        };
+        self.put_down(entry.clone()).await;
+        if let Some((by, revision)) = revoked {
+            self.record(&by, revision).await;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use tidegate_catalog::{
 
 use super::Control;
 use super::record::micros;
+use super::switches::{SwitchOrigin, SwitchState};
 use crate::access::{Secret, own};
 
 impl Control {
@@ -142,7 +143,8 @@ impl Control {
             let outage = !control.0.health.is_there();
             let told = |mode: Switch| json!({ "mode": mode, "node_only": true });
             let states = control.0.health.switches();
-            let before = states.iter().find(|state| state.rule == rule).map(|state| told(state.mode));
+            let own = |state: &&SwitchState| state.rule == rule && state.from == SwitchOrigin::Node;
+            let before = states.iter().find(own).map(|state| told(state.mode));
             let was_there = control.0.switches.lock().set_node(&rule, mode, outage);
             if mode.is_none() && !was_there {
                 return Ok(false);

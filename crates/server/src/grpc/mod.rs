@@ -151,6 +151,7 @@ impl GrpcApi {
         let body = match body {
             Whole::Bytes(body) => body,
             Whole::TooLong => return self.rate_limit.answer_too_long(out).map(|_| None),
+            Whole::NoRoom => return self.rate_limit.answer_no_room(out).map(|_| None),
             Whole::Late(_) => {
                 return Err(Status::deadline_exceeded(BodyError::Late.to_string()));
             }
@@ -220,6 +221,10 @@ impl Service for GrpcApi {
             Ok(_) => Answer::Message,
             Err(status) => Answer::Refused(refusal(status)),
         }
+    }
+
+    fn is_exempt(&self, head: &Request<Inbox>) -> bool {
+        head.uri().path().starts_with(HEALTH)
     }
 
     fn call(&self, request: Request<Inbox>) -> impl Future<Output = Response<Body>> + Send + 'static {

@@ -119,7 +119,7 @@ pub(super) fn entries_of<'a>(
     entries.iter().map(entry).collect()
 }
 
-/// The same entries as a request has them.
+/// Borrows entries in the form that a request takes.
 pub(super) fn borrowed<'a>(entries: &'a [OwnedEntry<'_>]) -> Vec<(&'a str, &'a str)> {
     entries.iter().map(|(key, value)| (*key, &**value)).collect()
 }

@@ -114,15 +114,28 @@ impl RateLimit {
     /// # Errors
     /// With `bounds.odd_values: refuse`.
     pub fn answer_too_long(&self, out: &mut Vec<u8>) -> Result<Code, Status> {
+        let most = self.bounds.message_bytes;
+        let text = || format!("a request must be at most {most} bytes (bounds.message_bytes)");
+        self.deny_unread(out, || Status::invalid_argument(text()))
+    }
+
+    /// Answers a message that there is no memory to hold: it is denied, so that Envoy does not let it pass.
+    ///
+    /// # Errors
+    /// With `bounds.odd_values: refuse`.
+    pub fn answer_no_room(&self, out: &mut Vec<u8>) -> Result<Code, Status> {
+        let text = "there is no memory for this request now (memory.max_bytes)";
+        self.deny_unread(out, || Status::resource_exhausted(text))
+    }
+
+    fn deny_unread(&self, out: &mut Vec<u8>, refused: impl FnOnce() -> Status) -> Result<Code, Status> {
         if self.bounds.counts_odd_values() {
             self.metrics.canonicalized.add(1);
             write::overall(out, Code::OverLimit);
             return Ok(Code::OverLimit);
         }
         self.metrics.refused.add(1);
-        let most = self.bounds.message_bytes;
-        let text = format!("a request must be at most {most} bytes (bounds.message_bytes)");
-        Err(Status::invalid_argument(text))
+        Err(refused())
     }
 
     /// Reads a message; `room` holds the canonical form of one that is not within bounds.

@@ -8,7 +8,7 @@ use tidegate::Limiter;
 
 use super::export::counter;
 use crate::listen::capacity::Capacity;
-use crate::memory::Memory;
+use crate::memory::{KEY_BYTES, Memory};
 
 /// Writes them.
 pub(super) fn encode(
@@ -50,9 +50,6 @@ pub(super) fn encode(
     }
     Ok(())
 }
-
-/// One counter, as measured.
-const KEY_BYTES: u64 = 48;
 
 /// As gauges are written.
 fn signed(number: u64) -> i64 {

@@ -36,13 +36,14 @@ pub(super) async fn keep_asking(store: Weak<Shared>) {
 async fn is_well(shared: &Arc<Shared>, node: &Arc<Node>) -> bool {
     let open = node.breaker.circuit() == Circuit::Open;
     let asked_for = if open { node.unprobed_for() } else { node.silent_for() };
+    // Before looking for a fence: one that falls later begins another term.
+    let term = node.term();
     if node.is_fenced() || asked_for < IDLE {
         return !open;
     }
     // One that has failed has to do all of its work to be trusted again.
     let command = if open { rehearsal(shared, node) } else { small_write(shared, node) };
     let Some(command) = command else { return true };
-    let term = node.term();
     let deadline = shared.settings.deadline;
     let patience = if open { deadline } else { deadline.max(PATIENCE) };
     let answer = ask(shared, node, term, &command, patience).await;

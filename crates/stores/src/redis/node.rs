@@ -33,8 +33,10 @@ pub(super) struct Node {
     /// Counts up when the server is another one, is about to be, or is back after it has failed: what was sent
     /// in an earlier term may have been counted where it is lost, or went over a connection that is dead.
     term: AtomicU64,
-    /// Whether the server is being replaced, so that what it counts now is lost.
-    fenced: AtomicBool,
+    /// The number of the fence while the server is being replaced, so that what it counts now is lost; else 0.
+    fence: AtomicU64,
+    /// How many fences there have been.
+    fences: AtomicU64,
     born: Instant,
     /// Milliseconds since `born` at which it last did what it was asked to.
     heard_ms: AtomicU64,
@@ -54,7 +56,8 @@ impl Node {
             latency: Latency::default(),
             spare: tokio::sync::Mutex::default(),
             term: AtomicU64::new(0),
-            fenced: AtomicBool::new(false),
+            fence: AtomicU64::new(0),
+            fences: AtomicU64::new(0),
             born: Instant::now(),
             heard_ms: AtomicU64::new(0),
             probed_ms: AtomicU64::new(0),
@@ -92,29 +95,35 @@ impl Node {
     }
 
     pub(super) fn is_fenced(&self) -> bool {
-        self.fenced.load(Ordering::Acquire)
+        self.fence.load(Ordering::Acquire) != 0
     }
 
     /// The server is about to be replaced: nothing is sent to it, and nothing it answers counts, until
-    /// [`move_to`](Self::move_to) or [`lift_fence`](Self::lift_fence). Returns the term that begins with it,
-    /// or `None` if there was a fence already.
+    /// [`move_to`](Self::move_to), [`lift_fence`](Self::lift_fence) or [`lift_any_fence`](Self::lift_any_fence).
+    /// Returns the number of the fence, or `None` if there was one already.
     pub(super) fn fence(&self) -> Option<u64> {
-        let before = self.fenced.swap(true, Ordering::AcqRel);
-        (!before).then(|| self.term.fetch_add(1, Ordering::AcqRel) + 1)
+        let number = self.fences.fetch_add(1, Ordering::AcqRel) + 1;
+        self.fence.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire).ok()?;
+        self.term.fetch_add(1, Ordering::AcqRel);
+        Some(number)
     }
 
-    /// The server is not replaced after all. A fence of a later term stays.
-    pub(super) fn lift_fence(&self, term: u64) {
-        if self.term() == term {
-            self.fenced.store(false, Ordering::Release);
-        }
+    /// The server has not been replaced in time. A later fence stays.
+    pub(super) fn lift_fence(&self, number: u64) {
+        // It fails if there is another fence, or none any more.
+        let _ = self.fence.compare_exchange(number, 0, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// The server is not replaced after all.
+    pub(super) fn lift_any_fence(&self) {
+        self.fence.store(0, Ordering::Release);
     }
 
     /// The server is this one from now on.
     pub(super) fn move_to(&self, host: Host) {
         self.host.store(Arc::new(host));
         self.term.fetch_add(1, Ordering::AcqRel);
-        self.fenced.store(false, Ordering::Release);
+        self.lift_any_fence();
     }
 
     /// The server has done what it was asked to while no lane asked: it is asked again, over new connections, for

@@ -178,19 +178,19 @@ fn hear(shared: &Arc<Shared>, name: &str, channel: &str, text: &str) {
     if channel == PROMOTING {
         fence(node);
     } else if ABORTED.contains(&channel) {
-        node.lift_fence(node.term());
+        node.lift_any_fence();
     }
     shared.look_again();
 }
 
 /// Leaves the primary alone until another is known, but not for ever.
 fn fence(node: &Arc<Node>) {
-    let Some(term) = node.fence() else { return };
+    let Some(number) = node.fence() else { return };
     tracing::info!(server = node.name, "the sentinels replace the primary");
     let node = Arc::clone(node);
     tokio::spawn(async move {
         sleep(LONGEST_FENCE).await;
-        node.lift_fence(term);
+        node.lift_fence(number);
     });
 }
 

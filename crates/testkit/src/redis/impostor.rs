@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// Answers every command with the bytes that a function makes of it.
+/// A server that replies to every command with the bytes that a function makes of it.
 #[derive(Debug)]
 pub struct Impostor {
     address: SocketAddr,

@@ -146,12 +146,12 @@ impl Failure {
         }
     }
 
-    /// The same failure, which was about this file.
+    /// Returns this failure with the file that it is about.
     pub(super) fn about_file(self, file: &Path) -> Self {
         self.about(&file.display().to_string())
     }
 
-    /// The same failure, which was about this file, or this line of it.
+    /// Returns this failure with the file, or the line of it, that it is about.
     pub(super) fn about(self, file: &str) -> Self {
         match self {
             Self::Refused(refusal) => Self::Refused(Refusal { file: Some(file.to_owned()), ..refusal }),

@@ -36,7 +36,7 @@ async fn start() -> (Client, VirtualClock) {
     start_with(RULES).await
 }
 
-/// The same with other rules.
+/// Starts an API with these rules.
 pub(super) async fn start_with(rules: &str) -> (Client, VirtualClock) {
     let clock = VirtualClock::new();
     let domain = file::load("r.yaml", rules, &Defaults::default()).unwrap();

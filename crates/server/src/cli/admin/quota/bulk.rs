@@ -164,7 +164,7 @@ struct Change<'l> {
 impl Import {
     pub(super) fn run(self) -> Outcome {
         let name = self.file.display().to_string();
-        let lines = parse(&name, &String::from_utf8_lossy(&read(&self.file)?))?;
+        let lines = parse(&name, text_of(&name, &read(&self.file)?)?)?;
         let client = self.admin.client()?;
         let known = known(&client)?;
         let (mut changes, mut created) = (Vec::new(), 0);
@@ -212,6 +212,14 @@ impl Summary {
 }
 
 /// Reads every line, or says everything that is wrong with them.
+/// The content of a file as text, or the line that is not UTF-8.
+fn text_of<'f>(name: &str, content: &'f [u8]) -> Outcome<&'f str> {
+    std::str::from_utf8(content).map_err(|error| {
+        let line = content[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
+        Failure::invalid(format!("{name}:{line}: is not UTF-8; save the file in that encoding"))
+    })
+}
+
 fn parse(name: &str, text: &str) -> Outcome<Vec<Line>> {
     let (mut lines, mut wrong) = (Vec::new(), Vec::new());
     let mut first: BTreeMap<String, usize> = BTreeMap::new();
