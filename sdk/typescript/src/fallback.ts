@@ -1,7 +1,7 @@
 import { counterOf, type Counter, type Numbers, type Verdict } from './algorithms/index.js';
 import type { Asked, FullDescriptor } from './descriptor.js';
-import { algorithmOf, limitIdentity, numbersOf } from './limit-numbers.js';
-import { titlesOf, type Algorithm, type Limit } from './limits.js';
+import { countingAlgorithm, limitIdentity, numbersOf } from './limit-numbers.js';
+import { titlesOf, type Limit } from './limits.js';
 
 /**
  * What happens if the service does not decide: `allow` and `deny` do what they say; `local` counts the
@@ -34,12 +34,6 @@ export interface LocalVerdict {
   readonly resetAfterMs: number;
   /** Null if it is allowed, or never will be. */
   readonly retryAfterMs: number | null;
-}
-
-/** What is counted under a key, and by which algorithm: after a change of that, nothing is known. */
-interface Counted {
-  readonly algorithm: Algorithm;
-  readonly counter: Counter;
 }
 
 /** At most so many counters; of more, those that were not used for longest are forgotten. */
@@ -77,7 +71,8 @@ interface Open {
 
 /** Counts in this process, by the algorithms of the service. */
 export class LocalLimiter {
-  readonly #counted = new Map<string, Counted>();
+  /** By key, of which the algorithm is a part: a counter is never read by another one. */
+  readonly #counted = new Map<string, Counter>();
   readonly #mostKeys: number;
 
   constructor(options: { readonly mostKeys?: number } = {}) {
@@ -140,19 +135,18 @@ export class LocalLimiter {
 
   #open(charge: LocalCharge): Open {
     const numbers = numbersOf(charge.limit);
-    const algorithm = algorithmOf(charge.limit);
     const found = this.#counted.get(charge.key);
-    const counted = found?.algorithm === algorithm ? found : { algorithm, counter: counterOf(algorithm, numbers) };
+    const counter = found ?? counterOf(countingAlgorithm(charge.limit), numbers);
     // A map keeps the order of insertion: the first was not used for longest.
     if (found) this.#counted.delete(charge.key);
-    this.#counted.set(charge.key, counted);
+    this.#counted.set(charge.key, counter);
     if (this.#counted.size > this.#mostKeys) {
       for (const oldest of this.#counted.keys()) {
         this.#counted.delete(oldest);
         break;
       }
     }
-    return { charge, numbers, counter: counted.counter };
+    return { charge, numbers, counter };
   }
 }
 

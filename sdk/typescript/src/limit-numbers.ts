@@ -1,6 +1,6 @@
 import type { Numbers } from './algorithms/index.js';
 import { TidegateError } from './errors.js';
-import { titlesOf, windowMs, type Algorithm, type Limit } from './limits.js';
+import { windowMs, type Algorithm, type Limit } from './limits.js';
 
 /** Up to so many requests a limit is exact unless it names an algorithm, as in the service. */
 const MOST_EXACT = 10;
@@ -25,6 +25,12 @@ export function algorithmOf({ algorithm, burst, requests }: Limit): Algorithm {
   return requests <= MOST_EXACT ? 'sliding_log' : 'sliding_window';
 }
 
+/** Returns the algorithm that tells counters apart: `gcra` is another name of `token_bucket`. */
+export function countingAlgorithm(limit: Limit): Algorithm {
+  const algorithm = algorithmOf(limit);
+  return algorithm === 'gcra' ? 'token_bucket' : algorithm;
+}
+
 /** Returns the numbers of a limit as the algorithms count with them. */
 export function numbersOf(limit: Limit): Numbers {
   const burst = limit.burst ?? (algorithmOf(limit) === 'leaky_bucket' ? 1 : Math.max(limit.requests, 1));
@@ -32,14 +38,14 @@ export function numbersOf(limit: Limit): Numbers {
 }
 
 /**
- * Returns what tells the counter of a limit from others of the same scope and client: its name and window, or
- * without a name its numbers, window and algorithm.
+ * Returns what tells the counter of a limit from others of the same scope and client. A limit with a name is
+ * told apart by its name, window and algorithm; one without by its requests, burst, window and algorithm. The
+ * algorithm and the burst are those that apply, whether the limit says them or leaves them to their defaults.
  */
 export function limitIdentity(limit: Limit): string {
-  const lengthMs = windowMs(limit.per);
-  if (limit.name !== undefined) return JSON.stringify([lengthMs, limit.name]);
-  const algorithm = algorithmOf(limit);
-  return JSON.stringify([lengthMs, limit.requests, limit.burst ?? null, algorithm === 'gcra' ? 'token_bucket' : algorithm]);
+  const family = [windowMs(limit.per), countingAlgorithm(limit)];
+  if (limit.name !== undefined) return JSON.stringify([...family, limit.name]);
+  return JSON.stringify([...family, limit.requests, numbersOf(limit).burst]);
 }
 
 /**
@@ -53,10 +59,27 @@ export function checkedLimits(limits: readonly Limit[]): readonly Limit[] {
     throw new TidegateError(`limits must be a list of 1 to ${MOST_LIMITS} limits, such as [{ requests: 10, per: 'minute' }]`);
   }
   for (const [index, limit] of limits.entries()) check(limit as Limit, `limits[${index}]`);
-  const titles = titlesOf(limits as readonly Limit[]);
-  const twice = titles.find((title, index) => titles.indexOf(title) !== index);
-  if (twice !== undefined) throw new TidegateError(`two limits of one list are called ${JSON.stringify(twice)}: give each a name of its own`);
+  refuseTwice(limits as readonly Limit[]);
   return limits as readonly Limit[];
+}
+
+/** Refuses a list in which two limits have the same name or would be charged to the same counter. */
+function refuseTwice(limits: readonly Limit[]): void {
+  const names = new Set<string>();
+  const indexes = new Map<string, number>();
+  for (const [index, limit] of limits.entries()) {
+    const { name } = limit;
+    if (name !== undefined && names.has(name)) {
+      throw new TidegateError(`two limits of one list are called ${JSON.stringify(name)}: give each a name of its own`);
+    }
+    if (name !== undefined) names.add(name);
+    const identity = limitIdentity(limit);
+    const same = indexes.get(identity);
+    if (same !== undefined) {
+      throw new TidegateError(`limits[${index}] is the same limit as limits[${same}]: leave one out, or give each a name of its own`);
+    }
+    indexes.set(identity, index);
+  }
 }
 
 function check(limit: Limit, where: string): void {

@@ -141,17 +141,31 @@ export function windowTitle(per: string): string {
   return unit === undefined ? `${milliseconds}ms` : `${milliseconds / (SHORT_MS[unit] ?? 1)}${unit}`;
 }
 
+/** What a limit without a name may be called, the shortest first, as in the service. */
+const TITLES: readonly ((limit: Limit) => string)[] = [
+  ({ per }) => windowTitle(per),
+  ({ requests, per }) => `${requests}/${windowTitle(per)}`,
+  ({ requests, per, algorithm, burst }) => {
+    const written = algorithm ?? (burst === undefined ? 'default' : 'token_bucket');
+    const name = written === 'gcra' ? 'token_bucket' : written;
+    return `${requests}/${windowTitle(per)} ${name}${burst === undefined ? '' : ` burst ${burst}`}`;
+  },
+];
+
 /**
- * Returns what each limit of a list is called: its name, else its window, else (if another limit of the list
- * is called so) its requests and window, `10/minute`.
+ * Returns what each limit of a list is called: its name, else its window with as many of its numbers as it
+ * takes to tell it from the others: `minute`, `10/minute`, or `10/minute token_bucket burst 5`.
  */
 export function titlesOf(limits: readonly Limit[]): string[] {
-  const short = limits.map(({ name, per }) => name ?? windowTitle(per));
-  return limits.map(({ name, requests }, index) => {
-    const title = short[index] as string;
-    const unique = short.indexOf(title) === short.lastIndexOf(title);
-    return name !== undefined || unique ? title : `${requests}/${title}`;
-  });
+  const found: (string | undefined)[] = limits.map(({ name }) => name);
+  for (const title of TITLES) {
+    if (!found.includes(undefined)) break;
+    const titles = limits.map((limit) => limit.name ?? title(limit));
+    for (const [index, own] of titles.entries()) {
+      if (titles.indexOf(own) === titles.lastIndexOf(own)) found[index] ??= own;
+    }
+  }
+  return limits.map(({ requests, per }, index) => found[index] ?? `${requests}/${windowTitle(per)} (${index + 1})`);
 }
 
 /** Limits as text or as they are. */

@@ -111,7 +111,8 @@ class Pacer {
         if (last && !call.signal?.aborted) return resultOf(last);
         throw error;
       }
-      await last?.response?.body?.cancel();
+      // The turn is taken: whatever is awaited or throws between here and `#send` would keep it for ever.
+      void discard(last?.response);
       const outcome = await this.#send(call, gate, start);
       const waitMs = attempt < this.#maxRetries ? this.#retryWait(call, outcome, attempt) : undefined;
       if (waitMs === undefined || this.#now() + waitMs > deadlineAt) return resultOf(outcome);
@@ -164,6 +165,15 @@ interface Outcome {
 function resultOf({ response, error }: Outcome): Response {
   if (response) return response;
   throw error;
+}
+
+/** Frees the connection of a response that nobody reads. A body that has failed already needs no more. */
+async function discard(response: Response | undefined): Promise<void> {
+  try {
+    await response?.body?.cancel();
+  } catch {
+    // The connection is gone, which is what was wanted.
+  }
 }
 
 /** What is sent, as often as it may be. */

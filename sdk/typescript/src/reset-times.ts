@@ -4,6 +4,8 @@ const DECIMAL = /^\d{1,15}(?:\.\d{1,9})?$/;
 const DURATION = /^(?:\d{1,15}(?:\.\d{1,9})?(?:ms|[dhms]))+$/;
 /** The three forms of a date in HTTP begin with a day; `Date.parse` alone takes much that is none. */
 const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i;
+/** Where a date of HTTP says its zone; the form of asctime has none, and is in GMT. */
+const ZONE = / (?:(?:GMT|UTC?|Z|[ECMP][SD]T)(?:[+-]\d\d:?\d\d)?|[+-]\d\d:?\d\d)\b/i;
 const RFC_3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)$/;
 
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -41,9 +43,27 @@ function durationS(text: string): number | null {
 
 /** Reads a date of HTTP or a time of RFC 3339; one that has passed is 0 seconds away. */
 function untilS(text: string, nowMs: number): number | null {
-  const readable = RFC_3339.test(text) ? text.toUpperCase().replace(' ', 'T') : HTTP_DATE.test(text) ? text : '';
-  const moment = readable === '' ? NaN : Date.parse(readable);
+  const moment = RFC_3339.test(text) ? rfc3339Ms(text) : HTTP_DATE.test(text) ? httpDateMs(text) : NaN;
   return Number.isNaN(moment) ? null : secondsUntil(moment, nowMs);
+}
+
+/** Returns milliseconds since the epoch; NaN if there is no such time. */
+function rfc3339Ms(text: string): number {
+  const readable = text.toUpperCase().replace(' ', 'T');
+  return isOnDay(`${readable.slice(0, 19)}Z`, readable.slice(8, 10)) ? Date.parse(readable) : NaN;
+}
+
+/** Returns milliseconds since the epoch; NaN if there is no such time. */
+function httpDateMs(text: string): number {
+  const inGmt = `${text.replace(ZONE, '')} GMT`;
+  // In each of the three forms the day is the first number.
+  if (!isOnDay(inGmt, /\d+/.exec(text)?.[0])) return NaN;
+  return Date.parse(ZONE.test(text) ? text : inGmt);
+}
+
+/** Whether a time in GMT is on the day that it says: `Date.parse` makes 2 March of 30 February. */
+function isOnDay(time: string, day: string | undefined): boolean {
+  return new Date(time).getUTCDate() === Number(day);
 }
 
 function secondsUntil(momentMs: number, nowMs: number): number {

@@ -402,7 +402,7 @@ describe('options that make no sense are refused when the app starts', () => {
     [{ headers: true, legacyHeaders: true }, 'old name of legacyHeaders'],
     [{ name: '' }, 'name must be a text'],
     [{ name: () => 'by request' }, 'name must be a text'],
-    [{ limits: '10/minute;10/minute' }, 'two limits of one list are called "10/minute"'],
+    [{ limits: '10/minute;10/minute' }, 'limits[1] is the same limit as limits[0]'],
     [{ limits: [{ requests: 1, per: 'fortnight' }] }, 'is no window'],
     [{ limits: [{ requests: 1.5, per: 'minute' }] }, 'limits[0].requests must be'],
     [{ limits: [{ requests: 1, per: 'minute', algorithm: 'sliding' }] }, 'limits[0].algorithm must be one of'],

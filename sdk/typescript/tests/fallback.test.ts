@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { askedOf } from '../src/descriptor.js';
 import { LocalLimiter, localCharges, type LocalCharge } from '../src/fallback.js';
+import { checkedLimits } from '../src/limit-numbers.js';
 import { parseLimits, perOf, titlesOf, windowMs, type Limit } from '../src/limits.js';
 import { local } from '../src/render.js';
 
@@ -98,6 +99,9 @@ test('a limit is told apart by its numbers, or by its name', () => {
   const named = (requests: number): LocalCharge[] => charges([{ requests, per: 'minute', name: 'steady' }]);
   expect(allowed(limiter, named(5), START)).toBe(true);
   expect(limiter.charge(named(6), START)[0]?.remaining).toBe(4);
+  // Above 10 it counts by another algorithm, and neither count makes the other forgotten.
+  expect(limiter.charge(named(11), START)[0]?.remaining).toBe(10);
+  expect(limiter.charge(named(6), START)[0]?.remaining).toBe(3);
 });
 
 test('a request takes from all of its limits or from none', () => {
@@ -294,6 +298,23 @@ test.each<[string, string[]]>([
   ['10/minute;20/60s', ['10/minute', '20/minute']],
 ])('the limits of %s are called %j', (text, titles) => {
   expect(titlesOf(parseLimits(text))).toEqual(titles);
+});
+
+test.each<[Limit[], string[]]>([
+  [[{ requests: 10, per: 'minute', burst: 5 }, { requests: 10, per: '60s' }], ['10/minute token_bucket burst 5', '10/minute default']],
+  [[{ requests: 10, per: 'minute', algorithm: 'gcra' }, { requests: 10, per: 'minute', algorithm: 'leaky_bucket', burst: 2 }], ['10/minute token_bucket', '10/minute leaky_bucket burst 2']],
+  [[{ requests: 10, per: 'minute', burst: 5 }, { requests: 20, per: 'minute' }], ['10/minute', '20/minute']],
+  [[{ requests: 10, per: 'minute', name: 'minute' }, { requests: 10, per: 'minute' }], ['minute', '10/minute']],
+])('limits are called by as much as tells them apart, and are taken: %j', (limits, titles) => {
+  expect(titlesOf(checkedLimits(limits))).toEqual(titles);
+});
+
+test.each<[Limit[], string]>([
+  [[{ requests: 6, per: 'minute', burst: 6 }, { requests: 6, per: '60s', algorithm: 'gcra' }], 'limits[1] is the same limit as limits[0]'],
+  [[{ requests: 5, per: 'minute' }, { requests: 5, per: 'minute', algorithm: 'sliding_log' }], 'limits[1] is the same limit as limits[0]'],
+  [[{ requests: 5, per: 'minute', name: 'a' }, { requests: 9, per: 'hour', name: 'a' }], 'two limits of one list are called "a"'],
+])('one counter or name twice in a list is refused: %j', (limits, problem) => {
+  expect(() => checkedLimits(limits)).toThrow(problem);
 });
 
 test('what is given back goes to the window of now first, then to the one before', () => {

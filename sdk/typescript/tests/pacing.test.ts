@@ -351,6 +351,36 @@ describe('retrying', () => {
     expect([got.status, sent.length]).toEqual([429, 1]);
   });
 
+  /** A denial of which the connection breaks before anybody reads its body. */
+  const broken = (): Response => {
+    const body = new ReadableStream({ start: (stream) => stream.error(new TypeError('terminated')) });
+    return new Response(body, { status: 429, headers: { 'retry-after': '1' } });
+  };
+  /** One whose body is never done with being cancelled. */
+  const stuck = (): Response => new Response(new ReadableStream({ cancel: () => new Promise(() => {}) }), { status: 429, headers: { 'retry-after': '1' } });
+  /** One of a fetch that is not of the platform, and so has a body of another kind. */
+  const foreign = (): Response => ({ status: 429, headers: new Headers({ 'retry-after': '1' }), body: {} }) as unknown as Response;
+
+  describe.each([['has failed', broken], ['cannot be cancelled', stuck], ['is no stream', foreign]])('a denial whose body %s', (_name, denial) => {
+    test('is retried', async () => {
+      const got = await finish(fetching([denial])(URL_A));
+      expect([got.status, await got.text(), times()]).toEqual([200, 'fine', [0, 1_000]]);
+    });
+
+    test('holds back no later request', async () => {
+      const fetch = fetching([denial]);
+      fetch(URL_A).catch(() => {});
+      await vi.advanceTimersByTimeAsync(1_000);
+      sent = [];
+      // A turn that nobody ends would make each of these wait for a second.
+      for (let count = 0; count < 3; count += 1) {
+        void fetch(URL_A);
+        await vi.advanceTimersByTimeAsync(0);
+      }
+      expect(times()).toEqual([1_000, 1_000, 1_000]);
+    });
+  });
+
   test('a Request with a body is sent again whole', async () => {
     const request = new Request(URL_A, { method: 'PUT', body: 'order' });
     await finish(fetching([said(429, { 'retry-after': '1' })])(request));

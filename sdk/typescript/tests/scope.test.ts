@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { Tidegate } from '../src/client.js';
 import { rateLimit, type RateLimitOptions } from '../src/express.js';
 import { Limiter } from '../src/limiter.js';
+import type { Limit } from '../src/limits.js';
 import { forgetScopes } from '../src/scope.js';
 import { forgetWarnings } from '../src/warnings.js';
 import { MAJORS, Running, type App, type Got } from './support/app.js';
@@ -101,6 +102,39 @@ describe.each(MAJORS)('%s', (_, make) => {
       expect(got.map(({ status }) => status)).toEqual([200, 200, 200, 200, 429, 429, 429, 429]);
     });
 
+    test('a limit that has a name keeps a count for each algorithm, though its number goes up and down', async () => {
+      const limits: RateLimitOptions['limits'] = (req) => [{ requests: req.get('x-gold') ? 100 : 5, per: 'hour', name: 'tier' }];
+      const app = await serve((one, limited) => one.use(limited({ limits })));
+      const got: Got[] = [];
+      for (let index = 0; index < 40; index += 1) got.push(await app.get('/', { headers: index % 2 ? { 'x-gold': '1' } : {} }));
+      // Up to 10 requests are counted by a log, more by windows: 5 of the one, and all 20 of the other.
+      expect(passed(got.filter((_got, index) => index % 2 === 0))).toBe(5);
+      expect(got.at(-1)?.headers['x-ratelimit-remaining']).toBe('80');
+    });
+
+    test('a burst that is the default is the same counter as one that is told', async () => {
+      const written: Limit[] = [
+        { requests: 6, per: 'hour', burst: 6 },
+        { requests: 6, per: 'hour', algorithm: 'token_bucket' },
+        { requests: 6, per: 'hour', algorithm: 'gcra' },
+      ];
+      const app = await serve((one, limited) => {
+        for (const [index, limit] of written.entries()) one.use(`/${index}`, limited({ limits: [limit], name: 'both' }));
+      });
+      const got: Got[] = [];
+      for (let index = 0; index < 9; index += 1) got.push(await app.get(`/${index % 3}`));
+      expect(got.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 200, 429, 429, 429]);
+    });
+
+    test('a bucket and a window of the same numbers stand in one list, and are called apart', async () => {
+      const limits: Limit[] = [{ requests: 10, per: 'minute', burst: 5 }, { requests: 10, per: 'minute' }];
+      const app = await serve((one, limited) => one.use(limited({ limits })));
+      const { status, headers } = await app.get('/');
+      expect([status, headers['ratelimit-policy']]).toEqual([
+        200, '"inline:10/minute token_bucket burst 5";q=10;w=60, "inline:10/minute default";q=10;w=60',
+      ]);
+    });
+
     test('two limiters with the same numbers count apart', async () => {
       const app = await serve((one, limited) => {
         one.use('/a', limited({ limit: 3 }));
@@ -138,10 +172,13 @@ describe('limiters without a name that have a limit in common', () => {
   test.each<[string, RateLimitOptions, RateLimitOptions]>([
     ['the same limit', { limit: 3 }, { limit: 3 }],
     ['the same, told in another way', { windowMs: 60_000, limit: 3 }, { limits: '3/60s' }],
+    ['a burst that is the default', { limits: [{ requests: 6, per: 'minute', burst: 6 }] }, { limits: [{ requests: 6, per: 'minute', algorithm: 'gcra' }] }],
     ['one of two', { limits: '3/minute;9/hour' }, { limits: '3/minute' }],
     ['functions of the request', { limit: () => 3 }, { limits: () => '3/minute' }],
   ])('are told of once: %s', (_name, one, other) => {
-    for (const options of [one, other, other]) rateLimit({ client, logger: told, ...options });
+    for (const options of [one, other]) rateLimit({ client, logger: told, ...options });
+    expect(codes()).toEqual(['TIDEGATE_UNNAMED_TWIN']);
+    rateLimit({ client, logger: told, ...other });
     expect(codes()).toEqual(['TIDEGATE_UNNAMED_TWIN']);
     expect(told.lines[0]).toContain('Give each a name');
   });

@@ -7,6 +7,7 @@ import { Tidegate } from '../src/client.js';
 import { rateLimit, type RateLimitOptions } from '../src/express.js';
 import { Limiter } from '../src/limiter.js';
 import type { PlainRequest } from '../src/limiter-options.js';
+import type { Limit } from '../src/limits.js';
 import { forgetWarnings } from '../src/warnings.js';
 import { MAJORS, Running } from './support/app.js';
 import { closedAfterEach } from './support/open.js';
@@ -140,6 +141,17 @@ for (const [name, make] of MAJORS) {
     const app = make();
     app.use(rateLimit({ client, logger: told, name: 'one', limits: '10/second;100/hour' }));
     app.get('/', rateLimit({ client, logger: told, name: 'one', limits: '10/second' }), (_req, res) => void res.send('hello'));
+    const running = await Running.start(app);
+    open.push(running);
+    await running.get('/');
+    expect(codes()).toEqual(['TIDEGATE_DOUBLE_COUNT']);
+  });
+
+  test(`${name}: a burst that is the default is no other counter`, async () => {
+    const app = make();
+    const written: Limit[] = [{ requests: 6, per: 'minute', burst: 6 }, { requests: 6, per: 'minute', algorithm: 'token_bucket' }];
+    for (const limit of written) app.use(rateLimit({ client, logger: told, name: 'one', limits: [limit] }));
+    app.use((_req, res) => void res.send('hello'));
     const running = await Running.start(app);
     open.push(running);
     await running.get('/');
