@@ -10,11 +10,11 @@ import pytest
 from support.vectors import ROOT
 from tidegate.algorithms import ALGORITHMS, SUB_WINDOWS, Numbers, Verdict
 
-OPERATIONS = {"charge", "peek", "refund"}
+OPERATIONS = {"charge", "peek", "refund", "relimit"}
 
 
 def is_about_what_code_can_write(vector: dict[str, Any]) -> bool:
-    """No calendars, queues, other buckets, forced charges, changes of the limit, or clocks that step back."""
+    """No calendars, queues, other buckets, forced charges, or clocks that step back."""
     limit, steps = vector["limit"], vector["steps"]
     times = [step["at_us"] for step in steps]
     return (
@@ -39,17 +39,25 @@ def vectors() -> list[dict[str, Any]]:
         file = ROOT / "crates" / "core" / "src" / "algorithm" / name / "vectors.json"
         of = [vector for vector in json.loads(file.read_text()) if is_about_what_code_can_write(vector)]
         assert len(of) >= 3, f"{name} has only {len(of)} vectors that apply"
+        changes = [vector for vector in of if any(step["op"] == "relimit" for step in vector["steps"])]
+        assert len(changes) >= 3, f"{name} has only {len(changes)} vectors that change the limit"
         found += of
     return found
 
 
+def numbers_of(limit: dict[str, Any]) -> Numbers:
+    return Numbers(limit["requests"], limit["period_us"], limit.get("burst", 0))
+
+
 @pytest.mark.parametrize("vector", vectors(), ids=lambda v: f"{v['limit']['algorithm']}: {v['name']}")
 def test_decides_as_the_service_does(vector: dict[str, Any]) -> None:
-    limit = vector["limit"]
-    algorithm = ALGORITHMS[limit["algorithm"]]
-    numbers = Numbers(limit["requests"], limit["period_us"], limit.get("burst", 0))
+    algorithm = ALGORITHMS[vector["limit"]["algorithm"]]
+    numbers = numbers_of(vector["limit"])
     state = None
     for step in vector["steps"]:
+        if step["op"] == "relimit":
+            numbers = numbers_of(step["limit"])
+            continue
         now_us, cost = step["at_us"], step.get("cost", 0)
         if step["op"] == "refund":
             state = algorithm.give_back(numbers, state, cost, now_us)

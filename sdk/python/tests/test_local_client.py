@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 
 import pytest
 from fastapi import Depends, FastAPI
@@ -79,6 +80,71 @@ async def test_every_algorithm_that_code_can_name_counts_here(given: Limit, pass
     async with Tidegate.local(clock=FakeClock(now_s=1_000).clock()) as client:
         decisions = [await client.check(ANN, limits=given) for _ in range(12)]
     assert sum(decision.allowed for decision in decisions) == passed
+
+
+async def test_lowering_a_named_bucket_never_makes_anybody_wait_longer_than_its_window() -> None:
+    clock = FakeClock()
+    async with Tidegate.local(clock=clock.clock()) as client:
+        await client.check(ANN, limits=Limit(100, "minute", name="steady", burst=100), cost=50)
+        lowered = Limit(5, "minute", name="steady", burst=5)
+        denied = await client.check(ANN, limits=lowered)
+        assert [one.retry_after_ms for one in denied.limits] == [12_000]
+        clock.advance(12)
+        assert (await client.check(ANN, limits=lowered)).allowed, "the denial counts by the new rate already"
+        raised = await client.check(ANN, limits=Limit(100, "minute", name="steady", burst=100), cost=0)
+        assert [one.remaining for one in raised.limits] == [95]
+
+
+async def test_a_bucket_that_was_overdrawn_owes_it_all_under_a_lower_limit_too() -> None:
+    clock = FakeClock()
+    async with Tidegate.local(clock=clock.clock()) as client:
+        async with client.reserve(
+            ANN, limits=Limit(60, "minute", name="steady", burst=60), cost=1
+        ) as reservation:
+            reservation.settle(90)
+        denied = await client.check(ANN, limits=Limit(30, "minute", name="steady", burst=30))
+        assert [one.retry_after_ms for one in denied.limits] == [122_000]
+
+
+@pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window"])
+async def test_windows_begin_when_the_services_do(algorithm: str) -> None:
+    """The monotonic clock begins anywhere; windows are aligned to the epoch."""
+    fake = FakeClock(now_s=7)
+    clock = dataclasses.replace(fake.clock(), wall=lambda: 1_700_000_030 + fake.now_s - 7)
+    async with Tidegate.local(clock=clock) as client:
+        last = Limit(20, "minute", algorithm=algorithm)
+        first = await client.check(ANN, limits=last, cost=20)
+        window_ms = 0 if algorithm == "fixed_window" else 60_000
+        assert [one.reset_after_ms for one in first.limits] == [10_000 + window_ms]
+        fake.advance(9.999)
+        assert not (await client.check(ANN, limits=last)).allowed
+        fake.advance(0.001 + window_ms / 1000)
+        assert (await client.check(ANN, limits=last, cost=20)).allowed
+
+
+async def test_a_reservation_is_settled_in_the_window_it_was_made_in() -> None:
+    fake = FakeClock(now_s=7)
+    clock = dataclasses.replace(fake.clock(), wall=lambda: 1_700_000_030 + fake.now_s - 7)
+    last = Limit(20, "minute", algorithm="fixed_window")
+    async with Tidegate.local(clock=clock) as client:
+        async with client.reserve(ANN, cost=20, limits=last) as reservation:
+            fake.advance(9)
+            reservation.settle(5)
+        assert [one.remaining for one in (await client.check(ANN, limits=last, cost=0)).limits] == [15]
+        async with client.reserve(ANN, cost=15, limits=last) as reservation:
+            fake.advance(2)
+            assert (await client.check(ANN, limits=last, cost=20)).allowed, "the next window"
+            reservation.settle(0)
+        assert [one.remaining for one in (await client.check(ANN, limits=last, cost=0)).limits] == [0]
+
+
+async def test_setting_the_wall_clock_changes_no_counter() -> None:
+    fake, set_by_s = FakeClock(), 0.0
+    clock = dataclasses.replace(fake.clock(), wall=lambda: 1_700_000_000 + fake.now_s + set_by_s)
+    async with Tidegate.local(clock=clock) as client:
+        assert (await client.check(ANN, limits="1/hour")).allowed
+        set_by_s = 86_400.0
+        assert not (await client.check(ANN, limits="1/hour")).allowed
 
 
 async def test_a_reset_makes_every_limit_whole_again() -> None:

@@ -129,6 +129,13 @@ def lists_of_limits() -> list[LimitsLike]:
         [Limit(6, "hour", burst=3), "50/hour"],
         Limit(6, "hour", algorithm="leaky_bucket"),
         Limit(4, "hour", algorithm="sub_windows"),
+        "30/60s",
+        "3/2d;3/24h",
+        "20/7d;20/30d;20/36h;20/5400s",
+        [Limit(3, "hour", name="minute"), "5/minute"],
+        [Limit(20, "day"), Limit(20, "24h", algorithm="gcra", burst=5)],
+        [Limit(20, "day", algorithm="gcra"), Limit(20, "day", algorithm="leaky_bucket", burst=9), "20/week"],
+        [Limit(20, "day", burst=5), Limit(20, "day", burst=6), Limit(20, "day", name="20/day")],
     ]
 
 
@@ -144,10 +151,46 @@ async def test_this_process_counts_as_the_service_does(
             assert (there.source, here.source) == ("memory", "local")
             assert there.allowed == here.allowed
             assert summary(there) == summary(here)
+            assert there.header("ratelimit-policy") == here.header("ratelimit-policy")
+            assert there.detail.partition(";")[0] == here.detail.partition(";")[0]
 
 
 def summary(decision: Decision) -> list[tuple[str, int, int]]:
     return [(limit.name, limit.limit, limit.remaining) for limit in decision.limits]
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    ["fixed_window", "sliding_window", "sub_windows", "sliding_log", "token_bucket", "leaky_bucket"],
+)
+async def test_this_process_changes_a_limit_as_the_service_does(
+    service: Service, client_name: str, algorithm: str
+) -> None:
+    """And its windows end when the service's do."""
+
+    def limit_of(requests: int) -> Limit:
+        burst = requests if algorithm.endswith("bucket") else None
+        return Limit(requests, "day", name="steady", algorithm=algorithm, burst=burst)
+
+    entries = {"client": client_name}
+    async with Tidegate(service.url, deadline=PATIENCE_S) as remote, Tidegate.local() as local:
+        for requests, cost in ((20, 15), (5, 0), (5, 1), (20, 0), (20, 5), (40, 9)):
+            there, here = [
+                await client.check(entries, limits=limit_of(requests), cost=cost)
+                for client in (remote, local)
+            ]
+            assert (there.source, here.source) == ("memory", "local")
+            assert there.allowed == here.allowed
+            assert summary(there) == summary(here)
+            assert times(there) == pytest.approx(times(here), abs=PATIENCE_S)
+
+
+def times(decision: Decision) -> list[float]:
+    return [
+        (waited_ms or 0) / 1000
+        for limit in decision.limits
+        for waited_ms in (limit.retry_after_ms, limit.reset_after_ms)
+    ]
 
 
 async def test_counters_are_told_apart_by_the_service(service: Service, client_name: str) -> None:

@@ -103,6 +103,37 @@ async def test_a_client_created_within_a_request(caplog: pytest.LogCaptureFixtur
     assert codes(caplog) == ["TIDEGATE_LIMITER_PER_REQUEST"]
 
 
+async def test_the_middlewares_of_mounted_apps_are_no_mistake(caplog: pytest.LogCaptureFixture) -> None:
+    """Starlette creates them with the first request to the mounted app, here while another one is handled."""
+    with serve(lambda received: decided(received, lambda _: ALLOWED)) as stub:
+        app = FastAPI()
+        app.add_middleware(TidegateMiddleware, limits="100/minute", url=stub.url, deadline=30)
+        for path in ("/one", "/two"):
+            sub = FastAPI()
+            sub.add_api_route("/", lambda: "hello")
+            for limits in ("50/minute", "500/hour"):
+                sub.add_middleware(TidegateMiddleware, limits=limits, url=stub.url, deadline=30)
+            app.mount(path, sub)
+        async with web(app) as asking:
+            for path in ("/one/", "/two/") * 2:
+                assert (await asking.get(path)).status_code == 200
+        assert len(stub.received) == 12
+    assert codes(caplog) == []
+
+
+async def test_a_middleware_created_in_each_request(caplog: pytest.LogCaptureFixture) -> None:
+    async with Tidegate.local() as client:
+
+        async def wrong(scope: Any, receive: Any, send: Any) -> None:
+            await TidegateMiddleware(hello, "10/minute", client=client)(scope, receive, send)
+
+        async with web(TidegateMiddleware(wrong, "20/minute", client=client)) as asking:
+            await asking.get("/")
+            assert codes(caplog) == []
+            await asking.get("/")
+    assert codes(caplog) == ["TIDEGATE_LIMITER_PER_REQUEST"]
+
+
 async def test_a_client_created_after_a_request_is_fine(caplog: pytest.LogCaptureFixture) -> None:
     with serve(lambda received: decided(received, lambda _: ALLOWED)) as stub:
         async with web(TidegateMiddleware(hello, "10/minute", url=stub.url, deadline=30)) as asking:

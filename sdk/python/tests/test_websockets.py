@@ -90,6 +90,35 @@ def test_a_websocket_passes_or_is_closed_with_a_reason(
     assert "allows 2 per hour; retry in" in closed.value.reason
 
 
+@pytest.mark.parametrize("way", ["dependency", "decorator", "reservation"])
+def test_a_websocket_that_was_accepted_before_is_closed_with_a_reason(way: str) -> None:
+    """A dependency before it may have accepted the connection, to read a token from a message, say."""
+    client = Tidegate.local()
+
+    async def accept(websocket: WebSocket) -> None:
+        await websocket.accept()
+
+    async def work(websocket: WebSocket) -> None:
+        await websocket.send_text("hello")
+        await websocket.close()
+
+    app = FastAPI()
+    dependencies = [Depends(accept)]
+    if way == "dependency":
+        dependencies.append(Depends(limit("1/hour", client=client)))
+    if way == "reservation":
+        dependencies.append(Depends(reserve("1/hour", cost=1, client=client)))
+    endpoint = limited("1/hour", client=client)(work) if way == "decorator" else work
+    app.add_api_websocket_route("/ws", endpoint, dependencies=dependencies)
+    asking = TestClient(app)
+    with asking.websocket_connect("/ws") as websocket:
+        assert websocket.receive_text() == "hello"
+    with asking.websocket_connect("/ws") as websocket, pytest.raises(WebSocketDisconnect) as closed:
+        websocket.receive_text()
+    assert closed.value.code == 1008
+    assert "allows 1 per hour; retry in" in closed.value.reason
+
+
 def test_requests_and_websockets_of_one_app_are_limited_together() -> None:
     """With one dependency for all, as `FastAPI(dependencies=…)` has it, and by a key of both."""
     everything = limit("3/hour", client=Tidegate.local(), name="app", key=by_header("x-api-key"))

@@ -13,6 +13,9 @@ from typing import Any, Protocol, TypeAlias
 SUB_WINDOWS = 60
 """So many buckets ``sub_windows`` has, unless a rule says otherwise."""
 
+MOST_DRAIN_US = 10 * 365 * 86_400 * 1_000_000
+"""The longest a bucket can be overdrawn for: ten years."""
+
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
@@ -42,7 +45,7 @@ class Algorithm(Protocol):
     """Takes from a counter and gives back. States are never changed in place."""
 
     def charge(self, of: Numbers, state: State, cost: int, now_us: int) -> tuple[State, Verdict]:
-        """Takes a cost if it fits; if not, the state stays as it was. Cost 0 only looks."""
+        """Takes a cost if it fits; if not, the state is the one of `carry_on`. Cost 0 only looks."""
 
     def take(self, of: Numbers, state: State, cost: int, now_us: int) -> State:
         """Takes a cost whether it fits or not."""
@@ -52,6 +55,10 @@ class Algorithm(Protocol):
 
     def give_back_taken(self, of: Numbers, state: State, cost: int, taken_us: int, now_us: int) -> State:
         """Gives back what was taken at that time, as far as it still counts."""
+
+    def carry_on(self, of: Numbers, state: State, now_us: int) -> State:
+        """Returns the state to go on with when nothing was taken, in case the numbers have changed."""
+        return state
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,7 @@ class _Counts:
         return _Counts(start_us, 0, previous)
 
 
-class SlidingWindow:
+class SlidingWindow(Algorithm):
     """Two counters: this window, and the one before weighed by the part that is less than a window ago."""
 
     def charge(self, of: Numbers, state: State, cost: int, now_us: int) -> tuple[State, Verdict]:
@@ -79,9 +86,9 @@ class SlidingWindow:
         budget = of.requests * window_us
         used = seen.current * window_us + seen.previous * left_us
         after = used + cost * window_us
-        if after <= budget or cost == 0:
+        if after <= budget:
             taken = _Counts(seen.start_us, seen.current + cost, seen.previous)
-            left = max(0, budget - after) // window_us
+            left = (budget - after) // window_us
             return taken, Verdict(True, left, self._reset_after_us(taken, left_us, window_us), None)
         retry_us = self._retry_after_us(of, seen, cost, left_us)
         left = max(0, budget - used) // window_us
@@ -132,7 +139,7 @@ _Stamps: TypeAlias = tuple[tuple[int, int], ...]
 """Numbers of moments and what was taken in them, oldest first."""
 
 
-class Stamped:
+class Stamped(Algorithm):
     """Units that leave all together after the moment they were taken in: a log, sub-windows, or a window."""
 
     def __init__(
@@ -152,12 +159,11 @@ class Stamped:
         live = self._live(of, state, now_us)
         used = sum(taken for _, taken in live)
         after = used + cost
-        if after <= of.requests or cost == 0:
+        if after <= of.requests:
             reset_us = self._leaves_us(of, self._moment(of, now_us)) - now_us
             if cost == 0 and not self._ends:
                 reset_us = self._newest_leaves_us(of, live, now_us)
-            left = max(0, of.requests - after)
-            return self.take(of, live, cost, now_us), Verdict(True, left, reset_us, None)
+            return self.take(of, live, cost, now_us), Verdict(True, of.requests - after, reset_us, None)
         retry_us = None
         needed = after - of.requests
         for moment, taken in live if cost <= of.requests else ():
@@ -211,44 +217,77 @@ class Stamped:
 
 @dataclass(frozen=True, slots=True)
 class _Debt:
-    """Units x microseconds that are owed; ``requests`` of them drain each microsecond."""
+    """Units x microseconds that are owed, and the numbers of the limit that this was written under."""
 
     owed: int = 0
     at_us: int = 0
+    requests: int = 0
+    """So many of them drain each microsecond."""
+    burst: int = 0
+    is_overdrawn: bool = False
+    """Whether more was used than the bucket holds."""
 
-    def at(self, now_us: int, requests: int) -> int:
-        return max(0, self.owed - (now_us - self.at_us) * requests)
+    @classmethod
+    def of(cls, of: Numbers, owed: int, now_us: int) -> _Debt:
+        owed = min(owed, of.requests * MOST_DRAIN_US)
+        return cls(owed, now_us, of.requests, of.burst, owed > of.burst * of.window_us)
+
+    def at(self, of: Numbers, now_us: int) -> int:
+        """Returns what is owed now.
+
+        If that is more than the bucket holds, the limit was lowered, and the bucket counts as full; but what
+        was overdrawn is owed in full.
+        """
+        owed = max(0, self.owed - (now_us - self.at_us) * self.requests)
+        return min(owed, of.requests * MOST_DRAIN_US if self.is_overdrawn else of.burst * of.window_us)
 
 
-class Bucket:
-    """Tokens that refill steadily up to the burst."""
+class Bucket(Algorithm):
+    """Tokens that refill steadily up to the burst.
+
+    A limit of 0 requests is a ban: the bucket is left as it is, for the limit that comes after.
+    """
 
     def charge(self, of: Numbers, state: State, cost: int, now_us: int) -> tuple[State, Verdict]:
         """Takes a cost if it fits."""
-        if of.requests == 0:  # a ban: it never refills
+        if of.requests == 0:
             return state, Verdict(cost == 0, 0, 0, None)
-        owed = (state or _Debt()).at(now_us, of.requests)
+        owed = (state or _Debt()).at(of, now_us)
         most = of.burst * of.window_us
         after = owed + cost * of.window_us
-        if after <= most or cost == 0:
-            left = max(0, most - after) // of.window_us
-            return _Debt(after, now_us), Verdict(True, left, -(-after // of.requests), None)
+        if after <= most:
+            left = (most - after) // of.window_us
+            taken = _Debt.of(of, after, now_us) if cost else state
+            return taken, Verdict(True, left, -(-after // of.requests), None)
         retry_us = None if cost > of.burst else -(-(after - most) // of.requests)
         left = max(0, most - owed) // of.window_us
-        return state, Verdict(False, left, -(-owed // of.requests), retry_us)
+        denied = Verdict(False, left, -(-owed // of.requests), retry_us)
+        return self.carry_on(of, state, now_us), denied
 
     def take(self, of: Numbers, state: State, cost: int, now_us: int) -> State:
         """Takes a cost whether it fits or not."""
-        return _Debt((state or _Debt()).at(now_us, of.requests) + cost * of.window_us, now_us)
+        return self._add(of, state, cost * of.window_us, now_us)
 
     def give_back(self, of: Numbers, state: State, cost: int, now_us: int) -> State:
         """Gives a cost back, never above full."""
-        return _Debt(max(0, (state or _Debt()).at(now_us, of.requests) - cost * of.window_us), now_us)
+        return self._add(of, state, -cost * of.window_us, now_us)
 
     def give_back_taken(self, of: Numbers, state: State, cost: int, taken_us: int, now_us: int) -> State:
         """Gives back what has not drained since."""
         left = max(0, cost * of.window_us - (now_us - taken_us) * of.requests)
-        return _Debt(max(0, (state or _Debt()).at(now_us, of.requests) - left), now_us)
+        return self._add(of, state, -left, now_us)
+
+    def carry_on(self, of: Numbers, state: State, now_us: int) -> State:
+        """Returns a state whose debt drains by the new numbers from now on, if they have changed."""
+        if state is None or (state.requests, state.burst) == (of.requests, of.burst):
+            return state
+        return self._add(of, state, 0, now_us)
+
+    @staticmethod
+    def _add(of: Numbers, state: State, more: int, now_us: int) -> State:
+        if of.requests == 0:
+            return state
+        return _Debt.of(of, max(0, (state or _Debt()).at(of, now_us) + more), now_us)
 
 
 _BUCKET = Bucket()

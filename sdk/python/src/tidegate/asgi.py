@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .ask import DEFAULT_DOMAIN
 from .asking import Asking, Descriptors, Given, Maybe
-from .client import Tidegate
+from .client import Tidegate, client_of
 from .client_ip import ClientIp, ForwardingHeader
 from .guard import Guard
 from .request import Request, Scope, marks_of
-from .settings import DEFAULT_DEADLINE_S
+from .settings import DEFAULT_DEADLINE_S, settings_of
 from .warnings import made
 
 if TYPE_CHECKING:
@@ -79,18 +79,20 @@ class TidegateMiddleware:
             eager=True,
         )
         if client is None:
-            client = Tidegate(
-                url,
-                token=token,
-                deadline=deadline,
-                fallback=fallback,
-                local_limits=local_limits,
-                enabled=enabled,
+            client = client_of(
+                settings_of(
+                    url=url,
+                    token=token,
+                    deadline=deadline,
+                    fallback=fallback,
+                    local_limits=local_limits,
+                    enabled=enabled,
+                )
             )
         self._guard = Guard(client, ClientIp(trusted_proxies, header, ipv6_prefix))
         self._on_denied = on_denied
         self._limits_websockets = websockets
-        made(self)
+        made(self, around=app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decides, and passes the request on or answers it."""

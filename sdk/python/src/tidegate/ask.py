@@ -95,7 +95,7 @@ def ask_of(
 
 def _with_limits(one: DescriptorLike, limits: tuple[Limit, ...]) -> Descriptor:
     if not isinstance(one, Descriptor):
-        return Descriptor(one, limits=limits)
+        return Descriptor(one, limits=limits or None)
     return Descriptor(one.entries, limits=limits, cost=one.cost) if limits and not one.limits else one
 
 

@@ -84,7 +84,7 @@ def _clean(given: DescriptorLike) -> Descriptor:
     """With values that the service takes, whatever a client has sent."""
     one = given if isinstance(given, Descriptor) else Descriptor(given)
     entries = tuple((key, sendable(value)) for key, value in one.entries)
-    return one if entries == one.entries else Descriptor(entries, limits=one.limits, cost=one.cost)
+    return one if entries == one.entries else Descriptor(entries, limits=one.limits or None, cost=one.cost)
 
 
 async def _value(given: Any, request: RequestLike) -> Any:

@@ -138,10 +138,11 @@ class Tidegate:
         >>> if (await client.check({"user": "ann"}, cost=5)).allowed and not await work():
         ...     await client.refund({"user": "ann"}, cost=5)
 
-        Say the same as in the check. Gives how each limit stands then. While the service is away, this
-        process's counters get it, and it gives nothing; so it does if the answer is late, fails or is lost,
-        and then nobody gets it back but, perhaps, the service. Nothing is no reason to call it again, as it
-        also means that there is no limit. Raises `RequestRefused` if the request is at fault.
+        Give it the same arguments as `check`. Returns how each limit stands afterwards. While the service is
+        away, the counters of this process get the cost back, and the result is empty. It is also empty if
+        the response is late, fails or is lost (the service may have given the cost back all the same), and
+        if there is no limit. An empty result is final: do not retry. Raises `RequestRefused` if the request
+        is at fault.
         """
         ask = ask_of(descriptors, domain=domain, limits=limits, cost=cost)
         try:
@@ -297,14 +298,20 @@ _shared: Tidegate | None = None
 _shared_lock = threading.Lock()
 
 
+def client_of(settings: Settings) -> Tidegate:
+    """Returns a client that an app did not create itself, so there is nothing to warn of."""
+    client = Tidegate.__new__(Tidegate)
+    client._set_up(settings)
+    return client
+
+
 def shared_client() -> Tidegate:
     """The client of this process for whoever was given none; settings come from the environment."""
     global _shared
     with _shared_lock:
         if _shared is None:
             # Made with the first request, which is no mistake of the app's.
-            _shared = Tidegate.__new__(Tidegate)
-            _shared._set_up(environment_settings())
+            _shared = client_of(environment_settings())
         return _shared
 
 

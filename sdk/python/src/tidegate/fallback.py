@@ -43,7 +43,9 @@ class Fallback:
         self._mode = mode
         self._local_limits = limits_of(local_limits)
         self._clock = clock
-        self._limiter = LocalLimiter(clock.monotonic)
+        # Read once: a wall clock that is set later must not empty or refill anything.
+        offset_us = round((clock.wall() - clock.monotonic()) * 1_000_000)
+        self._limiter = LocalLimiter(clock.monotonic, offset_us=offset_us)
 
     def decide(self, ask: Ask, at_s: float | None = None) -> Decision:
         """Decides without the service. ``at_s`` is now, by the client's monotonic clock, unless told."""
@@ -63,7 +65,7 @@ class Fallback:
                     rule=rule,
                     name=name,
                     requests=limit.requests,
-                    per=limit.per,
+                    per=limit.window,
                     window_us=charge.numbers.window_us,
                     verdict=verdict,
                     nth=nth,
@@ -84,7 +86,7 @@ class Fallback:
         self._limiter.reset()
 
     def settle(self, ask: Ask, cost: int, taken_s: float) -> None:
-        """Corrects what an estimate took at that time, where `decide` counted."""
+        """Corrects what an estimate took, where `decide` counted. ``taken_s`` is by the monotonic clock."""
         if self._mode != "local":
             return
         for descriptor in ask.descriptors:

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException, WebSocketException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketState
 
 from .asgi import POLICY_VIOLATION, ASGIApp, Message, Receive, Send, reason_of, with_headers
 from .ask import DEFAULT_DOMAIN
@@ -284,10 +284,12 @@ async def _denial(connection: HTTPConnection, decision: Decision) -> Exception:
     """What a dependency raises. Apps that `install` was not called for get the handler with their first.
 
     Starlette leaves its table of handlers in the scope. Where it does not, the denial is still an
-    `HTTPException` of status 429. A websocket is accepted first, so that its client is told the reason.
+    `HTTPException` of status 429. A websocket is accepted first, unless it is, so that its
+    client is told the reason.
     """
     if isinstance(connection, WebSocket):
-        await connection.accept(next(iter(connection.scope.get("subprotocols", ())), None))
+        if connection.application_state is WebSocketState.CONNECTING:
+            await connection.accept(next(iter(connection.scope.get("subprotocols", ())), None))
         return WebSocketException(POLICY_VIOLATION, reason_of(decision))
     handlers = connection.scope.get("starlette.exception_handlers")
     if handlers:

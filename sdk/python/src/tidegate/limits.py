@@ -60,7 +60,8 @@ class Limit:
 
     ``per`` is a word (second, minute, hour, day, week, month, year) or a duration such as ``250ms``, ``90s``
     or ``1h30m``. Without an algorithm it is exact up to 10 requests (a sliding log) and a sliding window
-    above, or with a burst a token bucket. A limit that has a name keeps its counter when its numbers change.
+    above, or with a burst a token bucket. A limit that has a name keeps its counter when its numbers change,
+    as long as window and algorithm stay: without an algorithm, 10 requests and 11 are two counters.
     """
 
     requests: int
@@ -109,6 +110,16 @@ class Limit:
         """The length of the window; of months and years the nominal one."""
         return _window_ms(self.per)
 
+    @property
+    def window(self) -> str:
+        """The window as the service writes it: ``60s`` is ``minute``, and ``2d`` is ``48h``."""
+        length_ms = self.window_ms
+        for word, word_ms in _WORDS_MS.items():
+            if length_ms == word_ms:
+                return word
+        unit = next(unit for unit in ("h", "m", "s", "ms") if length_ms % _UNITS_MS[unit] == 0)
+        return f"{length_ms // _UNITS_MS[unit]}{unit}"
+
     def to_json(self) -> dict[str, Any]:
         """As the service takes it."""
         members: dict[str, Any] = {"requests": self.requests, "per": self.per}
@@ -139,19 +150,37 @@ def limits_of(limits: LimitsLike | None) -> tuple[Limit, ...]:
         return parse_limits(limits)
     if isinstance(limits, Limit):
         return (limits,)
-    return _told_apart(tuple(limit for some in limits for limit in limits_of(some)), limits)
+    found = tuple(limit for some in limits for limit in limits_of(some))
+    if not found:
+        raise InvalidLimit('limits must have at least one limit, such as "10/minute", got an empty list')
+    return _told_apart(found, limits)
 
 
 def titles_of(limits: Sequence[Limit]) -> list[str]:
-    """What limits of one list are called in answers.
+    """Returns what the limits of one list are called in decisions, as the service calls them.
 
-    It is the name, else the window, with the requests before it where several have the same window.
+    It is the name, else the window with as many of the numbers as it takes to tell it from the others.
     """
-    plain = [limit.per if limit.name is None else limit.name for limit in limits]
+    forms = [[limit.name] * 3 if limit.name is not None else _forms(limit) for limit in limits]
+    columns = list(zip(*forms, strict=True))
     return [
-        f"{limit.requests}/{limit.per}" if limit.name is None and plain.count(title) > 1 else title
-        for limit, title in zip(limits, plain, strict=True)
+        next(
+            (form for form, column in zip(own, columns, strict=True) if column.count(form) == 1),
+            f"{limit.requests}/{limit.window} ({index})",
+        )
+        if limit.name is None
+        else limit.name
+        for index, (limit, own) in enumerate(zip(limits, forms, strict=True), start=1)
     ]
+
+
+def _forms(limit: Limit) -> list[str]:
+    """Returns the titles that a limit without a name may have, shortest first."""
+    is_default = limit.algorithm is None and limit.burst is None
+    algorithm = "default" if is_default else limit.applied_algorithm
+    burst = "" if limit.burst is None else f" burst {limit.burst}"
+    short = f"{limit.requests}/{limit.window}"
+    return [limit.window, short, f"{short} {algorithm}{burst}"]
 
 
 def _told_apart(limits: tuple[Limit, ...], given: object) -> tuple[Limit, ...]:

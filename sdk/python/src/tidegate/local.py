@@ -40,10 +40,15 @@ class Charge:
 
 
 class LocalLimiter:
-    """Counters by key; the one that was not touched for longest is forgotten when there are too many."""
+    """Counters by key; the one that was not touched for longest is forgotten when there are too many.
 
-    def __init__(self, now_s: Callable[[], float], *, max_keys: int = MAX_KEYS) -> None:
+    Windows begin at multiples of their length by ``now_s`` + ``offset_us``: with the time since the epoch,
+    they begin and end with the service's.
+    """
+
+    def __init__(self, now_s: Callable[[], float], *, offset_us: int = 0, max_keys: int = MAX_KEYS) -> None:
         self._now_s = now_s
+        self._offset_us = offset_us
         self._max_keys = max_keys
         self._states: OrderedDict[Hashable, State] = OrderedDict()
         self._lock = threading.Lock()
@@ -59,7 +64,7 @@ class LocalLimiter:
     def charge(self, charges: Sequence[Charge], at_s: float | None = None) -> list[Verdict]:
         """Takes every charge or none; returns one verdict each, in order. ``at_s`` is now unless told."""
         with self._lock:
-            now_us = self._now_us() if at_s is None else _microseconds(at_s)
+            now_us = self._now_us() if at_s is None else self._at_us(at_s)
             taken: dict[Hashable, State] = {}
             verdicts: list[Verdict] = []
             for charge in charges:
@@ -69,6 +74,7 @@ class LocalLimiter:
             if all(verdict.allowed for verdict in verdicts):
                 self._keep(taken)
             else:
+                self._carry_on(charges, now_us)
                 # Those that would have passed have not been charged: say what they have now.
                 verdicts = [
                     self._charge(charge, self._states.get(charge.key), 0, now_us)[1]
@@ -91,7 +97,7 @@ class LocalLimiter:
             if more > 0:
                 self._keep({charge.key: algorithm.take(of, state, more, now_us)})
             elif state is not None:  # if it was forgotten meanwhile, nobody else is to be for it
-                taken_us = _microseconds(taken_s)
+                taken_us = self._at_us(taken_s)
                 self._keep({charge.key: algorithm.give_back_taken(of, state, -more, taken_us, now_us)})
 
     def give_back(self, charge: Charge) -> None:
@@ -110,20 +116,29 @@ class LocalLimiter:
         with self._lock:
             self._states.clear()
 
+    def _carry_on(self, charges: Sequence[Charge], now_us: int) -> None:
+        """Makes counters whose limit has changed drain by its new numbers, though nothing was taken."""
+        for charge in charges:
+            state = self._states.get(charge.key)
+            if charge.cost and state is not None:
+                algorithm = ALGORITHMS[charge.algorithm]
+                self._states[charge.key] = algorithm.carry_on(charge.numbers, state, now_us)
+
     @staticmethod
     def _charge(charge: Charge, state: State, cost: int, now_us: int) -> tuple[State, Verdict]:
         return ALGORITHMS[charge.algorithm].charge(charge.numbers, state, cost, now_us)
 
     def _keep(self, states: dict[Hashable, State]) -> None:
         for key, state in states.items():
+            if state is None:  # nothing was taken
+                continue
             self._states[key] = state
             self._states.move_to_end(key)
         while len(self._states) > self._max_keys:
             self._states.popitem(last=False)
 
     def _now_us(self) -> int:
-        return _microseconds(self._now_s())
+        return self._at_us(self._now_s())
 
-
-def _microseconds(seconds: float) -> int:
-    return round(seconds * 1_000_000)
+    def _at_us(self, seconds: float) -> int:
+        return round(seconds * 1_000_000) + self._offset_us

@@ -42,8 +42,8 @@ def settings_of(
     fallback: FallbackMode,
     enabled: bool,
     local_limits: LimitsLike | None,
-    ssl_context: ssl.SSLContext | None,
-    clock: Clock | None,
+    ssl_context: ssl.SSLContext | None = None,
+    clock: Clock | None = None,
 ) -> Settings:
     """Returns settings from arguments; what is not given is taken from the environment."""
     if deadline <= 0:
@@ -86,6 +86,4 @@ def environment_settings() -> Settings:
         fallback="local",
         enabled=True,
         local_limits=None,
-        ssl_context=None,
-        clock=None,
     )

@@ -19,6 +19,8 @@ _log = logging.getLogger("tidegate")
 _lock = threading.Lock()
 _given: set[str] = set()
 _made: weakref.WeakSet[Any] = weakref.WeakSet()
+_wrapped: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Apps that a middleware was created around while a request was handled."""
 _handled: contextvars.ContextVar[weakref.ref[Any] | None] = contextvars.ContextVar(
     "tidegate_request", default=None
 )
@@ -81,8 +83,12 @@ def handling(marks: object) -> None:
     _handled.set(weakref.ref(marks))
 
 
-def made(what: object) -> None:
-    """A client or a middleware was created."""
+def made(what: object, around: object = None) -> None:
+    """A client was created, or a middleware ``around`` an app.
+
+    Frameworks create the middlewares of a mounted app with the first request to it. So within requests, only
+    another middleware around the same app is a mistake.
+    """
     _made.add(what)
     name = type(what).__name__
     now = _now()
@@ -90,7 +96,7 @@ def made(what: object) -> None:
         # Those that were dropped at once count too: they had connections of their own all the same.
         often = len(_made_at) == MOST_LIMITERS and now - _made_at[0] < WITHIN_S
         _made_at.append(now)
-    if is_handling():
+    if is_handling() and (around is None or _is_wrapped(around)):
         warn_once("TIDEGATE_LIMITER_PER_REQUEST", f"a {name} was created while a request was handled")
     elif len(_made) > MOST_LIMITERS:
         warn_once("TIDEGATE_LIMITER_PER_REQUEST", f"more than {MOST_LIMITERS} clients and middlewares exist")
@@ -99,6 +105,16 @@ def made(what: object) -> None:
             "TIDEGATE_LIMITER_PER_REQUEST",
             f"more than {MOST_LIMITERS} clients and middlewares were created within a minute",
         )
+
+
+def _is_wrapped(app: object) -> bool:
+    """Returns whether it was called with this app before."""
+    try:
+        known = app in _wrapped
+        _wrapped.add(app)
+    except TypeError:  # without a hash or weak references nothing is known of it
+        return False
+    return known
 
 
 def made_limit() -> None:
@@ -143,4 +159,5 @@ def forget() -> None:
         _given.clear()
         _made_at.clear()
     _made.clear()
+    _wrapped.clear()
     _handled.set(None)

@@ -81,6 +81,7 @@ class SyncLine:
 
     def __init__(self) -> None:
         self.size = 0
+        self._size_lock = threading.Lock()
         self._first = threading.Lock()
         self._news = threading.Event()
 
@@ -88,7 +89,7 @@ class SyncLine:
         self, turn_s: Callable[[], float], others_in_flight: Callable[[], bool], latest_s: float, clock: Clock
     ) -> bool:
         """Returns when ``turn_s`` says that it is this request's turn; False if the line was too long."""
-        self.size += 1
+        self._grow(1)
         try:
             if not self._first.acquire(timeout=max(0.0, latest_s - clock.monotonic())):
                 return False
@@ -105,7 +106,12 @@ class SyncLine:
             finally:
                 self._first.release()
         finally:
-            self.size -= 1
+            self._grow(-1)
+
+    def _grow(self, by: int) -> None:
+        """Changes the size; threads that add to a number at the same time lose one another's."""
+        with self._size_lock:
+            self.size += by
 
     def tell(self) -> None:
         """Wakes the first in line, because a response came."""
