@@ -208,7 +208,7 @@ impl<'a> Compiler<'a> {
         });
         let tiers: Vec<_> = tiers.collect();
         let limits: Vec<(&LimitSpec, LimitEntry)> =
-            rule.limits.iter().zip(limits).filter_map(|(spec, limit)| Some((spec, limit?))).collect();
+            written.iter().zip(limits).filter_map(|(spec, limit)| Some((spec, limit?))).collect();
         let limits = limits.into_iter().filter(|(_, entry)| applies(entry));
         let (specs, limits): (Vec<LimitSpec>, Vec<LimitEntry>) =
             limits.map(|(spec, entry)| (spec.clone(), entry)).unzip();
@@ -260,21 +260,16 @@ impl<'a> Compiler<'a> {
             value_to_metric: rule.value_to_metric,
             on_store_error: rule.on_store_error,
             metadata: rule.metadata.clone(),
-            written: WrittenLimits { limits: specs, tiers: rule.tiers.clone(), in_code: self.in_code(rule) },
+            written: WrittenLimits { limits: specs, tiers: rule.tiers.clone() },
         }
     }
 
-    /// The rule's limits with the algorithms they have. Where tiers change the numbers, a small number is no
-    /// reason for another algorithm: the counter is to outlive a change of tier.
+    /// The rule's limits with the algorithms they have. Where tiers and overrides of tenants change the numbers, a
+    /// small number is no reason for another algorithm: the counter has to outlive the change.
     fn written(&self, rule: &Rule) -> Vec<LimitSpec> {
-        let in_code = self.in_code(rule);
+        let in_code = self.domain.source == CODE && self.domain.tenant.is_none();
         let one = |spec: &LimitSpec| if in_code { spec.written_in_code(self.defaults) } else { spec.clone() };
         rule.limits.iter().map(one).collect()
-    }
-
-    /// Whether small limits of the rule are exact, as those in code are.
-    fn in_code(&self, rule: &Rule) -> bool {
-        self.domain.source == CODE && rule.tiers.is_empty()
     }
 
     /// A rule's limits in order; `None` for those that are none.

@@ -144,8 +144,6 @@ pub(crate) struct WrittenLimits {
     pub(crate) limits: Vec<LimitSpec>,
     /// Tier name, limit name, what the tier has instead.
     pub(crate) tiers: BTreeMap<String, BTreeMap<String, TierLimit>>,
-    /// Whether small limits that name no algorithm are exact.
-    pub(crate) in_code: bool,
 }
 
 /// The limits of a rule, or of a rule for one tier.

@@ -84,10 +84,7 @@ impl RuleSet {
         let entry = match &written.instead {
             TierLimit::Unlimited => None,
             TierLimit::Change(change) => {
-                let mut spec = base.changed(&in_calendar_of(&base, change));
-                if rule.written.in_code {
-                    spec = spec.written_in_code(&self.defaults);
-                }
+                let spec = base.changed(&in_calendar_of(&base, change));
                 let entry = spec.entry_named(&name, &self.defaults, self.seed);
                 Some(entry.map_err(|error| OverrideProblem::numbers(rule, &name, &error))?)
             }
