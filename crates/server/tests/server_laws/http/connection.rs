@@ -27,7 +27,7 @@ async fn pipelined_requests_are_answered_in_order_over_one_connection() {
     let order = post(r#"{"domain":"api","descriptor":{"order":"1"}}"#);
     let bad = post("{");
     let user = post(r#"{"domain":"api","descriptor":{"user":"ann"}}"#);
-    let last = user.replace("host: t", "host: localhost\r\nconnection: close");
+    let last = user.replace("host: localhost", "host: localhost\r\nconnection: close");
     let answers = talk(&service, &[order.clone(), order, bad, last].concat()).await;
     let statuses: Vec<_> =
         answers.split("HTTP/1.1 ").skip(1).map(|answer| answer.split(' ').next().unwrap()).collect();
