@@ -119,7 +119,7 @@ impl RateLimit {
         self.deny_unread(out, || Status::invalid_argument(text()))
     }
 
-    /// Answers a message that there is no memory to hold: it is denied, so that Envoy does not let it pass.
+    /// Denies a message that there is no memory to hold, so that Envoy does not let the request pass.
     ///
     /// # Errors
     /// With `bounds.odd_values: refuse`.
