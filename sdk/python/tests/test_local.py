@@ -76,15 +76,6 @@ def test_cost_0_only_looks() -> None:
         assert limiter.charge([charge_of(cost=0)])[0].remaining == 5
 
 
-def test_forgets_the_one_that_was_not_touched_for_longest() -> None:
-    limiter = LocalLimiter(FakeClock().clock().monotonic, max_keys=2)
-    for key in ("ann", "bob", "ann", "eve"):
-        limiter.charge([charge_of(key)])
-    assert len(limiter) == 2
-    assert limiter.charge([charge_of("ann", cost=0)])[0].remaining == 3
-    assert limiter.charge([charge_of("bob", cost=0)])[0].remaining == 5
-
-
 def test_settling_gives_the_rest_back_or_takes_the_overrun() -> None:
     clock = FakeClock()
     limiter = LocalLimiter(clock.clock().monotonic)

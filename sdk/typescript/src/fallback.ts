@@ -36,8 +36,10 @@ export interface LocalVerdict {
   readonly retryAfterMs: number | null;
 }
 
-/** At most so many counters; of more, those that were not used for longest are forgotten. */
+/** Counters that a process keeps at most. */
 const MOST_KEYS = 100_000;
+/** Number of counters that are compared when one has to be forgotten: the work for a new key is bounded. */
+const CANDIDATES = 16;
 
 /** The limits that a request falls under in this process; none if neither it nor the client has any. */
 export function localCharges(asked: Asked, ofClient: readonly Limit[] | undefined): LocalCharge[] {
@@ -62,38 +64,53 @@ function partitionOf(domain: string, rule: string, { entries }: FullDescriptor):
   return JSON.stringify([domain, rule, entries.map(({ key, value }) => [key, value])]);
 }
 
-/** A charge with its counter. */
-interface Open {
-  readonly charge: LocalCharge;
-  readonly numbers: Numbers;
+/** A counter, and the numbers of the limit that it was last charged under. */
+interface KeptCounter {
   readonly counter: Counter;
+  readonly numbers: Numbers;
 }
 
-/** Counts in this process, by the algorithms of the service. */
+/** A charge with its counter, which is kept only once something is taken from it. */
+interface OpenCharge extends KeptCounter {
+  readonly charge: LocalCharge;
+}
+
+/**
+ * Counts in this process, by the algorithms of the service, for at most `mostKeys` keys.
+ *
+ * If there is no room for a new key, the next few counters in turn are compared. Those that have run out are
+ * dropped. If none has, the one that has used the smallest share of its limit is forgotten; where all have
+ * used all of it, the key that was added last is. So a flood of keys frees no key that is at its limit, as in
+ * the service.
+ */
 export class LocalLimiter {
   /** By key, of which the algorithm is a part: a counter is never read by another one. */
-  readonly #counted = new Map<string, Counter>();
+  readonly #kept = new Map<string, KeptCounter>();
   readonly #mostKeys: number;
+  /** Goes round the keys to compare. An iterator of a map goes on with what is added and deleted meanwhile. */
+  #turn = this.#kept.keys();
+  #addedLast = '';
 
   constructor(options: { readonly mostKeys?: number } = {}) {
     this.#mostKeys = options.mostKeys ?? MOST_KEYS;
   }
 
-  /** How many counters there are. */
+  /** Number of counters. */
   get size(): number {
-    return this.#counted.size;
+    return this.#kept.size;
   }
 
-  /** Forgets all that was counted. */
+  /** Forgets every counter. */
   clear(): void {
-    this.#counted.clear();
+    this.#kept.clear();
   }
 
-  /** Takes every charge or none; `nowMs` is since the epoch. */
+  /** Takes every charge or none, and returns one verdict each, in order; `nowMs` is since the epoch. */
   charge(charges: readonly LocalCharge[], nowMs: number): LocalVerdict[] {
     const nowUs = microseconds(nowMs);
-    const open = charges.map((charge) => this.#open(charge));
-    // Two charges of one request may be about one counter.
+    // Two charges of one request may be for one counter.
+    const added = new Map<string, Counter>();
+    const open = charges.map((charge) => this.#open(charge, added));
     const pending = new Map<Counter, number>();
     const verdicts = open.map(({ charge, numbers, counter }) => {
       const cost = (pending.get(counter) ?? 0) + charge.cost;
@@ -101,10 +118,13 @@ export class LocalLimiter {
       return counter.assess(numbers, cost, nowUs);
     });
     const taken = verdicts.every(({ allowed }) => allowed);
-    for (const { charge, numbers, counter } of open) {
-      if (charge.cost === 0) continue;
-      if (taken) counter.take(numbers, charge.cost, nowUs);
-      else counter.carryOn?.(numbers, nowUs);
+    for (const one of open.filter(({ charge }) => charge.cost > 0)) {
+      if (taken) {
+        one.counter.take(one.numbers, one.charge.cost, nowUs);
+        this.#keep(one, nowUs);
+      } else {
+        one.counter.carryOn?.(one.numbers, nowUs);
+      }
     }
     return open.map(({ charge, numbers, counter }, index) => {
       const found = verdicts[index] as Verdict;
@@ -112,42 +132,67 @@ export class LocalLimiter {
     });
   }
 
-  /** Gives back, never above full, and what was charged last first, as the service does. */
+  /** Gives a cost back, never above full, to what was charged last first, as the service does. */
   giveBack(charges: readonly LocalCharge[], nowMs: number): void {
     for (const charge of charges) {
-      // Of who has taken nothing there is nothing to keep, least of all in another's place.
-      if (!this.#counted.has(charge.key)) continue;
+      // A key without a counter has taken nothing, so none is created for it.
+      if (!this.#kept.has(charge.key)) continue;
       const { counter, numbers } = this.#open(charge);
       counter.giveBack(numbers, charge.cost, microseconds(nowMs));
     }
   }
 
-  /** Changes what was taken: more is taken now; less is given back to where it was taken, as far as that still counts. */
+  /** Corrects charges: more is taken now; less is given back to where it was taken, as far as that still counts. */
   adjust(taken: readonly LocalVerdict[], by: number, nowMs: number): void {
     const nowUs = microseconds(nowMs);
     for (const { charge, atUs, resetAfterMs } of taken.filter((one) => one.charge.adjustable)) {
-      if (by <= 0 && !this.#counted.has(charge.key)) continue;
-      const { counter, numbers } = this.#open(charge);
-      if (by > 0) counter.overdraw(numbers, by, nowUs);
-      else counter.giveBackTaken(numbers, -by, { atUs, clearAtUs: atUs + resetAfterMs * 1_000 }, nowUs);
+      if (by <= 0 && !this.#kept.has(charge.key)) continue;
+      const one = this.#open(charge);
+      if (by > 0) one.counter.overdraw(one.numbers, by, nowUs);
+      else one.counter.giveBackTaken(one.numbers, -by, { atUs, clearAtUs: atUs + resetAfterMs * 1_000 }, nowUs);
+      this.#keep(one, nowUs);
     }
   }
 
-  #open(charge: LocalCharge): Open {
+  #open(charge: LocalCharge, added = new Map<string, Counter>()): OpenCharge {
     const numbers = numbersOf(charge.limit);
-    const found = this.#counted.get(charge.key);
+    const found = this.#kept.get(charge.key)?.counter ?? added.get(charge.key);
     const counter = found ?? counterOf(countingAlgorithm(charge.limit), numbers);
-    // A map keeps the order of insertion: the first was not used for longest.
-    if (found) this.#counted.delete(charge.key);
-    this.#counted.set(charge.key, counter);
-    if (this.#counted.size > this.#mostKeys) {
-      for (const oldest of this.#counted.keys()) {
-        this.#counted.delete(oldest);
-        break;
-      }
-    }
+    if (!found) added.set(charge.key, counter);
     return { charge, numbers, counter };
   }
+
+  #keep({ charge, counter, numbers }: OpenCharge, nowUs: number): void {
+    if (!this.#kept.has(charge.key)) {
+      if (this.#kept.size >= this.#mostKeys) this.#makeRoom(nowUs);
+      this.#addedLast = charge.key;
+    }
+    this.#kept.set(charge.key, { counter, numbers });
+  }
+
+  #makeRoom(nowUs: number): void {
+    let forgotten = this.#addedLast;
+    let fewest = 1;
+    for (let compared = 0; compared < CANDIDATES && this.#kept.size > 0; compared += 1) {
+      const key = this.#next();
+      const used = usedShare(this.#kept.get(key) as KeptCounter, nowUs);
+      if (used === 0) this.#kept.delete(key);
+      else if (used < fewest) [forgotten, fewest] = [key, used];
+    }
+    if (this.#kept.size >= this.#mostKeys) this.#kept.delete(forgotten);
+  }
+
+  #next(): string {
+    const next = this.#turn.next();
+    if (!next.done) return next.value;
+    this.#turn = this.#kept.keys();
+    return this.#turn.next().value as string;
+  }
+}
+
+/** Returns the share of a limit that is used, from 0 to 1; 0 if forgetting the counter changes nothing. */
+function usedShare({ counter, numbers }: KeptCounter, nowUs: number): number {
+  return 1 - counter.assess(numbers, 0, nowUs).remaining / numbers.burst;
 }
 
 function microseconds(milliseconds: number): number {

@@ -177,17 +177,6 @@ test('what is settled after a turn of the window is not given back to the new on
   expect(left(later, begin + 2 * minute)).toBe(1);
 });
 
-test('counters have a bound, and the one not used for longest goes first', () => {
-  const limiter = new LocalLimiter({ mostKeys: 2 });
-  allowed(limiter, charges('1/minute', 1, 'ann'), START);
-  allowed(limiter, charges('1/minute', 1, 'bob'), START);
-  allowed(limiter, charges('1/minute', 1, 'ann'), START);
-  allowed(limiter, charges('1/minute', 1, 'eve'), START);
-  expect(limiter.size).toBe(2);
-  expect(allowed(limiter, charges('1/minute', 1, 'ann'), START)).toBe(false);
-  expect(allowed(limiter, charges('1/minute', 1, 'bob'), START)).toBe(true);
-});
-
 test('limits of the client stand in where a request has none', () => {
   const own = parseLimits('1/minute');
   expect(localCharges(askedOf({ descriptor: { user: 'ann' } }), own).map(({ rule }) => rule)).toEqual(['local']);

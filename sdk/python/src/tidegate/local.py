@@ -1,4 +1,4 @@
-"""Counters of this process: of a client that is `local`, and for as long as the service is away."""
+"""Counters of this process, for a client made by `Tidegate.local` and while the service cannot be reached."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from .algorithms import ALGORITHMS, Numbers, State, Verdict
 from .forks import renew_after_fork
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from .limits import Limit
 
 MAX_KEYS = 100_000
+
+_CANDIDATES = 16
+"""Number of counters that are compared when one has to be forgotten: the work for a new key is bounded."""
 
 __all__ = ["MAX_KEYS", "Charge", "LocalLimiter", "Verdict"]
 
@@ -39,103 +43,143 @@ class Charge:
         return cls((key, limit.identity), numbers, cost, limit.applied_algorithm)
 
 
-class LocalLimiter:
-    """Counters by key; the one that was not touched for longest is forgotten when there are too many.
+class _Counter(NamedTuple):
+    """The state of one key, and what is needed to tell how much of its limit is used."""
 
-    Windows begin at multiples of their length by ``now_s`` + ``offset_us``: with the time since the epoch,
-    they begin and end with the service's.
+    algorithm: str
+    numbers: Numbers
+    state: State
+
+    def used(self, now_us: int) -> float:
+        """Returns the share of the limit that is used, from 0 to 1; 0 if forgetting it changes nothing."""
+        _, verdict = ALGORITHMS[self.algorithm].charge(self.numbers, self.state, 0, now_us)
+        capacity = self.numbers.burst or self.numbers.requests
+        return 1 - verdict.remaining / capacity if capacity else 1.0
+
+
+class LocalLimiter:
+    """Counters by key, at most ``max_keys`` of them.
+
+    If there is no room for a new key, the next few counters in turn are compared. Those that have run out
+    are dropped. If none has, the one that has used the smallest share of its limit is forgotten; where all
+    have used all of it, the key that was added last is. So a flood of keys frees no key that is at its
+    limit, as in the service.
+
+    Windows begin at multiples of their length by ``now_s`` + ``offset_us``. If that is the time since the
+    epoch, they begin and end when those of the service do.
     """
 
     def __init__(self, now_s: Callable[[], float], *, offset_us: int = 0, max_keys: int = MAX_KEYS) -> None:
         self._now_s = now_s
         self._offset_us = offset_us
         self._max_keys = max_keys
-        self._states: OrderedDict[Hashable, State] = OrderedDict()
+        self._counters: OrderedDict[Hashable, _Counter] = OrderedDict()
+        self._added_last: Hashable = None
         self._lock = threading.Lock()
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Starts with a lock that nobody holds, and with the counters of the parent."""
+        """Replaces the lock, which a thread of the parent may hold. The counters are kept."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self._counters)
 
     def charge(self, charges: Sequence[Charge], at_s: float | None = None) -> list[Verdict]:
-        """Takes every charge or none; returns one verdict each, in order. ``at_s`` is now unless told."""
+        """Takes every charge or none, and returns one verdict each, in order. ``at_s`` defaults to now."""
         with self._lock:
             now_us = self._now_us() if at_s is None else self._at_us(at_s)
-            taken: dict[Hashable, State] = {}
+            taken: dict[Hashable, _Counter] = {}
             verdicts: list[Verdict] = []
             for charge in charges:
-                state = taken[charge.key] if charge.key in taken else self._states.get(charge.key)
-                taken[charge.key], verdict = self._charge(charge, state, charge.cost, now_us)
+                state = taken[charge.key].state if charge.key in taken else self._state(charge)
+                state, verdict = self._charge(charge, state, charge.cost, now_us)
                 verdicts.append(verdict)
+                if charge.cost or charge.key in taken:
+                    taken[charge.key] = _Counter(charge.algorithm, charge.numbers, state)
             if all(verdict.allowed for verdict in verdicts):
-                self._keep(taken)
+                for key, counter in taken.items():
+                    self._keep(key, counter, now_us)
             else:
                 self._carry_on(charges, now_us)
-                # Those that would have passed have not been charged: say what they have now.
+                # Those that would have passed have not been charged: return what they have left now.
                 verdicts = [
-                    self._charge(charge, self._states.get(charge.key), 0, now_us)[1]
-                    if verdict.allowed
-                    else verdict
+                    self._charge(charge, self._state(charge), 0, now_us)[1] if verdict.allowed else verdict
                     for charge, verdict in zip(charges, verdicts, strict=True)
                 ]
             return verdicts
 
     def settle(self, charge: Charge, cost: int, taken_s: float) -> None:
-        """Corrects a charge of then: gives the rest back, or takes what is missing, into debt if need be.
+        """Corrects an earlier charge to its real cost.
 
-        The rest goes back into the window it came from; when that counts no more, nobody gets it.
+        A lower cost gives the rest back to the window it was taken from, or to nobody if that window counts
+        no more. A higher cost takes what is missing, even if that is more than the limit has left.
         """
         algorithm, of = ALGORITHMS[charge.algorithm], charge.numbers
         with self._lock:
             now_us = self._now_us()
             more = cost - charge.cost
-            state = self._states.get(charge.key)
+            state = self._state(charge)
             if more > 0:
-                self._keep({charge.key: algorithm.take(of, state, more, now_us)})
-            elif state is not None:  # if it was forgotten meanwhile, nobody else is to be for it
-                taken_us = self._at_us(taken_s)
-                self._keep({charge.key: algorithm.give_back_taken(of, state, -more, taken_us, now_us)})
+                state = algorithm.take(of, state, more, now_us)
+            elif state is not None:  # a counter that was forgotten must not displace another one
+                state = algorithm.give_back_taken(of, state, -more, self._at_us(taken_s), now_us)
+            self._keep(charge.key, _Counter(charge.algorithm, of, state), now_us)
 
     def give_back(self, charge: Charge) -> None:
-        """Gives back, never above full, as the service does.
+        """Gives a cost back, never above full, as the service does.
 
-        Of who has taken nothing nothing is kept, so that nobody else is forgotten for it.
+        A key without a counter has taken nothing, so none is created for it.
         """
         algorithm, of = ALGORITHMS[charge.algorithm], charge.numbers
         with self._lock:
-            state = self._states.get(charge.key)
+            now_us = self._now_us()
+            state = self._state(charge)
             if state is not None:
-                self._keep({charge.key: algorithm.give_back(of, state, charge.cost, self._now_us())})
+                state = algorithm.give_back(of, state, charge.cost, now_us)
+                self._keep(charge.key, _Counter(charge.algorithm, of, state), now_us)
 
     def reset(self) -> None:
         """Forgets every counter."""
         with self._lock:
-            self._states.clear()
+            self._counters.clear()
 
     def _carry_on(self, charges: Sequence[Charge], now_us: int) -> None:
         """Makes counters whose limit has changed drain by its new numbers, though nothing was taken."""
         for charge in charges:
-            state = self._states.get(charge.key)
-            if charge.cost and state is not None:
-                algorithm = ALGORITHMS[charge.algorithm]
-                self._states[charge.key] = algorithm.carry_on(charge.numbers, state, now_us)
+            before = self._state(charge)
+            if charge.cost and before is not None:
+                state = ALGORITHMS[charge.algorithm].carry_on(charge.numbers, before, now_us)
+                if state is not before:
+                    self._keep(charge.key, _Counter(charge.algorithm, charge.numbers, state), now_us)
+
+    def _state(self, charge: Charge) -> State:
+        counter = self._counters.get(charge.key)
+        return None if counter is None else counter.state
 
     @staticmethod
     def _charge(charge: Charge, state: State, cost: int, now_us: int) -> tuple[State, Verdict]:
         return ALGORITHMS[charge.algorithm].charge(charge.numbers, state, cost, now_us)
 
-    def _keep(self, states: dict[Hashable, State]) -> None:
-        for key, state in states.items():
-            if state is None:  # nothing was taken
-                continue
-            self._states[key] = state
-            self._states.move_to_end(key)
-        while len(self._states) > self._max_keys:
-            self._states.popitem(last=False)
+    def _keep(self, key: Hashable, counter: _Counter, now_us: int) -> None:
+        if counter.state is None:  # nothing was taken
+            return
+        if key not in self._counters:
+            if len(self._counters) >= self._max_keys:
+                self._make_room(now_us)
+            self._added_last = key
+        self._counters[key] = counter
+
+    def _make_room(self, now_us: int) -> None:
+        used = {key: self._counters[key].used(now_us) for key in islice(self._counters, _CANDIDATES)}
+        for key, share in used.items():
+            if share == 0:
+                del self._counters[key]
+            else:
+                self._counters.move_to_end(key)  # the next time it is the turn of others
+        if len(self._counters) >= self._max_keys:
+            fewest = min(used, key=used.__getitem__)
+            del self._counters[fewest if used[fewest] < 1 else self._added_last]
 
     def _now_us(self) -> int:
         return self._at_us(self._now_s())

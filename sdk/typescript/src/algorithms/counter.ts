@@ -2,7 +2,7 @@
 export interface Numbers {
   readonly requests: number;
   readonly periodUs: number;
-  /** Units that may pass at once; only buckets look at it. */
+  /** Units that may pass at once: the depth of a bucket, or `requests` of the other algorithms. At least 1. */
   readonly burst: number;
   /** Parts of the window; only `sub_windows` looks at it. */
   readonly buckets: number;
