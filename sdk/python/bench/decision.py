@@ -1,10 +1,10 @@
-"""What a decision costs from Python, over loopback: one at a time, and a hundred at once, in batches.
+"""Measures how long a decision takes from Python over loopback: one at a time, and a hundred at once.
 
     TIDEGATE_URL=http://127.0.0.1:8080 python bench/decision.py [--json] [--seconds 3]
 
-The service needs a domain `apps` with `inline_limits`, as the quickstart rules have. Of a hundred at once,
-`each` is how long one of them waits, and `share` what it adds to the whole. `plain_httpx` is one request to
-the same path by httpx's own client, for comparison.
+The service needs a domain `apps` with `inline_limits`, which a service without rules has. For a hundred
+checks at once, `each` is how long one of them waits, and `share` the time of all divided by a hundred.
+`plain_httpx` is one request to the same path by httpx's own client, for comparison.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def repeat(seconds: float, once: Callable[[], Awaitable[Any]]) -> list[flo
 async def check(client: Tidegate) -> None:
     decision = await client.check(ENTRIES, limits=LIMITS)
     if decision.source in ("local", "allow", "deny"):
-        raise SystemExit("the service does not answer; set TIDEGATE_URL")
+        raise SystemExit("the service cannot be reached; set TIDEGATE_URL")
 
 
 async def at_once(client: Tidegate, times_s: list[float]) -> None:

@@ -18,8 +18,8 @@ def anyio_backend() -> str:
 
 @pytest.fixture(autouse=True)
 def _nothing_was_warned_of() -> None:
-    warnings.forget()
-    scope.forget()
+    warnings.reset()
+    scope.reset()
 
 
 @pytest.fixture(autouse=True)

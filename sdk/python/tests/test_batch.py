@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import pytest
 
 from support.clock import FakeClock
-from tidegate.answer import Answer, Unanswered
-from tidegate.batch import MOST_CHECKS, Batcher
+from tidegate.batch import MAX_CHECKS, Batcher
 from tidegate.breaker import Breaker
+from tidegate.response import CallFailed, ServiceResponse
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ class Service:
         self.failure: Exception | None = None
         self.came = asyncio.Condition()
 
-    async def post(self, body: bytes) -> Answer:
+    async def post(self, body: bytes) -> ServiceResponse:
         self.bodies.append(body)
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
@@ -49,8 +49,8 @@ class Service:
             parts = ",".join(
                 f'{{"status":200,"headers":{{"n":"{one}"}},"body":{{"n": {one}}}}}' for one in asked
             )
-            return Answer(200, (), f"[{parts}]")
-        return Answer(200, (("n", str(asked)),), f'{{"n": {asked}}}')
+            return ServiceResponse(200, (), f"[{parts}]")
+        return ServiceResponse(200, (("n", str(asked)),), f'{{"n": {asked}}}')
 
     async def until(self, requests: int) -> None:
         async with self.came:
@@ -63,12 +63,12 @@ class Service:
 def batcher_of(
     service: Service, *, deadline_s: float = PATIENCE_S, clock: FakeClock | None = None
 ) -> Batcher:
-    breaker = Breaker((clock or FakeClock()).clock(), patience_s=1.0)
+    breaker = Breaker((clock or FakeClock()).clock(), probe_timeout_s=1.0)
     return Batcher(service.post, breaker, deadline_s=deadline_s)
 
 
 async def ask(batcher: Batcher, numbers: Sequence[int]) -> list[str]:
-    answers = await asyncio.gather(*(batcher.ask(b"%d" % number) for number in numbers))
+    answers = await asyncio.gather(*(batcher.check(b"%d" % number) for number in numbers))
     return [answer.body for answer in answers]
 
 
@@ -89,9 +89,9 @@ async def test_while_two_are_under_way_others_gather() -> None:
     batcher = batcher_of(service)
     tasks = []
     for number in range(2):
-        tasks.append(asyncio.create_task(batcher.ask(b"%d" % number)))
+        tasks.append(asyncio.create_task(batcher.check(b"%d" % number)))
         await service.until(number + 1)
-    tasks += [asyncio.create_task(batcher.ask(b"%d" % number)) for number in range(2, 52)]
+    tasks += [asyncio.create_task(batcher.check(b"%d" % number)) for number in range(2, 52)]
     for _ in range(5):
         await asyncio.sleep(0)
     assert service.sizes() == [0, 0]
@@ -103,23 +103,23 @@ async def test_while_two_are_under_way_others_gather() -> None:
 
 async def test_a_batch_has_at_most_what_the_service_takes() -> None:
     service = Service()
-    await ask(batcher_of(service), range(MOST_CHECKS + 5))
-    assert service.sizes() == [MOST_CHECKS, 5]
+    await ask(batcher_of(service), range(MAX_CHECKS + 5))
+    assert service.sizes() == [MAX_CHECKS, 5]
 
 
 async def test_a_batch_is_bounded_in_bytes_too() -> None:
     service = Service()
     batcher = batcher_of(service)
     long = b"1" + b" " * 300_000
-    await asyncio.gather(*(batcher.ask(long) for _ in range(3)))
+    await asyncio.gather(*(batcher.check(long) for _ in range(3)))
     assert service.sizes() == [0, 0, 0]
 
 
 async def test_each_check_has_a_deadline_of_its_own() -> None:
     service = Service(open_=False)
     batcher = batcher_of(service, deadline_s=0.05)
-    with pytest.raises(Unanswered, match="50 ms"):
-        await batcher.ask(b"1")
+    with pytest.raises(CallFailed, match="50 ms"):
+        await batcher.check(b"1")
     for _ in range(3):
         await asyncio.sleep(0)
     assert service.under_way == 0  # what nobody waits for is given up
@@ -130,14 +130,14 @@ async def test_who_waits_in_line_fails_with_the_first_that_does() -> None:
     batcher = batcher_of(service)
     tasks = []
     for number in range(2):
-        tasks.append(asyncio.create_task(batcher.ask(b"%d" % number)))
+        tasks.append(asyncio.create_task(batcher.check(b"%d" % number)))
         await service.until(number + 1)
-    in_line = asyncio.create_task(batcher.ask(b"3"))
+    in_line = asyncio.create_task(batcher.check(b"3"))
     await asyncio.sleep(0)
-    service.failure = Unanswered("connection refused")
+    service.failure = CallFailed("connection refused")
     service.gate.set()
     for task in (*tasks, in_line):
-        with pytest.raises(Unanswered):
+        with pytest.raises(CallFailed):
             await task
     assert len(service.bodies) == 2
 
@@ -145,39 +145,39 @@ async def test_who_waits_in_line_fails_with_the_first_that_does() -> None:
 async def test_after_a_failure_nobody_waits_until_one_alone_has_tried() -> None:
     clock = FakeClock()
     service = Service()
-    service.failure = Unanswered("connection refused")
+    service.failure = CallFailed("connection refused")
     batcher = batcher_of(service, clock=clock)
-    with pytest.raises(Unanswered):
-        await batcher.ask(b"1")
-    with pytest.raises(Unanswered, match="a moment ago"):
-        await batcher.ask(b"2")
+    with pytest.raises(CallFailed):
+        await batcher.check(b"1")
+    with pytest.raises(CallFailed, match="a moment ago"):
+        await batcher.check(b"2")
     assert service.bodies == [b"1"]
 
     clock.advance(1)
     service.failure = None
     answers = await asyncio.gather(
-        *(batcher.ask(b"%d" % number) for number in range(3, 6)), return_exceptions=True
+        *(batcher.check(b"%d" % number) for number in range(3, 6)), return_exceptions=True
     )
-    assert [isinstance(answer, Answer) for answer in answers] == [True, False, False]
+    assert [isinstance(answer, ServiceResponse) for answer in answers] == [True, False, False]
     assert service.bodies == [b"1", b"3"]
     assert await ask(batcher, [6, 7]) == ['{"n": 6}', '{"n": 7}']
 
 
 async def test_an_answer_of_5xx_is_no_reason_to_back_off() -> None:
     service = Service()
-    service.failure = Unanswered("503", dead=False)
+    service.failure = CallFailed("503", is_down=False)
     batcher = batcher_of(service)
     for number in (1, 2):
-        with pytest.raises(Unanswered):
-            await batcher.ask(b"%d" % number)
+        with pytest.raises(CallFailed):
+            await batcher.check(b"%d" % number)
     assert service.bodies == [b"1", b"2"]
 
 
 async def test_who_does_not_wait_any_more_does_not_disturb_the_others() -> None:
     service = Service(open_=False)
     batcher = batcher_of(service)
-    gone = asyncio.create_task(batcher.ask(b"1"))
-    stays = asyncio.create_task(batcher.ask(b"2"))
+    gone = asyncio.create_task(batcher.check(b"1"))
+    stays = asyncio.create_task(batcher.check(b"2"))
     await service.until(1)
     gone.cancel()
     service.gate.set()
@@ -188,7 +188,7 @@ async def test_who_does_not_wait_any_more_does_not_disturb_the_others() -> None:
 async def test_a_batch_that_nobody_waits_for_ends_at_its_deadline() -> None:
     service = Service(open_=False)
     batcher = batcher_of(service, deadline_s=0.05)
-    gone = asyncio.create_task(batcher.ask(b"1"))
+    gone = asyncio.create_task(batcher.check(b"1"))
     await service.until(1)
     gone.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -204,7 +204,7 @@ async def test_a_batch_that_nobody_waits_for_ends_at_its_deadline() -> None:
 async def test_an_answer_that_came_while_the_loop_was_blocked_counts() -> None:
     service = Service(open_=False)
     batcher = batcher_of(service, deadline_s=0.05)
-    task = asyncio.create_task(batcher.ask(b"1"))
+    task = asyncio.create_task(batcher.check(b"1"))
     await service.until(1)
     service.gate.set()
     time.sleep(0.2)  # noqa: ASYNC251 - what apps do that they should not
@@ -216,31 +216,31 @@ async def test_an_answer_that_came_while_the_loop_was_blocked_counts() -> None:
     ["", "{}", "[", "[]", '[{"status":200}]', '[{"status":200,"headers":{},"body":{}}]', "[1,2]", "nonsense"],
 )
 async def test_an_answer_to_a_batch_that_cannot_be_read_is_none(text: str) -> None:
-    async def post(body: bytes) -> Answer:
-        return Answer(200, (), text)
+    async def post(body: bytes) -> ServiceResponse:
+        return ServiceResponse(200, (), text)
 
-    batcher = Batcher(post, Breaker(FakeClock().clock(), patience_s=1.0), deadline_s=PATIENCE_S)
-    answers = await asyncio.gather(batcher.ask(b"1"), batcher.ask(b"2"), return_exceptions=True)
-    assert [type(answer) for answer in answers] == [Unanswered, Unanswered]
+    batcher = Batcher(post, Breaker(FakeClock().clock(), probe_timeout_s=1.0), deadline_s=PATIENCE_S)
+    answers = await asyncio.gather(batcher.check(b"1"), batcher.check(b"2"), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [CallFailed, CallFailed]
 
 
 async def test_closing_leaves_nobody_waiting() -> None:
     service = Service(open_=False)
     batcher = batcher_of(service)
-    tasks = [asyncio.create_task(batcher.ask(b"1"))]
+    tasks = [asyncio.create_task(batcher.check(b"1"))]
     await service.until(1)
     await batcher.aclose()
-    with pytest.raises(Unanswered):
+    with pytest.raises(CallFailed):
         await tasks[0]
 
 
 async def test_whatever_goes_wrong_nobody_waits_for_the_deadline() -> None:
     service = Service()
     service.failure = RuntimeError("a mistake of ours")
-    breaker = Breaker(FakeClock().clock(), patience_s=60)
+    breaker = Breaker(FakeClock().clock(), probe_timeout_s=60)
     batcher = Batcher(service.post, breaker, deadline_s=3600)
-    asked = asyncio.gather(*(batcher.ask(b"1") for _ in range(3)), return_exceptions=True)
+    asked = asyncio.gather(*(batcher.check(b"1") for _ in range(3)), return_exceptions=True)
     for error in await asyncio.wait_for(asked, PATIENCE_S):
-        assert isinstance(error, Unanswered)
+        assert isinstance(error, CallFailed)
         assert "a mistake of ours" in str(error)
     assert breaker.admit() is None

@@ -11,13 +11,13 @@ from tidegate.breaker import Breaker
 
 
 def breaker_of(clock: FakeClock) -> Breaker:
-    return Breaker(clock.clock(), patience_s=1.5)
+    return Breaker(clock.clock(), probe_timeout_s=1.5)
 
 
 def test_everybody_may_send_while_the_service_answers() -> None:
     breaker = breaker_of(FakeClock())
     admissions = [breaker.admit() for _ in range(3)]
-    assert all(admission and not admission.alone for admission in admissions)
+    assert all(admission and not admission.is_probe for admission in admissions)
 
 
 def test_after_a_failure_one_alone_tries_after_the_backoff() -> None:
@@ -30,12 +30,12 @@ def test_after_a_failure_one_alone_tries_after_the_backoff() -> None:
     clock.advance(0.05)
     trial = breaker.admit()
     assert trial
-    assert trial.alone
+    assert trial.is_probe
     assert breaker.admit() is None
     breaker.succeeded(trial)
     again = breaker.admit()
     assert again
-    assert not again.alone
+    assert not again.is_probe
 
 
 def test_backoff_doubles_up_to_five_seconds() -> None:
@@ -59,7 +59,7 @@ def test_jitter_is_full() -> None:
     breaker.failed(admission, "refused")
     trial = breaker.admit()
     assert trial
-    assert trial.alone
+    assert trial.is_probe
 
 
 def test_many_that_fail_together_count_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,7 +13,7 @@ import pytest
 from support.clock import FakeClock
 from support.stub import ALLOWED, Received, Reply, Stub, decided, denied, serve
 from tidegate import Descriptor, Limit, RateLimitExceeded, RequestRefused, SyncTidegate, Tidegate
-from tidegate.ask import ask_of
+from tidegate.check_body import make_check_body
 from tidegate.decision import Decision
 from tidegate.fallback import FallbackMode
 
@@ -261,7 +261,7 @@ def assert_token(stub: Stub) -> None:
 
 @pytest.mark.parametrize("entries", [{"user": 7}, [("user", None)]])
 def test_values_that_are_no_texts_are_refused_here(entries: Any) -> None:
-    with pytest.raises(TypeError, match="texts"):
+    with pytest.raises(TypeError, match="must be strings"):
         Descriptor(entries)
 
 
@@ -281,7 +281,7 @@ async def test_a_cost_that_is_none_is_an_error_whoever_decides(cost: Any) -> Non
 
 def test_a_cost_of_more_than_can_be_told_exactly_is_the_most_that_can() -> None:
     entries = {"user": "ann"}
-    ask = ask_of([Descriptor(entries, cost=2**60)], domain="apps", limits=None, cost=2**53 + 1)
+    ask = make_check_body([Descriptor(entries, cost=2**60)], domain="apps", limits=None, cost=2**53 + 1)
     assert (ask.cost, ask.descriptors[0].cost) == (2**53, 2**53)
 
 

@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 
 from support.vectors import ROOT
 from tidegate import Tidegate
+from tidegate.decider import Decider
 from tidegate.fastapi import limited
-from tidegate.guard import Guard
 
 PAGE = (ROOT / "docs" / "coming-from-slowapi.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -23,7 +23,7 @@ def app(monkeypatch: pytest.MonkeyPatch) -> FastAPI:
     [source] = [block for block in BLOCKS if "from tidegate" in block]
     monkeypatch.setattr("tidegate.client._shared", Tidegate.local())
     monkeypatch.setattr("tidegate.asgi.Tidegate", lambda *_, **__: Tidegate.local())
-    monkeypatch.setattr("tidegate.guard._default", Guard())
+    monkeypatch.setattr("tidegate.decider._default", Decider())
     names: dict[str, Any] = {}
     exec(compile(source, "coming-from-slowapi.md", "exec"), names)  # noqa: S102 - the page's own app
     found: FastAPI = names["app"]

@@ -18,8 +18,8 @@ from support.apps import under_uvicorn, web
 from support.service import Service
 from support.stub import ALLOWED, Reply, Stub, decided, denied, serve
 from tidegate import Decision, RateLimitExceeded, Tidegate, TidegateMiddleware, by_header
+from tidegate.decider import Decider
 from tidegate.fastapi import install, limit, limited
-from tidegate.guard import Guard
 
 pytestmark = pytest.mark.anyio
 
@@ -223,7 +223,7 @@ async def test_the_client_that_nobody_made_is_nobody_s_mistake(
     stub: Stub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("tidegate.client._shared", None)
-    monkeypatch.setattr("tidegate.guard._default", Guard())
+    monkeypatch.setattr("tidegate.decider._default", Decider())
     monkeypatch.setenv("TIDEGATE_URL", stub.url)
     app = FastAPI()
 

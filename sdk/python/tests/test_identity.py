@@ -264,7 +264,7 @@ async def test_a_window_has_one_name_however_it_is_written(per: str, window: str
     "same", ["10/minute;10/minute", "10/minute;10/60s", [Limit(5, "hour", name="a")] * 2]
 )
 def test_the_same_limit_twice_is_refused_at_once(same: Any) -> None:
-    with pytest.raises(InvalidLimit, match=r"twice|one name"):
+    with pytest.raises(InvalidLimit, match=r"twice|same name"):
         limits_of(same)
 
 

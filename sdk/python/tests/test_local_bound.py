@@ -1,4 +1,4 @@
-"""Laws of the bound on the counters that stand in for the service: which of them is forgotten for a new key."""
+"""Laws of the bound on the counters of a process: which of them is forgotten for a new key."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def test_nor_does_any_mix_of_short_and_long_and_small_and_large(counters: Counte
         limit = chance.choice(LIMITS + short)
         key = f"flood {chance.randrange(number + 1)}"
         counters.take(key, limit, chance.randint(1, limit.depth))
-        counters.clock.advance(chance.choice([0.0, 0.01, 0.5]))  # 170 s in all; the limits of the victims are longer
+        counters.clock.advance(
+            chance.choice([0.0, 0.01, 0.5])
+        )  # 170 s in all; the limits of the victims are longer
     assert freed() == []
 
 

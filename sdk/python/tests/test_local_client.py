@@ -181,7 +181,7 @@ async def test_a_client_that_is_switched_off_lets_everything_pass_and_asks_nobod
 
 
 async def test_many_local_clients_are_no_mistake(caplog: pytest.LogCaptureFixture) -> None:
-    clients = [Tidegate.local() for _ in range(2 * warnings.MOST_LIMITERS)]
+    clients = [Tidegate.local() for _ in range(2 * warnings.MAX_LIMITERS)]
     assert len({id(client) for client in clients}) == len(clients)
     assert not caplog.records
 

@@ -14,7 +14,7 @@ from support.clock import FakeClock
 from support.limited_server import LimitedServer
 from support.virtual import VirtualLoop, run
 from tidegate.pacing import Learned, PacingTimeout, PacingTransport, SyncPacingTransport
-from tidegate.pacing.pacer import Lane
+from tidegate.pacing.pacer import HostState
 
 pytestmark = pytest.mark.anyio
 
@@ -192,9 +192,9 @@ async def test_a_wait_beyond_the_deadline_sends_nothing() -> None:
     assert server.asked_at == [0]
 
 
-def told(learned: Learned, *, in_flight: int = 0) -> Lane:
+def told(learned: Learned, *, in_flight: int = 0) -> HostState:
     """A lane whose first response came at second 0, while so many others were in flight."""
-    lane = Lane()
+    lane = HostState()
     first = lane.start(0.0)
     for _ in range(in_flight):
         lane.start(0.0)
@@ -202,7 +202,7 @@ def told(learned: Learned, *, in_flight: int = 0) -> Lane:
     return lane
 
 
-def starts(lane: Lane, count: int, now_s: float = 0.0) -> list[float]:
+def starts(lane: HostState, count: int, now_s: float = 0.0) -> list[float]:
     """When each of so many that wait is started; nobody answers."""
     started = []
     for _ in range(count):
@@ -227,7 +227,7 @@ def test_no_more_start_than_are_left(learned: Learned, expected: list[float]) ->
 
 
 def test_one_goes_ahead_where_nothing_is_known_and_the_others_wait_for_its_response() -> None:
-    lane = Lane()
+    lane = HostState()
     first = lane.start(0.0)
     assert lane.ready_at_s(0.1) == 1.0
     lane.respond(first, Learned(), denied=False, now_s=0.2)
@@ -235,7 +235,7 @@ def test_one_goes_ahead_where_nothing_is_known_and_the_others_wait_for_its_respo
 
 
 def test_a_request_without_a_response_holds_nobody_up() -> None:
-    lane = Lane()
+    lane = HostState()
     lane.fail(lane.start(0.0), 0.3)
     assert lane.ready_at_s(0.3) == 0.3
 
@@ -246,7 +246,7 @@ def test_what_is_in_flight_is_taken_off_what_is_left() -> None:
 
 
 def test_long_requests_that_the_server_has_counted_are_not_counted_twice() -> None:
-    lane = Lane()
+    lane = HostState()
     for _ in range(9):
         lane.start(0.0)
     late = lane.start(60.0)
@@ -273,7 +273,7 @@ def test_what_was_learnt_long_ago_holds_nobody_up() -> None:
     ],
 )
 def test_no_response_shortens_the_wait_that_another_asked_for(first: Learned, late: Learned) -> None:
-    lane = Lane()
+    lane = HostState()
     requests = [lane.start(0.0), lane.start(0.0)]
     lane.respond(requests[0], first, denied=False, now_s=0.0)
     lane.respond(requests[1], late, denied=False, now_s=5.0)

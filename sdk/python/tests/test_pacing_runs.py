@@ -36,7 +36,7 @@ class Wire(httpx.AsyncBaseTransport):
         await asyncio.sleep(self._round_trip_s / 2 * (1 + self._jitter * self._random.random()))
 
 
-class SyncWire(httpx.BaseTransport):
+class SyncConnectionPool(httpx.BaseTransport):
     """A network that moves a clock."""
 
     def __init__(self, clock: FakeClock, server: LimitedServer, round_trip_s: float) -> None:
@@ -55,7 +55,7 @@ def take_one_after_the_other(case: dict[str, Any]) -> tuple[float, int]:
     """Returns when the last request of a thread passed, and how many were denied."""
     clock = FakeClock(now_s=0, chance=0.5)
     server = LimitedServer(**case["server"])
-    wire = SyncWire(clock, server, case["round_trip_ms"] / 1000)
+    wire = SyncConnectionPool(clock, server, case["round_trip_ms"] / 1000)
     transport = SyncPacingTransport(wire, clock=clock.clock(), deadline=60)
     with httpx.Client(transport=transport, trust_env=False) as client:
         for _ in range(case["requests"]):

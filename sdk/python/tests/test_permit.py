@@ -11,8 +11,8 @@ from support.clock import FakeClock
 from support.service import Service
 from support.stub import Received, Reply, denied, serve
 from tidegate import PermitLost, RateLimitExceeded, SyncTidegate, Tidegate
-from tidegate.answer import Answer
-from tidegate.permit import held_of
+from tidegate.permit import parse_grant
+from tidegate.response import ServiceResponse
 
 pytestmark = pytest.mark.anyio
 
@@ -144,5 +144,5 @@ async def test_while_the_service_is_away_only_deny_denies() -> None:
     [("2026-01-01T00:01:00Z", 60), ("2026-01-01T00:01:00.5Z", 60.5), ("2026-01-01T01:01:00+01:00", 60)],
 )
 def test_times_of_the_service_are_compared_with_its_own_clock(expires_at: str, ttl_s: float) -> None:
-    answer = Answer(200, (DATE,), json.dumps({"permit": "p", "expires_at": expires_at}))
-    assert held_of(answer, FakeClock().clock()).ttl_s == ttl_s
+    answer = ServiceResponse(200, (DATE,), json.dumps({"permit": "p", "expires_at": expires_at}))
+    assert parse_grant(answer, FakeClock().clock()).ttl_s == ttl_s

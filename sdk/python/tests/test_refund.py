@@ -12,7 +12,7 @@ from support.clock import FakeClock
 from support.service import Service
 from support.stub import ALLOWED, Received, Reply, decided, serve
 from tidegate import Limit, RequestRefused, SyncTidegate, Tidegate
-from tidegate.ask import ask_of
+from tidegate.check_body import make_check_body
 
 pytestmark = pytest.mark.anyio
 
@@ -104,10 +104,10 @@ async def test_what_was_sent_is_not_given_back_in_this_process_as_well(reply: Re
         return reply or Reply(503)
 
     deadline = 0.3 if reply is None else PATIENCE_S
-    ask = ask_of([{"user": "ann"}], domain="apps", limits="3/year", cost=3)
+    ask = make_check_body([{"user": "ann"}], domain="apps", limits="3/year", cost=3)
     with serve(answer) as stub:
         async with Tidegate(stub.url, deadline=deadline) as client:
-            assert client.fall_back(ask).allowed
+            assert client._settings.fallback.decide(ask).allowed
             with suppress(RequestRefused):
                 assert await client.refund({"user": "ann"}, limits="3/year") == ()
             assert not (await client.check({"user": "ann"}, limits="3/year")).allowed

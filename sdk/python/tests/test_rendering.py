@@ -24,7 +24,7 @@ from tidegate.asgi import ASGIApp, Receive, Send
 from tidegate.decision import PROBLEM_TYPE
 from tidegate.fastapi import install, limit, limited
 from tidegate.local import Verdict
-from tidegate.render import Told, counted
+from tidegate.render import LimitReport, render_counted
 from tidegate.request import Scope
 
 pytestmark = pytest.mark.anyio
@@ -131,8 +131,8 @@ def test_denials_of_the_fallback_have_the_services_shape(name: str) -> None:
         limit_["reset_after_ms"] * 1000,
         None if retry_ms is None else retry_ms * 1000,
     )
-    decision = counted(
-        [Told("api_key", "steady", body["limit"], "minute", 60_000_000, verdict)], 1_700_000_000
+    decision = render_counted(
+        [LimitReport("api_key", "steady", body["limit"], "minute", 60_000_000, verdict)], 1_700_000_000
     )
     # The jitter of the wait is one's own, and so is where the counters are.
     wait = f"retry in {body['retry_after']} seconds"
@@ -163,8 +163,8 @@ def test_waits_of_the_fallback_are_never_too_short_and_spread_by_who_was_denied(
 ) -> None:
     def wait(name: str, domain: str = "apps", rule: str = "inline") -> int | None:
         verdict = Verdict(False, 0, wait_us, wait_us)
-        told = Told(rule, "hour", 5, "hour", 3_600_000_000, verdict, 1, domain, (("client", name),))
-        decision = counted([told], 1_700_000_000)
+        told = LimitReport(rule, "hour", 5, "hour", 3_600_000_000, verdict, 1, domain, (("client", name),))
+        decision = render_counted([told], 1_700_000_000)
         assert dict(decision.headers)["retry-after"] == str(decision.retry_after)
         assert decision.limits[0].retry_after_ms == -(-wait_us // 1000)
         return decision.retry_after

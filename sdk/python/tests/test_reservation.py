@@ -21,7 +21,7 @@ from tidegate import (
     Tidegate,
     TidegateError,
 )
-from tidegate.estimate import settlement_of
+from tidegate.estimate import parse_settlement
 
 pytestmark = pytest.mark.anyio
 
@@ -230,7 +230,7 @@ async def test_nobody_tries_to_settle_what_has_run_out(caplog: pytest.LogCapture
                 reservation.settle(7)
             await asyncio.wait_for(gather_background(client), 30)
     assert 50 < sum(clock.slept) < 60
-    assert "not settled in time" in caplog.text
+    assert "expired before it was settled" in caplog.text
 
 
 async def test_who_closes_the_client_does_not_wait_for_what_cannot_be_settled() -> None:
@@ -243,7 +243,7 @@ async def test_who_closes_the_client_does_not_wait_for_what_cannot_be_settled() 
 
 
 async def gather_background(client: Tidegate) -> None:
-    await asyncio.gather(*client._lane().tasks)
+    await asyncio.gather(*client._loop_state().tasks)
 
 
 async def test_a_service_that_paused_has_settled_in_the_end(own_service: Service, client_name: str) -> None:
@@ -332,7 +332,7 @@ async def test_the_service_gives_back_what_was_not_used(reserving_service: Servi
         assert (outcome.estimate, outcome.cost, outcome.limits[0].remaining) == (900, 100, 900)
         again = json.dumps({"id": reservation.id, "cost": 1}).encode()
         with pytest.raises(ReservationGone):
-            settlement_of(await client.call("/v1/settle", again))
+            parse_settlement(await client._call("/v1/settle", again))
 
 
 async def test_the_service_takes_an_overrun_into_debt(reserving_service: Service, client_name: str) -> None:

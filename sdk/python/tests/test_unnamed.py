@@ -10,7 +10,7 @@ import pytest
 from support.apps import hello, web
 from tidegate import Tidegate, TidegateMiddleware, warnings
 from tidegate.limits import limits_of
-from tidegate.scope import MOST, LimiterScope
+from tidegate.scope import MAX_NUMBER, LimiterScope
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +20,7 @@ def scope_of(limits: str | None = "3/hour") -> LimiterScope:
 
 
 def name_of(limiter: LimiterScope) -> str:
-    return limiter.of({"type": "http", "method": "GET", "path": "/"})
+    return limiter.route_of({"type": "http", "method": "GET", "path": "/"})
 
 
 async def test_a_limiter_made_per_request_denies() -> None:
@@ -49,19 +49,19 @@ async def test_limiters_made_while_a_request_is_handled_are_not_told_apart() -> 
 
 async def test_limiters_made_before_are_told_apart_though_they_are_numbered_by_a_request() -> None:
     first, second = (LimiterScope(None, limits_of("3/hour")) for _ in range(2))
-    marks = type("Marks", (), {})()
-    warnings.handling(marks)
-    assert warnings.is_handling()
+    marks = type("RequestState", (), {})()
+    warnings.note_request(marks)
+    assert warnings.is_within_request()
     assert [name_of(first), name_of(second)] == ["limiter", "limiter#2"]
 
 
 @pytest.mark.parametrize(("limits", "word"), [("3/hour", "limiter"), (None, "limiter:dynamic")])
 def test_so_many_are_told_apart_at_most(limits: str | None, word: str) -> None:
-    kept = [scope_of(limits) for _ in range(MOST + 10)]
+    kept = [scope_of(limits) for _ in range(MAX_NUMBER + 10)]
     names = [name_of(one) for one in kept]
-    assert len(set(names)) == MOST
+    assert len(set(names)) == MAX_NUMBER
     assert names[:2] == [word, f"{word}#2"]
-    assert set(names[MOST - 1 :]) == {f"{word}#{MOST}"}
+    assert set(names[MAX_NUMBER - 1 :]) == {f"{word}#{MAX_NUMBER}"}
 
 
 def test_the_highest_number_is_free_again_when_its_limiter_is_gone() -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.vectors import cases
 from tidegate import ClientAddress, ClientIp, InvalidLimit, parse_limits
 from tidegate.pacing import Learned, Policy, delay_ms, is_denial, learn
-from tidegate.value import sendable
+from tidegate.value import sanitize_value
 
 
 @pytest.mark.parametrize("case", cases("client_ip"), ids=lambda case: case["name"])
@@ -28,8 +28,8 @@ def test_finds_the_client_behind_so_many_proxies(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", cases("keys"), ids=lambda case: case["name"])
 def test_sends_what_clients_write(case: dict[str, Any]) -> None:
-    assert sendable(case["text"]) == case["expect"]
-    assert sendable(case["expect"]) == case["expect"]
+    assert sanitize_value(case["text"]) == case["expect"]
+    assert sanitize_value(case["expect"]) == case["expect"]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_sends_what_clients_write(case: dict[str, Any]) -> None:
     [("a\ud800b", "a\ufffdb"), ("\udc00\ud800", "\ufffd\ufffd"), ("\ud83d\ude00", "\U0001f600")],
 )
 def test_half_a_character_is_sent_as_one_that_is_unknown(text: str, sent: str) -> None:
-    assert sendable(text) == sent
+    assert sanitize_value(text) == sent
 
 
 @pytest.mark.parametrize("case", cases("limits"), ids=lambda case: repr(case["text"]))

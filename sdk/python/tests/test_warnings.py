@@ -146,7 +146,7 @@ async def test_a_client_created_after_a_request_is_fine(caplog: pytest.LogCaptur
 
 
 def test_very_many_clients(caplog: pytest.LogCaptureFixture) -> None:
-    clients = [Tidegate("http://127.0.0.1:9") for _ in range(warnings.MOST_LIMITERS)]
+    clients = [Tidegate("http://127.0.0.1:9") for _ in range(warnings.MAX_LIMITERS)]
     assert codes(caplog) == []
     clients.append(Tidegate("http://127.0.0.1:9"))
     assert codes(caplog) == ["TIDEGATE_LIMITER_PER_REQUEST"]
@@ -158,7 +158,7 @@ def test_very_many_clients_within_a_minute_though_none_was_kept(
 ) -> None:
     clock = FakeClock()
     monkeypatch.setattr(warnings, "_now", lambda: clock.now_s)
-    for _ in range(3 * warnings.MOST_LIMITERS):
+    for _ in range(3 * warnings.MAX_LIMITERS):
         Tidegate("http://127.0.0.1:9")
         clock.advance(step_s)
     assert codes(caplog) == told

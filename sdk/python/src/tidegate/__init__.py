@@ -1,10 +1,14 @@
 """Rate limits for FastAPI, Starlette and any ASGI app, decided by a Tidegate service.
 
 >>> app.add_middleware(TidegateMiddleware, limits="100/minute")
+
+`TidegateMiddleware` limits a whole app, `tidegate.fastapi` has a dependency and a decorator for single
+routes, `Tidegate` and `SyncTidegate` ask the service directly, and `tidegate.pacing` keeps httpx within the
+limits of other servers.
 """
 
 from .asgi import TidegateMiddleware
-from .ask import Descriptor
+from .check_body import Descriptor
 from .client import Tidegate
 from .client_ip import ClientAddress, ClientIp
 from .decision import DecidedBy, Decision, LimitStatus

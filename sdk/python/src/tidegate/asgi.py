@@ -6,14 +6,14 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .ask import DEFAULT_DOMAIN
-from .asking import Asking, Descriptors, Given, Maybe
-from .client import Tidegate, client_of
+from .check_body import DEFAULT_DOMAIN
+from .check_builder import CheckBuilder, Descriptors, MaybeAwaitable, ValueOrFunction
+from .client import Tidegate, client_from_settings
 from .client_ip import ClientIp, ForwardingHeader
-from .guard import Guard
-from .request import Request, Scope, marks_of
-from .settings import DEFAULT_DEADLINE_S, settings_of
-from .warnings import made
+from .decider import Decider
+from .request import Request, Scope, request_state_of
+from .settings import DEFAULT_DEADLINE_S, make_settings
+from .warnings import note_created
 
 if TYPE_CHECKING:
     from .decision import Decision
@@ -26,26 +26,35 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 ASGIApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 POLICY_VIOLATION = 1008
-"""The code of a close frame for a websocket that is over its limit."""
-MOST_REASON_BYTES = 123
+"""The close code for a websocket that is over its limit."""
+MAX_REASON_BYTES = 123
 
 
 class TidegateMiddleware:
-    """Limits every request of an app.
+    """Limits every request of an ASGI app.
 
     >>> app.add_middleware(TidegateMiddleware, limits="100/minute")
 
-    Each client may make so many requests to each route; with ``name="app"`` to all of them together.
-    Requests that belong to no route share one counter.
-    Denied requests are answered as the service says, and the app never sees them; the others pass, and their
-    answers get the service's headers, unless the app has set them itself. Websockets pass through, or with
-    ``websockets=True`` their handshakes are limited too: one that is denied is closed with 1008 and a reason.
+    Each client may make this many requests to each route, or with ``name="app"`` to all routes together.
+    Requests that match no route share one counter. A denied request gets the response that the service
+    rendered, and does not reach the app. All other responses get the rate limit headers, except those that
+    the app sets itself. With ``websockets=True`` the handshakes of websockets are limited, too: one that is
+    denied is closed with code 1008 and a reason.
+
+    Clients are told apart by address, or by ``key``, a function of the `Request` such as
+    ``by_header("x-api-key")``. ``limits`` and ``cost`` may be functions of the request as well, and requests
+    for which ``skip`` returns true are not limited. With ``descriptors`` in place of ``limits``, the rules of
+    ``domain`` in the service apply. Set ``trusted_proxies`` if the app runs behind a proxy; see `ClientIp`.
+    ``on_denied`` is a function of the request and the `Decision` that returns another response to a denial.
+
+    ``client`` is a `Tidegate` to share. Without it the middleware creates one from ``url``, ``token``,
+    ``deadline``, ``fallback``, ``local_limits`` and ``enabled``.
     """
 
     def __init__(
         self,
         app: ASGIApp,
-        limits: Given[LimitsLike, Request] | None = None,
+        limits: ValueOrFunction[LimitsLike, Request] | None = None,
         *,
         client: Tidegate | None = None,
         url: str | None = None,
@@ -55,19 +64,19 @@ class TidegateMiddleware:
         local_limits: LimitsLike | None = None,
         domain: str = DEFAULT_DOMAIN,
         name: str | None = None,
-        key: Callable[[Request], Maybe[str | None]] | None = None,
-        cost: Given[int, Request] = 1,
-        skip: Callable[[Request], Maybe[bool]] | None = None,
-        descriptors: Given[Descriptors, Request] | None = None,
+        key: Callable[[Request], MaybeAwaitable[str | None]] | None = None,
+        cost: ValueOrFunction[int, Request] = 1,
+        skip: Callable[[Request], MaybeAwaitable[bool]] | None = None,
+        descriptors: ValueOrFunction[Descriptors, Request] | None = None,
         trusted_proxies: Iterable[str] | int = (),
         header: ForwardingHeader = "x-forwarded-for",
         ipv6_prefix: int = 56,
-        on_denied: Callable[[Request, Decision], Maybe[ASGIApp]] | None = None,
+        on_denied: Callable[[Request, Decision], MaybeAwaitable[ASGIApp]] | None = None,
         websockets: bool = False,
         enabled: bool = True,
     ) -> None:
         self.app = app
-        self._asking = Asking(
+        self._builder = CheckBuilder(
             limits,
             domain=domain,
             name=name,
@@ -79,8 +88,8 @@ class TidegateMiddleware:
             eager=True,
         )
         if client is None:
-            client = client_of(
-                settings_of(
+            client = client_from_settings(
+                make_settings(
                     url=url,
                     token=token,
                     deadline=deadline,
@@ -89,44 +98,44 @@ class TidegateMiddleware:
                     enabled=enabled,
                 )
             )
-        self._guard = Guard(client, ClientIp(trusted_proxies, header, ipv6_prefix))
+        self._decider = Decider(client, ClientIp(trusted_proxies, header, ipv6_prefix))
         self._on_denied = on_denied
         self._limits_websockets = websockets
-        made(self, around=app)
+        note_created(self, around=app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Decides, and passes the request on or answers it."""
+        """Decides a request, and passes it on to the app or responds with a denial."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        marks = marks_of(scope)
-        if marks.guard is None:
-            marks.guard = self._guard
+        state = request_state_of(scope)
+        if state.decider is None:
+            state.decider = self._decider
         if scope["type"] == "websocket" and not self._limits_websockets:
             await self.app(scope, receive, send)
             return
         request = Request(scope)
-        decision = await self._guard.decide(self._asking, request)
+        decision = await self._decider.decide(self._builder, request)
         if decision is None:
             await self.app(scope, receive, send)
         elif decision.allowed:
-            await self.app(scope, receive, with_headers(send, lambda: marks.decision))
+            await self.app(scope, receive, with_headers(send, lambda: state.decision))
         elif scope["type"] == "websocket":
             await close_websocket(decision, scope, receive, send)
         elif self._on_denied is None:
-            await deny(decision, send)
+            await send_denial(decision, send)
         else:
-            answer = self._on_denied(request, decision)
-            answer = await answer if inspect.isawaitable(answer) else answer
-            await answer(scope, receive, with_headers(send, lambda: decision))
+            response = self._on_denied(request, decision)
+            response = await response if inspect.isawaitable(response) else response
+            await response(scope, receive, with_headers(send, lambda: decision))
 
 
-def with_headers(send: Send, decided: Callable[[], Decision | None]) -> Send:
-    """Adds a decision's headers to the answer, unless it has them."""
+def with_headers(send: Send, get_decision: Callable[[], Decision | None]) -> Send:
+    """Returns a ``send`` that adds the headers of a decision to the response, except those that it has."""
 
     async def send_with_headers(message: Message) -> None:
         begins = message["type"] in ("http.response.start", "websocket.accept")
-        decision = decided() if begins else None
+        decision = get_decision() if begins else None
         if decision is not None:
             headers = list(message.get("headers", ()))
             present = {bytes(name).lower() for name, _ in headers}
@@ -137,8 +146,8 @@ def with_headers(send: Send, decided: Callable[[], Decision | None]) -> Send:
     return send_with_headers
 
 
-async def deny(decision: Decision, send: Send) -> None:
-    """Answers with what the service said, byte for byte."""
+async def send_denial(decision: Decision, send: Send) -> None:
+    """Sends a denial as the service rendered it, byte for byte."""
     content = decision.content
     headers = [
         (b"content-type", decision.content_type.encode("latin-1")),
@@ -150,11 +159,11 @@ async def deny(decision: Decision, send: Send) -> None:
 
 
 async def close_websocket(decision: Decision, scope: Scope, receive: Receive, send: Send) -> None:
-    """Closes a websocket with 1008 and a reason.
+    """Closes a websocket with code 1008 and a reason.
 
-    It is accepted first, for a handshake that is refused becomes an HTTP 403 without a word.
+    It is accepted first: servers respond to a refused handshake with 403, and browsers hide the reason.
     """
-    await receive()  # that somebody connects
+    await receive()  # the message "websocket.connect"
     await send(
         {
             "type": "websocket.accept",
@@ -162,14 +171,14 @@ async def close_websocket(decision: Decision, scope: Scope, receive: Receive, se
             "headers": header_bytes(decision),
         }
     )
-    await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": reason_of(decision)})
+    await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": close_reason(decision)})
 
 
-def reason_of(decision: Decision) -> str:
-    """Returns why a websocket is closed, as much of it as a close frame holds."""
-    return decision.detail.encode()[:MOST_REASON_BYTES].decode(errors="ignore")
+def close_reason(decision: Decision) -> str:
+    """Returns the reason why a websocket is closed, cut to what fits into a close frame."""
+    return decision.detail.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
 
 
 def header_bytes(decision: Decision) -> list[tuple[bytes, bytes]]:
-    """Headers as ASGI has them."""
+    """Returns the headers of a decision as ASGI expects them."""
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in decision.headers]

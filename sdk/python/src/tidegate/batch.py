@@ -1,4 +1,4 @@
-"""Checks that are made at the same time travel together."""
+"""Sends checks that are made at the same time as one request."""
 
 from __future__ import annotations
 
@@ -6,57 +6,58 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from .answer import Answer, Unanswered, read_batch
+from .breaker import RECENTLY_FAILED
+from .response import CallFailed, ServiceResponse, parse_batch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from .breaker import Admission, Breaker
 
-MOST_CHECKS = 1000
-"""Of one batch: the service takes no more."""
-MOST_BYTES = 512 * 1024
-"""Of one batch: half of what the service takes by default."""
+MAX_CHECKS = 1000
+"""Checks in one batch: the service accepts no more."""
+MAX_BYTES = 512 * 1024
+"""Bytes in one batch: half of what the service accepts by default."""
 _GRACE_S = 0.025
 
 
-class _Check:
-    """One check on its way."""
+class _PendingCheck:
+    """A check that waits for its response. ``due`` is its deadline by the clock of the event loop."""
 
-    __slots__ = ("admission", "due", "flight", "future", "graced", "message", "timer")
+    __slots__ = ("admission", "batch", "body", "due", "future", "had_grace", "timer")
 
     def __init__(
-        self, message: bytes, admission: Admission, future: asyncio.Future[Answer], due: float
+        self, body: bytes, admission: Admission, future: asyncio.Future[ServiceResponse], due: float
     ) -> None:
-        self.message = message
+        self.body = body
         self.admission = admission
         self.future = future
         self.due = due
-        self.graced = False
-        self.flight: _Flight | None = None
+        self.had_grace = False
+        self.batch: _Batch | None = None
         self.timer: asyncio.TimerHandle | None = None
 
-    def answer(self, answer: Answer) -> None:
+    def succeed(self, response: ServiceResponse) -> None:
         self._end()
         if not self.future.done():
-            self.future.set_result(answer)
+            self.future.set_result(response)
 
-    def fail(self, why: Unanswered) -> None:
+    def fail(self, failure: CallFailed) -> None:
         self._end()
         if not self.future.done():
-            self.future.set_exception(why)
+            self.future.set_exception(failure)
 
     def _end(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
 
 
-class _Flight:
-    """Checks that are sent as one request."""
+class _Batch:
+    """Checks that were sent as one request."""
 
     __slots__ = ("checks", "task")
 
-    def __init__(self, checks: list[_Check]) -> None:
+    def __init__(self, checks: list[_PendingCheck]) -> None:
         self.checks = checks
         self.task: asyncio.Task[None] | None = None
 
@@ -65,16 +66,16 @@ class _Flight:
 
 
 class Batcher:
-    """Gathers the checks of one event loop.
+    """Gathers the checks of one event loop into batches.
 
-    The first goes at the end of the current tick, with those that came in the same tick. While
-    ``max_in_flight`` requests are under way, others gather. Each check has a deadline of its own,
+    A batch is sent at the end of the current iteration of the event loop, with all checks made in it. While
+    ``max_in_flight`` batches are under way, further checks gather. Each check keeps its own deadline,
     whichever batch it is in.
     """
 
     def __init__(
         self,
-        post: Callable[[bytes], Awaitable[Answer]],
+        post: Callable[[bytes], Awaitable[ServiceResponse]],
         breaker: Breaker,
         *,
         deadline_s: float,
@@ -85,115 +86,116 @@ class Batcher:
         self._deadline_s = deadline_s
         self._max_in_flight = max_in_flight
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[_Check] = deque()
-        self._flights: set[_Flight] = set()
-        self._is_due = False
+        self._queue: deque[_PendingCheck] = deque()
+        self._in_flight: set[_Batch] = set()
+        self._is_scheduled = False
 
-    async def ask(self, message: bytes) -> Answer:
-        """The service's answer to a check; raises `Unanswered` where the fallback has to decide."""
+    async def check(self, body: bytes) -> ServiceResponse:
+        """Returns the response to a check; raises `CallFailed` where the fallback has to decide."""
         admission = self._breaker.admit()
         if admission is None:
-            raise Unanswered("the service did not answer a moment ago")
-        check = _Check(message, admission, self._loop.create_future(), self._loop.time() + self._deadline_s)
-        check.timer = self._loop.call_at(check.due, self._late, check)
-        if admission.alone:
-            self._launch([check])
+            raise CallFailed(RECENTLY_FAILED)
+        due = self._loop.time() + self._deadline_s
+        check = _PendingCheck(body, admission, self._loop.create_future(), due)
+        check.timer = self._loop.call_at(check.due, self._on_deadline, check)
+        if admission.is_probe:
+            self._start([check])
         else:
             self._queue.append(check)
             self._schedule()
         return await check.future
 
     def _schedule(self) -> None:
-        if not self._is_due and self._queue and len(self._flights) < self._max_in_flight:
-            self._is_due = True
-            self._loop.call_soon(self._depart)
+        if not self._is_scheduled and self._queue and len(self._in_flight) < self._max_in_flight:
+            self._is_scheduled = True
+            self._loop.call_soon(self._start_next)
 
-    def _depart(self) -> None:
-        self._is_due = False
-        checks: list[_Check] = []
+    def _start_next(self) -> None:
+        self._is_scheduled = False
+        checks: list[_PendingCheck] = []
         size = 0
-        while self._queue and len(checks) < MOST_CHECKS:
+        while self._queue and len(checks) < MAX_CHECKS:
             check = self._queue[0]
-            if check.future.done():  # too late, or nobody waits for it any more
-                check.fail(Unanswered("nobody waits for it"))
-            elif checks and size + len(check.message) > MOST_BYTES:
+            if check.future.done():  # its deadline has passed, or its caller was cancelled
+                check.fail(CallFailed("the check was cancelled"))
+            elif checks and size + len(check.body) > MAX_BYTES:
                 break
             else:
                 checks.append(check)
-                size += len(check.message) + 1
+                size += len(check.body) + 1
             self._queue.popleft()
         if checks:
-            self._launch(checks)
+            self._start(checks)
         self._schedule()
 
-    def _launch(self, checks: list[_Check]) -> None:
-        flight = _Flight(checks)
-        self._flights.add(flight)
+    def _start(self, checks: list[_PendingCheck]) -> None:
+        batch = _Batch(checks)
+        self._in_flight.add(batch)
         for check in checks:
-            check.flight = flight
-        flight.task = self._loop.create_task(self._fly(flight))
+            check.batch = batch
+        batch.task = self._loop.create_task(self._run(batch))
 
-    async def _fly(self, flight: _Flight) -> None:
-        checks = flight.checks
+    async def _run(self, batch: _Batch) -> None:
+        checks = batch.checks
         admission = checks[0].admission
         try:
-            answers = await self._send([check.message for check in checks])
-        except Unanswered as why:
+            responses = await self._send([check.body for check in checks])
+        except CallFailed as failure:
             for check in checks:
-                check.fail(why)
-            if why.dead:
-                self._fail(admission, str(why))
+                check.fail(failure)
+            if failure.is_down:
+                self._fail(admission, str(failure))
         except asyncio.CancelledError:
             # The deadline of the last of them has passed, or the client is closed.
             for check in checks:
-                check.fail(Unanswered("the request was given up"))
+                check.fail(CallFailed("the request was cancelled"))
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody waits for it until the deadline
-            broken = f"{type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001 - whatever it is, no caller waits until its deadline for it
+            problem = f"{type(error).__name__}: {error}"
             for check in checks:
-                check.fail(Unanswered(broken))
-            self._fail(admission, broken)
+                check.fail(CallFailed(problem))
+            self._fail(admission, problem)
         else:
             self._breaker.succeeded(admission)
-            for check, answer in zip(checks, answers, strict=True):
-                check.answer(answer)
+            for check, response in zip(checks, responses, strict=True):
+                check.succeed(response)
         finally:
-            self._flights.discard(flight)
+            self._in_flight.discard(batch)
             self._schedule()
 
-    async def _send(self, messages: list[bytes]) -> list[Answer]:
-        if len(messages) == 1:
-            return [await self._post(messages[0])]
-        answer = await self._post(b"[" + b",".join(messages) + b"]")
-        if answer.status != 200:  # about the batch as a whole, such as 401 or 503
-            return [answer] * len(messages)
-        return read_batch(answer.body, len(messages))
+    async def _send(self, bodies: list[bytes]) -> list[ServiceResponse]:
+        if len(bodies) == 1:
+            return [await self._post(bodies[0])]
+        response = await self._post(b"[" + b",".join(bodies) + b"]")
+        if response.status != 200:  # about the batch as a whole, such as 401 or 503
+            return [response] * len(bodies)
+        return parse_batch(response.body, len(bodies))
 
-    def _late(self, check: _Check) -> None:
-        """The deadline of a check has passed."""
+    def _on_deadline(self, check: _PendingCheck) -> None:
         overslept_s = self._loop.time() - check.due
-        if overslept_s > _GRACE_S and check.flight is not None and not check.graced:
-            # The loop was blocked for so long that an answer may have come unseen: let it be read first.
-            check.graced = True
-            check.timer = self._loop.call_later(_GRACE_S, self._late, check)
+        if overslept_s > _GRACE_S and check.batch is not None and not check.had_grace:
+            # The loop was blocked for so long that a response may be there unread: let it be read first.
+            check.had_grace = True
+            check.timer = self._loop.call_later(_GRACE_S, self._on_deadline, check)
             return
-        check.fail(Unanswered(f"no answer within {self._deadline_s * 1000:.0f} ms"))
-        flight = check.flight
-        if flight is not None and flight.task is not None and flight.is_over():
-            flight.task.cancel()
-        self._fail(check.admission, f"no answer within {self._deadline_s * 1000:.0f} ms")
+        problem = f"no response within {self._deadline_s * 1000:.0f} ms"
+        check.fail(CallFailed(problem))
+        batch = check.batch
+        if batch is not None and batch.task is not None and batch.is_over():
+            batch.task.cancel()
+        self._fail(check.admission, problem)
 
     def _fail(self, admission: Admission, why: str) -> None:
-        """Nobody waits in line for a service that does not answer."""
+        """Opens the breaker, and fails the checks that were not sent yet: they would wait in vain."""
         self._breaker.failed(admission, why)
         while self._queue:
-            self._queue.popleft().fail(Unanswered(why))
+            self._queue.popleft().fail(CallFailed(why))
 
     async def aclose(self) -> None:
-        """Gives up what is under way."""
-        tasks = [flight.task for flight in self._flights if flight.task is not None]
+        """Cancels what is under way."""
+        tasks = [batch.task for batch in self._in_flight if batch.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         while self._queue:
-            self._queue.popleft().fail(Unanswered("the client is closed"))
+            self._queue.popleft().fail(CallFailed("the client is closed"))

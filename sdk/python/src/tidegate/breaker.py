@@ -1,4 +1,4 @@
-"""When to leave a service alone that does not answer, and when to try it again."""
+"""A circuit breaker: when to stop calling a service that fails, and when to try it again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .answer import Unanswered
 from .forks import renew_after_fork
+from .response import CallFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,36 +18,39 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tidegate")
 
-FIRST_BACKOFF_S = 0.05
-MOST_BACKOFF_S = 5.0
+MIN_BACKOFF_S = 0.05
+MAX_BACKOFF_S = 5.0
+
+RECENTLY_FAILED = "the service failed a moment ago and is not called until the next retry"
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Leave to send. ``alone`` if it is the one request that finds out whether the service is back."""
+    """Permission to send. ``is_probe`` is true for the request that finds out whether the service is back."""
 
     epoch: int
-    alone: bool
+    is_probe: bool
 
 
 class Breaker:
-    """Open after a failure; then one request alone tries, after a backoff with full jitter.
+    """Opens after a failure. A single request then probes the service, after a backoff with full jitter.
 
-    An epoch lasts from one opening to the next. What was sent in an earlier one says nothing new when it
-    fails, so a hundred requests that fail together count once.
+    An epoch lasts from one opening to the next. A request that was sent in an earlier epoch tells nothing new
+    when it fails, so a hundred requests that fail together count as one failure. A probe that has not
+    reported within ``probe_timeout_s`` counts as lost, and another one may start.
     """
 
-    def __init__(self, clock: Clock, *, patience_s: float) -> None:
+    def __init__(self, clock: Clock, *, probe_timeout_s: float) -> None:
         self._clock = clock
-        self._patience_s = patience_s
+        self._probe_timeout_s = probe_timeout_s
         self._lock = threading.Lock()
         self._epoch = 0
         self._failures = 0
         self._retry_at = 0.0
         renew_after_fork(self)
 
-    def after_fork(self) -> None:
-        """Starts with a lock that nobody holds."""
+    def _after_fork(self) -> None:
+        """Replaces the lock, which a thread of the parent may hold."""
         self._lock = threading.Lock()
 
     @property
@@ -56,47 +59,47 @@ class Breaker:
         return self._failures > 0
 
     def admit(self) -> Admission | None:
-        """Leave to send, or ``None`` to fall back at once."""
+        """Returns the permission to send, or ``None`` if the fallback has to decide at once."""
         if not self._failures:
-            return Admission(self._epoch, alone=False)
+            return Admission(self._epoch, is_probe=False)
         with self._lock:
             now = self._clock.monotonic()
             if now < self._retry_at:
                 return None
-            # Nobody else until it has reported, or was lost with its event loop.
-            self._retry_at = now + self._patience_s
-            return Admission(self._epoch, alone=True)
+            # No other request until this one has reported, or was lost with its event loop.
+            self._retry_at = now + self._probe_timeout_s
+            return Admission(self._epoch, is_probe=True)
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Around one request by itself: raises `Unanswered` if it may not be sent, and learns how it ends."""
+        """Wraps one call: raises `CallFailed` if it may not be sent, and records how it ends."""
         admission = self.admit()
         if admission is None:
-            raise Unanswered("the service did not answer a moment ago", sent=False)
+            raise CallFailed(RECENTLY_FAILED, sent=False)
         try:
             yield
-        except Unanswered as why:
-            self.failed(admission, str(why))
+        except CallFailed as failure:
+            self.failed(admission, str(failure))
             raise
         self.succeeded(admission)
 
     def succeeded(self, admission: Admission) -> None:
-        """The service answered."""
+        """Records that the service responded; closes the breaker."""
         if not self._failures:
             return
         with self._lock:
             if admission.epoch == self._epoch and self._failures:
                 self._failures = 0
-                _log.info("the rate limit service answers again")
+                _log.info("the rate limit service responds again")
 
     def failed(self, admission: Admission, why: str) -> None:
-        """The service did not answer, or what came was no answer."""
+        """Records that the service did not respond, or not with a usable response; opens the breaker."""
         with self._lock:
             if admission.epoch != self._epoch:
                 return
             self._epoch += 1
             if not self._failures:
-                _log.warning("the rate limit service does not answer (%s); falling back meanwhile", why)
+                _log.warning("the rate limit service failed (%s); the fallback decides meanwhile", why)
             self._failures += 1
-            most_s = min(MOST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(self._failures - 1, 16))
-            self._retry_at = self._clock.monotonic() + most_s * self._clock.chance()
+            max_s = min(MAX_BACKOFF_S, MIN_BACKOFF_S * 2 ** min(self._failures - 1, 16))
+            self._retry_at = self._clock.monotonic() + max_s * self._clock.chance()

@@ -8,19 +8,19 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from .answer import Answer, Unanswered, decision_of
-from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of
 from .batch import Batcher
+from .check_body import DEFAULT_DOMAIN, CheckBody, DescriptorLike, make_check_body
 from .errors import ClientClosed
 from .estimate import OnError
 from .forks import renew_after_fork, renew_module_after_fork
 from .permit import AcquireContext
+from .pool import ConnectionPool
 from .refund import PATH as REFUND_PATH
-from .refund import left_of, refund_here
+from .refund import parse_refund, refund_locally
 from .reservation import ReserveContext
-from .settings import DEFAULT_DEADLINE_S, environment_settings, local_settings, settings_of
-from .warnings import made
-from .wire import AsyncWire
+from .response import CallFailed, ServiceResponse, parse_decision
+from .settings import DEFAULT_DEADLINE_S, environment_settings, local_settings, make_settings
+from .warnings import note_created
 
 if TYPE_CHECKING:
     import ssl
@@ -29,21 +29,27 @@ if TYPE_CHECKING:
 
     from .clock import Clock
     from .decision import Decision, LimitStatus
-    from .fallback import Fallback, FallbackMode
+    from .fallback import FallbackMode
     from .limits import LimitsLike
     from .settings import Settings
 
 
 class Tidegate:
-    """Asks the service, and falls back where it does not answer. Make one and share it.
+    """An async client of the service. Create one when the app starts, and share it.
 
     >>> client = Tidegate("http://localhost:8080")
     >>> decision = await client.check({"route": "search", "client": "ann"}, limits="10/minute")
     >>> decision.allowed, decision.limits[0].remaining
     (True, 9)
 
-    Checks made at the same time are sent as one batch. ``deadline`` (seconds) is the whole of a check:
-    whatever happens to the service, a decision comes within it.
+    Every check returns a decision within ``deadline`` seconds. If the service cannot be reached or is too
+    slow, the ``fallback`` decides: ``"local"`` counts the limits in this process, ``"allow"`` lets every
+    request pass and ``"deny"`` none. Checks made at the same time are sent as one batch.
+
+    ``url`` and ``token`` default to the environment variables ``TIDEGATE_URL`` and ``TIDEGATE_TOKEN``, and
+    ``url`` then to ``http://localhost:8080``. ``local_limits`` are counted by the local fallback where a
+    check has no limits. ``enabled=False`` lets every request pass without asking the service.
+    ``max_in_flight`` bounds the batches under way at once. ``clock`` is for tests.
     """
 
     def __init__(
@@ -59,7 +65,7 @@ class Tidegate:
         ssl_context: ssl.SSLContext | None = None,
         clock: Clock | None = None,
     ) -> None:
-        settings = settings_of(
+        settings = make_settings(
             url=url,
             token=token,
             deadline=deadline,
@@ -70,16 +76,17 @@ class Tidegate:
             clock=clock,
         )
         self._set_up(settings, max_in_flight)
-        made(self)
+        note_created(self)
 
     @classmethod
     def local(cls, *, local_limits: LimitsLike | None = None, clock: Clock | None = None) -> Tidegate:
-        """Returns a client that counts in this process and asks nobody: for tests and small apps.
+        """Returns a client that counts in this process and needs no service: for tests and small apps.
 
         >>> client = Tidegate.local()
+        >>> decision = await client.check({"user": "ann"}, limits="10/minute")
 
-        It decides as the service does for limits that code writes. Checks without limits count
-        ``local_limits``, and pass where there are none.
+        Limits in code are decided as the service decides them. Rules of a service are not known here: checks
+        without limits are counted against ``local_limits``, and pass if there are none.
         """
         client = cls.__new__(cls)
         client._set_up(local_settings(local_limits=local_limits, clock=clock))
@@ -90,17 +97,18 @@ class Tidegate:
             raise ValueError(f"max_in_flight must be at least 1, got {max_in_flight}")
         self._settings = settings
         self._max_in_flight = max_in_flight
-        self._lanes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Lane] = weakref.WeakKeyDictionary()
+        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopState]
+        self._loops = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
         self._is_closed = False
         renew_after_fork(self)
 
-    def after_fork(self) -> None:
-        """Leaves the connections to the parent: an event loop that goes on in a child gets new ones."""
+    def _after_fork(self) -> None:
+        """Leaves the connections to the parent; an event loop that goes on in the child opens new ones."""
         self._lock = threading.Lock()
-        # Kept alive, for their end would take the sockets out of what the parent's event loop looks at.
-        _of_parents.extend(self._lanes.values())
-        self._lanes = weakref.WeakKeyDictionary()
+        # They are kept alive: closing them would remove the sockets from the selector of the parent's loop.
+        _inherited.extend(self._loops.values())
+        self._loops = weakref.WeakKeyDictionary()
 
     async def check(
         self,
@@ -109,22 +117,29 @@ class Tidegate:
         cost: int = 1,
         domain: str = DEFAULT_DOMAIN,
     ) -> Decision:
-        """Decides a request: all descriptors must be within their limits, or nothing is taken from any.
+        """Decides whether a request may pass, and charges it if so.
 
-        With ``limits`` they travel along; without, the rules of the domain apply. ``cost=0`` only looks.
-        Raises `RequestRefused` if the request is at fault; a denial is no error.
+        >>> decision = await client.check({"user": "ann"}, limits="10/minute;200/hour")
+        >>> if not decision:
+        ...     print("retry in", decision.retry_after, "seconds")
+
+        Each descriptor is a dict, a list of pairs, or a `Descriptor`. All must be within their limits, or
+        nothing is charged to any of them. With ``limits``, these are counted; without, the rules of the
+        domain apply. ``cost=0`` returns the decision without charging it.
+
+        A denial is a `Decision`, not an error. Raises `RequestRefused` if the service rejects the check as
+        invalid, and `ClientClosed` after `aclose`.
         """
-        return await self.decide(ask_of(descriptors, domain=domain, limits=limits, cost=cost))
+        return await self._decide(make_check_body(descriptors, domain=domain, limits=limits, cost=cost))
 
-    async def decide(self, ask: Ask) -> Decision:
-        """`check` for what has been put together already."""
-        self._expect_open()
-        if not self._settings.asks:
-            return self._settings.fallback.decide(ask)
+    async def _decide(self, body: CheckBody) -> Decision:
+        self._require_open()
+        if not self._settings.uses_service:
+            return self._settings.fallback.decide(body)
         try:
-            return decision_of(await self._lane().batcher.ask(ask.message()))
-        except Unanswered:
-            return self._settings.fallback.decide(ask)
+            return parse_decision(await self._loop_state().batcher.check(body.encode()))
+        except CallFailed:
+            return self._settings.fallback.decide(body)
 
     async def refund(
         self,
@@ -133,26 +148,23 @@ class Tidegate:
         cost: int = 1,
         domain: str = DEFAULT_DOMAIN,
     ) -> tuple[LimitStatus, ...]:
-        """Gives back what `check` took, never above full: for work that was charged and then not done.
+        """Gives back what a check charged, never above full: for work that was then not done.
 
         >>> if (await client.check({"user": "ann"}, cost=5)).allowed and not await work():
         ...     await client.refund({"user": "ann"}, cost=5)
 
-        Give it the same arguments as `check`. Returns how each limit stands afterwards. While the service is
-        away, the counters of this process get the cost back, and the result is empty. It is also empty if
-        the response is late, fails or is lost (the service may have given the cost back all the same), and
-        if there is no limit. An empty result is final: do not retry. Raises `RequestRefused` if the request
-        is at fault.
-        """
-        ask = ask_of(descriptors, domain=domain, limits=limits, cost=cost)
-        try:
-            return left_of(await self.call(REFUND_PATH, ask.message()))
-        except Unanswered as why:
-            return refund_here(self._settings.fallback, ask, why)
+        Give it the same arguments as `check`. Returns the state of each limit afterwards.
 
-    def fall_back(self, ask: Ask) -> Decision:
-        """Decides as if the service were away."""
-        return self._settings.fallback.decide(ask)
+        The result is empty if no limit applies, if the service cannot be reached (then the cost goes back to
+        the counters of this process), and if the response is late or lost (then the service may have given
+        the cost back). An empty result is final: do not retry. Raises `RequestRefused` if the service rejects
+        the request as invalid.
+        """
+        body = make_check_body(descriptors, domain=domain, limits=limits, cost=cost)
+        try:
+            return parse_refund(await self._call(REFUND_PATH, body.encode()))
+        except CallFailed as failure:
+            return refund_locally(self._settings.fallback, body, failure)
 
     def reserve(
         self,
@@ -163,81 +175,77 @@ class Tidegate:
         ttl: float = 60.0,
         on_error: OnError = "refund",
     ) -> ReserveContext:
-        """Takes an estimate now, and charges the real cost later.
+        """Charges an estimate now, and the real cost when the work is done.
 
         >>> async with client.reserve({"user": "ann"}, cost=4000, limits="100_000/hour") as reservation:
-        ...     answer = await ask_the_model(max_tokens=4000)
-        ...     reservation.settle(answer.tokens)
+        ...     completion = await generate(prompt, max_tokens=4000)
+        ...     reservation.settle(completion.tokens)
 
-        Entering raises `RateLimitExceeded` on a denial. Leaving without having settled keeps the estimate
-        charged; leaving by an exception settles 0, or keeps the estimate with ``on_error="keep"``.
+        Entering the block raises `RateLimitExceeded` if the estimate does not fit. Leaving it without having
+        settled keeps the estimate charged, and so does settling later than ``ttl`` seconds. Leaving it by an
+        exception settles 0, or keeps the estimate with ``on_error="keep"``.
         """
-        ask = ask_of(descriptors, domain=domain, limits=limits, cost=cost)
-        return ReserveContext(self, ask, ttl_ms=round(ttl * 1000), on_error=on_error)
+        body = make_check_body(descriptors, domain=domain, limits=limits, cost=cost)
+        return ReserveContext(self, body, ttl_ms=round(ttl * 1000), on_error=on_error)
 
     def acquire(self, *descriptors: DescriptorLike, domain: str) -> AcquireContext:
-        """Holds a slot of a concurrency limit for as long as a block runs, and renews it meanwhile.
+        """Holds a slot of a concurrency limit while a block runs, and renews it in time.
 
         >>> async with client.acquire({"export": "ann"}, domain="shop"):
         ...     await export()
 
-        Entering raises `RateLimitExceeded` if all slots are taken.
+        Concurrency limits are in the rules of the service, so ``domain`` is required. Entering the block
+        raises `RateLimitExceeded` if all slots are taken.
         """
-        return AcquireContext(self, ask_of(descriptors, domain=domain, limits=None, cost=1))
+        return AcquireContext(self, make_check_body(descriptors, domain=domain, limits=None, cost=1))
 
-    async def call(self, path: str, body: bytes) -> Answer:
-        """One request by itself, within the deadline; raises `Unanswered`."""
-        self._expect_open()
-        if not self._settings.asks:
-            raise Unanswered("the client asks nobody", sent=False)
+    async def _call(self, path: str, body: bytes) -> ServiceResponse:
+        """Sends one request outside of batches, within the deadline; raises `CallFailed`."""
+        self._require_open()
+        if not self._settings.uses_service:
+            raise CallFailed("the client uses no service", sent=False)
         with self._settings.breaker.attempt():
-            return await _within(self._settings.deadline_s, self._lane().wire.post(path, body))
+            return await _within(self._settings.deadline_s, self._loop_state().pool.post(path, body))
 
-    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Goes on with work after its caller has left, until the client is closed."""
-        tasks = self._lane().tasks
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs work that its caller does not wait for, until it is done or the client is closed."""
+        tasks = self._loop_state().tasks
         task = asyncio.ensure_future(work)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    @property
-    def clock(self) -> Clock:
-        """Where it takes the time from."""
-        return self._settings.clock
-
-    @property
-    def fallback(self) -> Fallback:
-        """What decides while the service does not answer."""
-        return self._settings.fallback
-
-    def _lane(self) -> Lane:
-        """Connections belong to an event loop; programs and tests may have several, one after the other."""
+    def _loop_state(self) -> _LoopState:
+        """Returns what belongs to the running event loop; a program may have several, one after the other."""
         loop = asyncio.get_running_loop()
-        lane = self._lanes.get(loop)
-        if lane is None:
+        state = self._loops.get(loop)
+        if state is None:
             with self._lock:
-                for other in [other for other in self._lanes if other.is_closed()]:
-                    del self._lanes[other]
-                lane = self._lanes[loop] = Lane(self._settings, self._max_in_flight)
-        return lane
+                for other in [other for other in self._loops if other.is_closed()]:
+                    del self._loops[other]
+                state = self._loops[loop] = _LoopState(self._settings, self._max_in_flight)
+        return state
 
     def reset(self) -> None:
-        """Forgets what this process counted, for tests: every limit is whole again."""
+        """Forgets everything that this process has counted, so that each test begins with full limits.
+
+        Counters of the service do not change.
+        """
         self._settings.fallback.reset()
 
-    def _expect_open(self) -> None:
+    def _require_open(self) -> None:
         if self._is_closed:
             raise ClientClosed
 
     async def aclose(self) -> None:
-        """Closes the connections of this event loop; its end would, too. Nothing can be asked afterwards.
+        """Closes the client and its connections. Later checks raise `ClientClosed`.
 
-        Entering the client again by ``async with`` opens it, so that an app may be started twice.
+        Entering the client again by ``async with`` opens it, so that an app can be started twice. Connections
+        are also closed when their event loop ends.
         """
         self._is_closed = True
-        lane = self._lanes.pop(asyncio.get_running_loop(), None)
-        if lane is not None:
-            await lane.aclose()
+        state = self._loops.pop(asyncio.get_running_loop(), None)
+        if state is not None:
+            await state.aclose()
 
     async def __aenter__(self) -> Tidegate:
         self._is_closed = False
@@ -249,69 +257,70 @@ class Tidegate:
         await self.aclose()
 
 
-async def _within(seconds: float, posting: Coroutine[Any, Any, Answer]) -> Answer:
-    """Waits so long at most. `asyncio.wait_for` may swallow a cancellation, until Python 3.12."""
+async def _within(seconds: float, posting: Coroutine[Any, Any, ServiceResponse]) -> ServiceResponse:
+    """Waits at most this long. `asyncio.wait_for` may swallow a cancellation before Python 3.12."""
     task = asyncio.ensure_future(posting)
-    task.add_done_callback(lambda task: task.cancelled() or task.exception())  # somebody has looked at it
+    # Retrieves the exception of a task that nobody waits for, or asyncio would log it.
+    task.add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
     finally:
         task.cancel()
     if not done:
-        raise Unanswered(f"no answer within {seconds * 1000:.0f} ms")
+        raise CallFailed(f"no response within {seconds * 1000:.0f} ms")
     return task.result()
 
 
-class Lane:
-    """What belongs to one event loop."""
+class _LoopState:
+    """The connections, batches and background tasks of one event loop."""
 
     def __init__(self, settings: Settings, max_in_flight: int) -> None:
-        self.wire = wire = AsyncWire(settings.target, settings.context)
+        self.pool = pool = ConnectionPool(settings.target, settings.context)
         self.batcher = Batcher(
-            lambda body: wire.post("/v1/check", body),
+            lambda body: pool.post("/v1/check", body),
             settings.breaker,
             deadline_s=settings.deadline_s,
             max_in_flight=max_in_flight,
         )
         self.tasks: set[asyncio.Future[None]] = set()
-        self._until_the_end = self._close_at_the_end()
-        # An event loop that ends closes the generators that were begun in it, so this one is.
+        self._closer = self._close_with_loop()
+        # An event loop that ends closes the async generators that were started in it: so this one is started.
         with contextlib.suppress(StopIteration):
-            self._until_the_end.__anext__().send(None)
+            self._closer.__anext__().send(None)
 
     async def aclose(self) -> None:
-        """Gives up what is under way and closes the connections."""
-        await self._until_the_end.aclose()
+        """Cancels what is under way and closes the connections."""
+        await self._closer.aclose()
 
-    async def _close_at_the_end(self) -> AsyncGenerator[None, None]:
+    async def _close_with_loop(self) -> AsyncGenerator[None, None]:
         try:
             yield
         finally:
             for task in self.tasks:
                 task.cancel()
             await self.batcher.aclose()
-            await self.wire.aclose()
+            await self.pool.aclose()
 
 
-_of_parents: list[Lane] = []
+_inherited: list[_LoopState] = []
+"""State of event loops that a child process has from its parent."""
 _shared: Tidegate | None = None
 _shared_lock = threading.Lock()
 
 
-def client_of(settings: Settings) -> Tidegate:
-    """Returns a client that an app did not create itself, so there is nothing to warn of."""
+def client_from_settings(settings: Settings) -> Tidegate:
+    """Returns a client that the app did not create itself, and so is not warned of."""
     client = Tidegate.__new__(Tidegate)
     client._set_up(settings)
     return client
 
 
 def shared_client() -> Tidegate:
-    """The client of this process for whoever was given none; settings come from the environment."""
+    """Returns the client for limiters that were given none; its settings come from the environment."""
     global _shared
     with _shared_lock:
         if _shared is None:
-            # Made with the first request, which is no mistake of the app's.
-            _shared = client_of(environment_settings())
+            _shared = client_from_settings(environment_settings())
         return _shared
 
 

@@ -1,8 +1,8 @@
-"""Who asked: the address of the client, behind proxies too.
+"""Finds the address of the client, also behind proxies.
 
-The peer is the client, unless it is a trusted proxy; then the hops in the one header that is read are gone
-through from the last to the first, and the first that is no trusted proxy is the client. A hop that is no
-address ends the search at the proxy that wrote it.
+The peer is the client, unless it is a trusted proxy. Then the hops in the forwarding header are searched from
+the last to the first, and the first that is not a trusted proxy is the client. A hop that is not an address
+ends the search at the proxy that wrote it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 ForwardingHeader: TypeAlias = Literal["x-forwarded-for", "forwarded"]
 
-MOST_HOPS = 32
+MAX_HOPS = 32
 
 UNKNOWN = "unknown"
-"""Whom a connection is counted under that has no address."""
+"""The key of connections without an address."""
 
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\](?::[0-9]{1,5})?", re.ASCII)
@@ -33,17 +33,24 @@ _PORT = re.compile(r"([^:]*):[0-9]{1,5}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ClientAddress:
-    """The client's address, and the key it is counted under: of version 6 its network."""
+    """The address of a client, and the key that it is limited by."""
 
     ip: str
+    """The address, or ``unknown`` if the connection has none."""
     key: str
+    """The address of IPv4, or the network of IPv6, such as ``2001:db8:1:200::/56``."""
 
 
 class ClientIp:
-    """Finds the client.
+    """Finds the address of the client of a request.
 
     >>> ClientIp(trusted_proxies=["10.0.0.0/8"]).resolve("10.0.0.1", [("x-forwarded-for", "198.51.100.1")])
     ClientAddress(ip='198.51.100.1', key='198.51.100.1')
+
+    ``trusted_proxies`` is a list of the networks of your own proxies, or their number where their addresses
+    are not known: with 1, the client is the last hop in the header. Without it, the peer is the client and
+    the header is ignored. ``header`` is the header that your proxies write. IPv6 addresses are grouped by
+    networks of ``ipv6_prefix`` bits.
     """
 
     def __init__(
@@ -54,15 +61,15 @@ class ClientIp:
     ) -> None:
         if isinstance(trusted_proxies, (str, bool)):
             raise TypeError(
-                f"trusted_proxies is a list of networks or a number of proxies, got {trusted_proxies!r}"
+                f"trusted_proxies must be a list of networks or a number of proxies, got {trusted_proxies!r}"
             )
         if header not in ("x-forwarded-for", "forwarded"):
             raise ValueError(f"header must be x-forwarded-for or forwarded, got {header!r}")
         if not 0 <= ipv6_prefix <= 128:
             raise ValueError(f"ipv6_prefix must be 0 to 128, got {ipv6_prefix}")
         self._hops = trusted_proxies if isinstance(trusted_proxies, int) else None
-        if self._hops is not None and not 0 <= self._hops <= MOST_HOPS:
-            raise ValueError(f"trusted_proxies must be 0 to {MOST_HOPS} proxies, got {self._hops}")
+        if self._hops is not None and not 0 <= self._hops <= MAX_HOPS:
+            raise ValueError(f"trusted_proxies must be 0 to {MAX_HOPS} proxies, got {self._hops}")
         self._networks = (
             [] if isinstance(trusted_proxies, int) else [_network(text) for text in trusted_proxies]
         )
@@ -74,21 +81,21 @@ class ClientIp:
             warn_once("TIDEGATE_IPV6_UNGROUPED", ipv6_prefix)
 
     def resolve(self, peer: str | None, headers: Iterable[tuple[str, str]]) -> ClientAddress:
-        """The client of a connection from ``peer`` with these headers, whose names are in small letters."""
+        """Returns the client of a connection from ``peer``; names of ``headers`` are in lower case."""
         address = parse_address(peer or "")
         if self._hops:
-            # Whoever the peer is, it is one of ours: a proxy on a Unix socket has no address.
-            address = self._counted_hops(address, headers)
+            # The peer is one of the proxies, even without an address, as on a Unix socket.
+            address = self._nth_hop(address, headers)
         elif address is not None and self._networks and self._trusts(address):
-            address = self._behind(address, headers)
+            address = self._first_untrusted(address, headers)
         if address is None:
-            # A Unix socket, or a test's transport: there is nobody to believe.
+            # A Unix socket, or the transport of a test.
             return ClientAddress(peer or UNKNOWN, peer or UNKNOWN)
         return ClientAddress(str(address), self._key(address))
 
-    def _behind(self, peer: Address, headers: Iterable[tuple[str, str]]) -> Address:
+    def _first_untrusted(self, peer: Address, headers: Iterable[tuple[str, str]]) -> Address:
         client = peer
-        for address in self._from_the_last(headers):
+        for address in self._hops_from_last(headers):
             if address is None:
                 break
             client = address
@@ -96,22 +103,22 @@ class ClientIp:
                 break
         return client
 
-    def _counted_hops(self, peer: Address | None, headers: Iterable[tuple[str, str]]) -> Address | None:
-        """With one proxy the client is the last hop, with two the one before it."""
+    def _nth_hop(self, peer: Address | None, headers: Iterable[tuple[str, str]]) -> Address | None:
+        """Returns the last hop if there is one proxy, the one before it if there are two, and so on."""
         client = peer
-        for address in islice(self._from_the_last(headers), self._hops):
+        for address in islice(self._hops_from_last(headers), self._hops):
             if address is None:
                 break
             client = address
         return client
 
-    def _from_the_last(self, headers: Iterable[tuple[str, str]]) -> Iterator[Address | None]:
-        """Yields the hops, the last one first; ``None`` for what is no address."""
+    def _hops_from_last(self, headers: Iterable[tuple[str, str]]) -> Iterator[Address | None]:
+        """Yields the hops, the last one first; ``None`` for a hop that is not an address."""
         split = _split_forwarded if self._header == "forwarded" else _split_list
         lines = [value for name, value in headers if name == self._header]
         hops = [hop for line in lines for hop in split(line) if hop]
-        for hop in reversed(hops[-MOST_HOPS:]):
-            yield parse_address(_for(hop) if self._header == "forwarded" else hop)
+        for hop in reversed(hops[-MAX_HOPS:]):
+            yield parse_address(_forwarded_for(hop) if self._header == "forwarded" else hop)
 
     def _trusts(self, address: Address) -> bool:
         return any(address in network for network in self._networks)
@@ -126,7 +133,7 @@ class ClientIp:
 
 @lru_cache(maxsize=4096)
 def parse_address(text: str) -> Address | None:
-    """An address, with whatever may stand around it: quotes, brackets, a port, a zone."""
+    """Returns the address in a text, without quotes, brackets, port and zone; ``None`` if there is none."""
     text = text.strip(" \t")
     if len(text) >= 2 and text[0] == text[-1] == '"':
         text = text[1:-1]
@@ -176,8 +183,8 @@ def _split_forwarded(line: str) -> Iterator[str]:
     return (element.strip(" \t") for element in _split_outside_quotes(line, ","))
 
 
-def _for(element: str) -> str:
-    """The one ``for`` of an element of ``Forwarded``; nothing if it has none, or several."""
+def _forwarded_for(element: str) -> str:
+    """Returns the ``for`` of an element of ``Forwarded``; empty unless there is exactly one."""
     values = []
     for parameter in _split_outside_quotes(element, ";"):
         name, _, value = parameter.partition("=")

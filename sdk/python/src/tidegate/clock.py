@@ -1,4 +1,4 @@
-"""Time and chance, in one place so that tests can hold them."""
+"""Time and randomness, which tests can replace."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Where time, sleep and chance come from."""
+    """The source of time and randomness of a client."""
 
     monotonic: Callable[[], float] = time.monotonic
-    """Seconds that only go forward."""
+    """Returns seconds that never go back."""
     wall: Callable[[], float] = time.time
-    """Seconds since the epoch."""
+    """Returns seconds since the epoch."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits in an event loop."""
     block: Callable[[float], None] = time.sleep
-    """Sleep of a thread."""
+    """Waits in a thread."""
     chance: Callable[[], float] = random.random
-    """A number from 0 up to 1."""
+    """Returns a random number from 0 to below 1."""
 
 
 SYSTEM = Clock()

@@ -1,4 +1,4 @@
-"""Endpoints of FastAPI and Starlette as a decorator sees them: what they take, and how they are called."""
+"""Signatures and arguments of FastAPI and Starlette endpoints, for the decorator."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ REQUEST = "tidegate_request"
 RESPONSE = "tidegate_response"
 
 
-def take(
+def pop_argument(
     name: str, kind: type[T], signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> T | None:
-    """Returns the request or response that a decorator asked for, else the argument of that kind.
+    """Returns the argument that was added to the signature under this name, else any argument of this type.
 
-    What the decorator asked for is taken away from an endpoint that does not know it; a decorator below may.
+    The added argument is removed from ``kwargs`` unless the endpoint, or a decorator below, has it as well.
     """
-    asked_for: T | None = kwargs.get(name) if name in signature.parameters else kwargs.pop(name, None)
-    if asked_for is not None:
-        return asked_for
+    added: T | None = kwargs.get(name) if name in signature.parameters else kwargs.pop(name, None)
+    if added is not None:
+        return added
     return next((value for value in (*args, *kwargs.values()) if isinstance(value, kind)), None)
 
 
-def threaded(endpoint: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    """The endpoint in a thread, so that nobody else waits for it."""
+def run_in_thread(endpoint: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    """Returns an async function that runs a sync endpoint in a thread, so that it blocks no other request."""
 
     @functools.wraps(endpoint)
     async def call(*args: Any, **kwargs: Any) -> Any:
@@ -42,7 +42,7 @@ def threaded(endpoint: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
 
 
 def resolved_signature(endpoint: Callable[..., Any]) -> inspect.Signature:
-    """The endpoint's own signature; annotations that are texts are looked up where it was written."""
+    """Returns the signature of an endpoint; annotations that are strings are resolved."""
     signature = inspect.signature(endpoint)
     try:
         hints = typing.get_type_hints(endpoint, include_extras=True)
@@ -58,10 +58,10 @@ def resolved_signature(endpoint: Callable[..., Any]) -> inspect.Signature:
 
 
 def with_parameters(signature: inspect.Signature) -> inspect.Signature:
-    """With a connection and a response, which FastAPI then hands in; Starlette does not look.
+    """Returns a signature with a connection and a response added, which FastAPI then passes to the endpoint.
 
-    A connection is what requests and websockets have in common. FastAPI hands each kind to one parameter
-    only, so an endpoint that has its own keeps it.
+    A connection is the base class of requests and websockets. FastAPI passes each type to one parameter only,
+    so an endpoint that has such a parameter keeps it. Starlette does not look at the signature.
     """
     parameters = list(signature.parameters.values())
     last = parameters.pop() if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD else None

@@ -1,4 +1,4 @@
-"""What can go wrong, each as a type of its own."""
+"""The errors of this package."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ if TYPE_CHECKING:
 
 
 class TidegateError(Exception):
-    """Everything that this package raises by itself is one of these."""
+    """The base class of all errors of this package.
+
+    >>> try:
+    ...     client.check({"user": "ann"}, limits="10/minute").raise_for_denied()
+    ... except TidegateError as error:
+    ...     print(error)
+    """
 
 
-class InvalidLimit(TidegateError, ValueError):  # noqa: N818 - it reads as what it is
-    """A limit that cannot be read, such as ``"ten/minute"``."""
+class InvalidLimit(TidegateError, ValueError):  # noqa: N818 - named by what it is about
+    """A limit in code cannot be parsed, such as ``"ten/minute"``, or is listed twice."""
 
 
 class RateLimitExceeded(TidegateError):  # noqa: N818 - the name that users of other limiters know
-    """A request was denied.
+    """A request was denied. ``decision`` is the denial.
 
     >>> decision = await client.check({"user": "ann"}, limits="10/minute")
     >>> decision.raise_for_denied()
@@ -26,18 +32,22 @@ class RateLimitExceeded(TidegateError):  # noqa: N818 - the name that users of o
     """
 
     def __init__(self, decision: Decision) -> None:
-        # Not by super(): among the bases of a subclass may be one that takes other arguments.
+        # Without super(): another base class of a subclass may expect other arguments.
         self.args = (decision.detail,)
         self.decision = decision
 
     @property
     def retry_after(self) -> int | None:
-        """Seconds until the same request would pass; ``None`` if it never will."""
+        """Seconds until the same request would pass; ``None`` if it never would."""
         return self.decision.retry_after
 
 
 class RequestRefused(TidegateError):  # noqa: N818
-    """The service refused to decide (4xx other than 429): the request is at fault; ``detail`` says why."""
+    """The service rejected a request as invalid (4xx other than 429); retrying does not help.
+
+    ``status`` is the HTTP status and ``detail`` the reason that the service gave, such as an unknown domain,
+    a limit that the domain does not allow, or a wrong token.
+    """
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(f"the service refused the request with {status}: {detail}")
@@ -46,23 +56,23 @@ class RequestRefused(TidegateError):  # noqa: N818
 
 
 class ServiceUnavailable(TidegateError):  # noqa: N818
-    """The service did not answer in time, could not be reached, or answered 5xx.
+    """The service could not be reached, was too slow, or responded with 5xx.
 
-    Checks, reservations and permits never raise it: they fall back. Settling and renewing have nothing to
-    fall back to.
+    Checks, reservations and permits never raise it, because the fallback decides then. Settling a
+    reservation and renewing or releasing a permit by hand do.
     """
 
 
 class ClientClosed(TidegateError, RuntimeError):  # noqa: N818
-    """The client was closed. Make another, or enter this one again by ``with``."""
+    """The client is closed. Create another one, or enter it again by ``with`` or ``async with``."""
 
     def __init__(self) -> None:
-        super().__init__("the client is closed; make another one, or enter it again by `with`")
+        super().__init__("the client is closed; create another one, or enter it again by `with`")
 
 
 class ReservationGone(TidegateError):  # noqa: N818
-    """The reservation was settled before, its time is up, or there never was one: it stays charged."""
+    """A reservation cannot be settled: it was settled before, or has expired. The charge stays."""
 
 
 class PermitLost(TidegateError):  # noqa: N818
-    """The permit is not held any more: it was released, or its time-out passed."""
+    """A permit cannot be renewed: it was released, or its timeout has passed."""

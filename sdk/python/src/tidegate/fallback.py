@@ -1,4 +1,4 @@
-"""What decides while the service does not answer."""
+"""Decides while the service cannot be reached."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from .limits import Limit, LimitsLike, limits_of, titles_of
 from .local import Charge, LocalLimiter
-from .render import Told, counted, uncounted
+from .render import LimitReport, render_counted, render_uncounted
 
 if TYPE_CHECKING:
-    from .ask import Ask, Descriptor
+    from .check_body import CheckBody, Descriptor
     from .clock import Clock
     from .decision import Decision
 
@@ -18,8 +18,8 @@ FallbackMode: TypeAlias = Literal["allow", "deny", "local"]
 Disabled: TypeAlias = Literal["disabled"]
 
 
-class _Counted(NamedTuple):
-    """A charge, and what it is for."""
+class _NamedCharge(NamedTuple):
+    """A charge, with the rule and the limit that it is reported under."""
 
     charge: Charge
     rule: str
@@ -29,12 +29,10 @@ class _Counted(NamedTuple):
 
 
 class Fallback:
-    """``allow`` lets everything pass, ``deny`` nothing, ``local`` counts in this process.
+    """Decides in this process: ``allow`` lets every request pass, ``deny`` none, and ``local`` counts.
 
-    ``disabled`` is that of a client that was switched off: everything passes.
-
-    Local counting takes the request's own limits, or else the client's ``local_limits``; where there are
-    neither, everything passes.
+    ``local`` counts the limits of the check, or else the client's ``local_limits``; if there are neither, the
+    request passes. ``disabled`` is the mode of a client with ``enabled=False``: every request passes.
     """
 
     def __init__(self, mode: FallbackMode | Disabled, local_limits: LimitsLike | None, clock: Clock) -> None:
@@ -47,21 +45,21 @@ class Fallback:
         offset_us = round((clock.wall() - clock.monotonic()) * 1_000_000)
         self._limiter = LocalLimiter(clock.monotonic, offset_us=offset_us)
 
-    def decide(self, ask: Ask, at_s: float | None = None) -> Decision:
-        """Decides without the service. ``at_s`` is now, by the client's monotonic clock, unless told."""
+    def decide(self, body: CheckBody, at_s: float | None = None) -> Decision:
+        """Decides a check without the service. ``at_s`` is by the monotonic clock, and defaults to now."""
         if self._mode in ("deny", "disabled"):
-            return uncounted(allowed=self._mode == "disabled", source=self._mode)
-        charges = self._charges(ask)
+            return render_uncounted(allowed=self._mode == "disabled", source=self._mode)
+        charges = self._charges(body)
         if self._mode == "allow" or not charges:
-            return uncounted(allowed=True, source="allow")
-        verdicts = self._limiter.charge([one.charge for one in charges], at_s)
+            return render_uncounted(allowed=True, source="allow")
+        verdicts = self._limiter.charge([named.charge for named in charges], at_s)
         seen: Counter[tuple[str, str]] = Counter()
-        told = []
+        reports = []
         for (charge, rule, limit, name, entries), verdict in zip(charges, verdicts, strict=True):
             seen[rule, name] += 1
             nth = seen[rule, name]
-            told.append(
-                Told(
+            reports.append(
+                LimitReport(
                     rule=rule,
                     name=name,
                     requests=limit.requests,
@@ -69,46 +67,46 @@ class Fallback:
                     window_us=charge.numbers.window_us,
                     verdict=verdict,
                     nth=nth,
-                    domain=ask.domain,
+                    domain=body.domain,
                     entries=entries,
                 )
             )
-        return counted(told, self._clock.wall())
+        return render_counted(reports, self._clock.wall())
 
-    def hold(self) -> Decision:
-        """Decides about a slot to hold: nobody counts holders here, so only ``deny`` denies."""
-        return uncounted(
+    def decide_permit(self) -> Decision:
+        """Decides about a slot of a concurrency limit. Slots are not counted, so only ``deny`` denies."""
+        return render_uncounted(
             allowed=self._mode != "deny", source="allow" if self._mode == "local" else self._mode
         )
 
     def reset(self) -> None:
-        """Forgets what was counted."""
+        """Forgets every counter."""
         self._limiter.reset()
 
-    def settle(self, ask: Ask, cost: int, taken_s: float) -> None:
-        """Corrects what an estimate took, where `decide` counted. ``taken_s`` is by the monotonic clock."""
+    def settle(self, body: CheckBody, cost: int, taken_s: float) -> None:
+        """Corrects an estimate that `decide` charged at ``taken_s``, by the monotonic clock."""
         if self._mode != "local":
             return
-        for descriptor in ask.descriptors:
-            if descriptor.cost is None:  # its own was charged for good
-                for one in self._charges_of(ask, descriptor):
-                    self._limiter.settle(one.charge, cost, taken_s)
+        for descriptor in body.descriptors:
+            if descriptor.cost is None:  # a descriptor's own cost is not an estimate
+                for named in self._charges_of(body, descriptor):
+                    self._limiter.settle(named.charge, cost, taken_s)
 
-    def refund(self, ask: Ask) -> None:
-        """Gives back what a request took, where `decide` counted."""
+    def refund(self, body: CheckBody) -> None:
+        """Gives back what `decide` charged for a check."""
         if self._mode == "local":
-            for one in self._charges(ask):
-                self._limiter.give_back(one.charge)
+            for named in self._charges(body):
+                self._limiter.give_back(named.charge)
 
-    def _charges(self, ask: Ask) -> list[_Counted]:
-        return [charge for descriptor in ask.descriptors for charge in self._charges_of(ask, descriptor)]
+    def _charges(self, body: CheckBody) -> list[_NamedCharge]:
+        return [charge for descriptor in body.descriptors for charge in self._charges_of(body, descriptor)]
 
-    def _charges_of(self, ask: Ask, descriptor: Descriptor) -> list[_Counted]:
+    def _charges_of(self, body: CheckBody, descriptor: Descriptor) -> list[_NamedCharge]:
         rule, limits = ("inline", descriptor.limits) if descriptor.limits else ("local", self._local_limits)
-        cost = ask.cost if descriptor.cost is None else descriptor.cost
+        cost = body.cost if descriptor.cost is None else descriptor.cost
         return [
-            _Counted(
-                Charge.of(limit, (ask.domain, descriptor.entries), cost),
+            _NamedCharge(
+                Charge.of(limit, (body.domain, descriptor.entries), cost),
                 rule,
                 limit,
                 title,

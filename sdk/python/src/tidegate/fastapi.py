@@ -2,6 +2,9 @@
 
 >>> @app.get("/search", dependencies=[Depends(limit("10/minute;200/hour"))])
 ... async def search(q: str): ...
+
+`limit` and `reserve` are dependencies of FastAPI; `limited` is a decorator for both frameworks; `install`
+sets the client and the trusted proxies of an app.
 """
 # No `from __future__ import annotations` here: FastAPI reads the annotations of callables.
 
@@ -17,20 +20,20 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketState
 
-from .asgi import POLICY_VIOLATION, ASGIApp, Message, Receive, Send, reason_of, with_headers
-from .ask import DEFAULT_DOMAIN
-from .asking import Asking, Descriptors, Given, Maybe
+from .asgi import POLICY_VIOLATION, ASGIApp, Message, Receive, Send, close_reason, with_headers
+from .check_body import DEFAULT_DOMAIN
+from .check_builder import CheckBuilder, Descriptors, MaybeAwaitable, ValueOrFunction
 from .client import Tidegate
 from .client_ip import ClientIp, ForwardingHeader
+from .decider import Decider, decider_of
 from .decision import Decision
-from .endpoint import REQUEST, RESPONSE, resolved_signature, take, threaded, with_parameters
+from .endpoint import REQUEST, RESPONSE, pop_argument, resolved_signature, run_in_thread, with_parameters
 from .errors import RateLimitExceeded
-from .estimate import OnError, on_error_of
-from .guard import Guard, guard_of
+from .estimate import OnError, checked_on_error
 from .limits import LimitsLike
-from .request import Scope, marks_of
+from .request import Scope, request_state_of
 from .reservation import Reservation
-from .warnings import made_limit
+from .warnings import note_limit_created
 
 __all__ = ["install", "limit", "limited", "rate_limit_handler", "reserve"]
 
@@ -40,7 +43,7 @@ _COST = "tidegate_cost"
 
 
 class HTTPRateLimitExceeded(RateLimitExceeded, HTTPException):
-    """A denial that is an answer of status 429 even to an app that knows nothing of this package."""
+    """A denial that FastAPI and Starlette render as status 429, even without an exception handler."""
 
     def __init__(self, decision: Decision) -> None:
         RateLimitExceeded.__init__(self, decision)
@@ -50,78 +53,86 @@ class HTTPRateLimitExceeded(RateLimitExceeded, HTTPException):
 
 
 class limit:  # noqa: N801 - it is called like a function
-    """A dependency that lets a request pass or raises `RateLimitExceeded`; it gives the decision.
+    """A FastAPI dependency that limits an endpoint: returns the `Decision`, or raises `RateLimitExceeded`.
 
     >>> @app.get("/items/{id}", dependencies=[Depends(limit("10/minute", cost=2))])
-    >>> async def endpoint(decision: Annotated[Decision, Depends(limit("10/minute"))]): ...
+    ... async def item(id: int): ...
 
-    Endpoints whose limits have the same ``name`` share a counter; without one each has its own.
+    >>> @app.get("/search")
+    ... async def search(decision: Annotated[Decision, Depends(limit("10/minute"))]): ...
+
+    ``limits`` is a text such as ``"10/minute;200/hour"``, a `Limit`, a list of them, or a function of the
+    request. Clients are told apart by address, or by ``key``, a function of the request such as
+    ``by_header("x-api-key")``. Each endpoint has its own counters; endpoints whose limits have the same
+    ``name`` share them. Requests for which ``skip`` returns true are not limited. With ``descriptors`` in
+    place of ``limits``, the rules of ``domain`` in the service apply. It works for websockets, too.
     """
 
     def __init__(
         self,
-        limits: Given[LimitsLike, Request] | None = None,
+        limits: ValueOrFunction[LimitsLike, Request] | None = None,
         *,
-        cost: Given[int, Request] = 1,
-        key: Callable[[Request], Maybe[str | None]] | None = None,
+        cost: ValueOrFunction[int, Request] = 1,
+        key: Callable[[Request], MaybeAwaitable[str | None]] | None = None,
         name: str | None = None,
         domain: str = DEFAULT_DOMAIN,
-        descriptors: Given[Descriptors, Request] | None = None,
-        skip: Callable[[Request], Maybe[bool]] | None = None,
+        descriptors: ValueOrFunction[Descriptors, Request] | None = None,
+        skip: Callable[[Request], MaybeAwaitable[bool]] | None = None,
         client: Tidegate | None = None,
     ) -> None:
-        self._asking = Asking(
+        self._builder = CheckBuilder(
             limits, domain=domain, name=name, key=key, cost=cost, skip=skip, descriptors=descriptors
         )
         self._client = client
-        made_limit()
+        note_limit_created()
 
     async def __call__(self, connection: HTTPConnection, response: Response) -> Decision | None:
-        """What FastAPI calls for each request and each websocket."""
+        """Decides a request or websocket; FastAPI calls it."""
         decision = await self.decide(connection)
         if decision is not None:
             add_headers(response, decision)
         return decision
 
     async def decide(self, connection: HTTPConnection) -> Decision | None:
-        """The decision, if it is one to pass; ``None`` if the request is not limited."""
-        # Functions of the app get the request, or the websocket, as it came.
+        """Returns the decision if the request may pass, or ``None`` if it is skipped; raises on a denial."""
+        # Functions of the app get the request or the websocket itself.
         request = cast("Request", connection)
-        decision = await guard_of(request.scope).decide(self._asking, request, self._client)
+        decision = await decider_of(request.scope).decide(self._builder, request, self._client)
         if decision is not None and not decision.allowed:
             raise await _denial(connection, decision)
         return decision
 
 
 class reserve:  # noqa: N801 - it is called like a function
-    """A dependency that takes an estimate or raises `RateLimitExceeded`; it gives the `Reservation`.
+    """A FastAPI dependency that charges an estimate: returns a `Reservation`, or raises `RateLimitExceeded`.
 
-    >>> def most_tokens(prompt: Prompt) -> int:
+    >>> def max_tokens(prompt: Prompt) -> int:
     ...     return prompt.max_tokens
-    >>> tokens = reserve("100_000/hour", cost=Depends(most_tokens), key=by_header("x-api-key"))
+    >>> tokens = reserve("100_000/hour", cost=Depends(max_tokens), key=by_header("x-api-key"))
     >>> @app.post("/complete")
     ... async def complete(prompt: Prompt, reservation: Annotated[Reservation, Depends(tokens)]):
-    ...     answer = await model(prompt)
-    ...     reservation.settle(answer.tokens)
+    ...     completion = await model(prompt)
+    ...     reservation.settle(completion.tokens)
 
-    ``cost`` is a number, a function of the request, or ``Depends`` on what reads it; the last is only asked
-    after it was validated, so that requests with mistakes take nothing. Forgetting to settle leaves the
-    estimate charged; an exception settles 0, or keeps the estimate with ``on_error="keep"``. With `install`
-    it is settled before the answer begins.
+    ``cost`` is the estimate: a number, a function of the request, or a ``Depends``. With ``Depends``, FastAPI
+    validates the request first, so that invalid requests charge nothing. An endpoint that does not settle
+    leaves the estimate charged, and so does settling later than ``ttl`` seconds. An exception settles 0, or
+    keeps the estimate with ``on_error="keep"``. After `install`, the cost is settled before the response
+    begins. The other options are those of `limit`.
     """
 
     __signature__: inspect.Signature
 
     def __init__(
         self,
-        limits: Given[LimitsLike, Request] | None = None,
+        limits: ValueOrFunction[LimitsLike, Request] | None = None,
         *,
-        cost: Given[int, Request],
-        key: Callable[[Request], Maybe[str | None]] | None = None,
+        cost: ValueOrFunction[int, Request],
+        key: Callable[[Request], MaybeAwaitable[str | None]] | None = None,
         name: str | None = None,
         domain: str = DEFAULT_DOMAIN,
-        descriptors: Given[Descriptors, Request] | None = None,
-        skip: Callable[[Request], Maybe[bool]] | None = None,
+        descriptors: ValueOrFunction[Descriptors, Request] | None = None,
+        skip: Callable[[Request], MaybeAwaitable[bool]] | None = None,
         ttl: float = 60.0,
         on_error: OnError = "refund",
         client: Tidegate | None = None,
@@ -130,26 +141,26 @@ class reserve:  # noqa: N801 - it is called like a function
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)
             for name, kind in (("connection", HTTPConnection), ("response", Response))
         ]
-        if hasattr(cost, "dependency"):  # FastAPI is asked to ask
+        if hasattr(cost, "dependency"):  # a Depends, which FastAPI resolves
             parameters.append(
                 inspect.Parameter(_COST, inspect.Parameter.KEYWORD_ONLY, default=cost, annotation=int)
             )
             cost = 1
         self.__signature__ = inspect.Signature(parameters)
-        self._asking = Asking(
+        self._builder = CheckBuilder(
             limits, domain=domain, name=name, key=key, cost=cost, skip=skip, descriptors=descriptors
         )
         self._client = client
         self._ttl_s = ttl
-        self._on_error = on_error_of(on_error)
-        made_limit()
+        self._on_error = checked_on_error(on_error)
+        note_limit_created()
 
     async def __call__(
         self, connection: HTTPConnection, response: Response, **given: int
     ) -> AsyncGenerator[Reservation, None]:
-        """What FastAPI calls for each request and each websocket."""
-        reserving = guard_of(connection.scope).reserve(
-            self._asking,
+        """Reserves for a request or websocket; FastAPI calls it."""
+        reserving = decider_of(connection.scope).reserve(
+            self._builder,
             cast("Request", connection),
             self._client,
             cost=given.get(_COST),
@@ -166,24 +177,24 @@ class reserve:  # noqa: N801 - it is called like a function
 
 
 def limited(
-    limits: Given[LimitsLike, Request] | None = None,
+    limits: ValueOrFunction[LimitsLike, Request] | None = None,
     *,
-    cost: Given[int, Request] = 1,
-    key: Callable[[Request], Maybe[str | None]] | None = None,
+    cost: ValueOrFunction[int, Request] = 1,
+    key: Callable[[Request], MaybeAwaitable[str | None]] | None = None,
     name: str | None = None,
     domain: str = DEFAULT_DOMAIN,
-    descriptors: Given[Descriptors, Request] | None = None,
-    skip: Callable[[Request], Maybe[bool]] | None = None,
+    descriptors: ValueOrFunction[Descriptors, Request] | None = None,
+    skip: Callable[[Request], MaybeAwaitable[bool]] | None = None,
     client: Tidegate | None = None,
 ) -> Callable[[F], F]:
-    """A decorator for endpoints of Starlette and FastAPI, with the options of `limit`.
+    """Returns a decorator that limits an endpoint of Starlette or FastAPI, with the options of `limit`.
 
     >>> @app.get("/search")
     ... @limited("10/minute")
     ... async def search(q: str): ...
 
-    The endpoint needs no parameter for the request. Several may stand one above the other; then a request has
-    to be within all of them.
+    Put it below the route decorator. The endpoint may be sync or async, and needs no request parameter.
+    With several decorators, a request must be within all of their limits.
     """
     dependency = limit(
         limits,
@@ -198,19 +209,21 @@ def limited(
 
     def decorate(endpoint: F) -> F:
         signature = resolved_signature(endpoint)
-        call = endpoint if inspect.iscoroutinefunction(endpoint) else threaded(endpoint)
+        call = endpoint if inspect.iscoroutinefunction(endpoint) else run_in_thread(endpoint)
 
         @functools.wraps(endpoint)
         async def limited_endpoint(*args: Any, **kwargs: Any) -> Any:
-            connection = take(REQUEST, HTTPConnection, signature, args, kwargs)
-            response = take(RESPONSE, Response, signature, args, kwargs)
+            connection = pop_argument(REQUEST, HTTPConnection, signature, args, kwargs)
+            response = pop_argument(RESPONSE, Response, signature, args, kwargs)
             if connection is None:
-                raise TypeError("the endpoint was called without a request; put @limited under the route")
+                raise TypeError(
+                    "the endpoint was called without a request; put @limited below the route decorator"
+                )
             decision = await dependency.decide(connection)
             result = await call(*args, **kwargs)
-            answer = result if isinstance(result, Response) else response
-            if decision is not None and answer is not None:
-                add_headers(answer, decision)
+            final = result if isinstance(result, Response) else response
+            if decision is not None and final is not None:
+                add_headers(final, decision)
             return result
 
         limited_endpoint.__signature__ = with_parameters(signature)  # type: ignore[attr-defined]
@@ -227,70 +240,80 @@ def install(
     header: ForwardingHeader = "x-forwarded-for",
     ipv6_prefix: int = 56,
 ) -> None:
-    """Sets up an app for `limit`, `limited` and `reserve`, in one call.
+    """Sets up an app for `limit`, `limited` and `reserve`.
 
-    It says which client they ask with and which proxies are believed, answers every `RateLimitExceeded` with
-    the service's bytes, and adds headers to answers that an endpoint made itself.
+    >>> install(app, client=Tidegate("http://tidegate:8080"), trusted_proxies=["10.0.0.0/8"])
+
+    They then use this client and believe these proxies about the address of the client. Every
+    `RateLimitExceeded` is rendered as the service rendered it, and responses that an endpoint creates itself
+    get the headers, too. ``trusted_proxies`` is a list of networks, or the number of proxies in front of the
+    app; see `ClientIp` for ``header`` and ``ipv6_prefix``.
     """
-    app.add_middleware(_Installed, guard=Guard(client, ClientIp(trusted_proxies, header, ipv6_prefix)))
+    decider = Decider(client, ClientIp(trusted_proxies, header, ipv6_prefix))
+    app.add_middleware(_InstalledMiddleware, decider=decider)
     app.add_exception_handler(RateLimitExceeded, rate_limit_handler)
 
 
 async def rate_limit_handler(request: Request, error: Exception) -> Response:
-    """Answers a `RateLimitExceeded` with what the service said, byte for byte."""
+    """Returns the response to a `RateLimitExceeded`, as the service rendered it.
+
+    >>> app.add_exception_handler(RateLimitExceeded, rate_limit_handler)
+
+    `install` adds it.
+    """
     if not isinstance(error, RateLimitExceeded):
         raise error
     decision = error.decision
     response = Response(decision.content, decision.status, media_type=decision.content_type)
     add_headers(response, decision)
-    marks_of(request.scope).decision = decision
+    request_state_of(request.scope).decision = decision
     return response
 
 
 def add_headers(response: Response, decision: Decision) -> None:
-    """Adds a decision's headers to an answer, unless it has them."""
+    """Adds the headers of a decision to a response, except those that it already has."""
     for name, value in decision.headers:
         response.headers.setdefault(name, value)
 
 
-class _Installed:
-    """Tells dependencies whom to ask, and adds headers where a dependency cannot."""
+class _InstalledMiddleware:
+    """Stores the decider of the app for its dependencies, and adds headers where a dependency cannot."""
 
-    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+    def __init__(self, app: ASGIApp, decider: Decider) -> None:
         self.app = app
-        self._guard = guard
+        self._decider = decider
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
-            marks = marks_of(scope)
-            marks.guard = self._guard
-            send = _after(marks.before_answer, with_headers(send, lambda: marks.decision))
+            state = request_state_of(scope)
+            state.decider = self._decider
+            send = _after(state.before_response, with_headers(send, lambda: state.decision))
         await self.app(scope, receive, send)
 
 
-def _after(acts: list[Callable[[], Awaitable[None]]], send: Send) -> Send:
-    """Sends the answer once what has to come before it is done."""
+def _after(actions: list[Callable[[], Awaitable[None]]], send: Send) -> Send:
+    """Returns a ``send`` that performs the actions before the response begins."""
 
     async def send_after(message: Message) -> None:
         if message["type"] == "http.response.start":
-            for act in acts:
-                await act()
+            for action in actions:
+                await action()
         await send(message)
 
     return send_after
 
 
 async def _denial(connection: HTTPConnection, decision: Decision) -> Exception:
-    """What a dependency raises. Apps that `install` was not called for get the handler with their first.
+    """Returns the exception that a dependency raises on a denial.
 
-    Starlette leaves its table of handlers in the scope. Where it does not, the denial is still an
-    `HTTPException` of status 429. A websocket is accepted first, unless it is, so that its
-    client is told the reason.
+    An app without `install` gets the exception handler here: Starlette keeps its table of handlers in the
+    scope. Where it does not, the denial is still an `HTTPException` of status 429. A websocket is accepted
+    first, because only then its client receives the reason.
     """
     if isinstance(connection, WebSocket):
         if connection.application_state is WebSocketState.CONNECTING:
             await connection.accept(next(iter(connection.scope.get("subprotocols", ())), None))
-        return WebSocketException(POLICY_VIOLATION, reason_of(decision))
+        return WebSocketException(POLICY_VIOLATION, close_reason(decision))
     handlers = connection.scope.get("starlette.exception_handlers")
     if handlers:
         handlers[0].setdefault(RateLimitExceeded, rate_limit_handler)

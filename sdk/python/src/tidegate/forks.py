@@ -1,7 +1,8 @@
-"""What starts anew in the child of a fork: locks that a thread of the parent may hold, and connections.
+"""Replaces locks and connections in the child of a fork.
 
-A client that is made before a fork (Celery's prefork pool, ``gunicorn --preload``, multiprocessing) must not
-read from the parent's sockets, or each would get the other's decisions.
+A client that is created before a fork (Celery's prefork pool, ``gunicorn --preload``, multiprocessing) must
+not read from the sockets of its parent, or each process would get decisions of the other. A lock may be held
+by a thread that exists only in the parent.
 """
 
 from __future__ import annotations
@@ -12,24 +13,24 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Forked(Protocol):
-    """Something that has locks or connections."""
+class ForkAware(Protocol):
+    """An object with locks or connections."""
 
-    def after_fork(self) -> None:
-        """Starts anew. It runs in the child, before anything else does."""
+    def _after_fork(self) -> None:
+        """Replaces them. It runs in the child, before anything else does."""
 
 
-_objects: weakref.WeakSet[Forked] = weakref.WeakSet()
+_objects: weakref.WeakSet[ForkAware] = weakref.WeakSet()
 _modules: list[Callable[[], None]] = []
 
 
-def renew_after_fork(one: Forked) -> None:
-    """Has an object start anew in every child, for as long as it lives."""
+def renew_after_fork(one: ForkAware) -> None:
+    """Registers an object whose ``_after_fork`` is called in every child, for as long as it exists."""
     _objects.add(one)
 
 
 def renew_module_after_fork(renew: Callable[[], None]) -> None:
-    """Calls a function of a module in every child."""
+    """Registers a function that is called in every child."""
     _modules.append(renew)
 
 
@@ -37,7 +38,7 @@ def _after_fork() -> None:
     for renew in _modules:
         renew()
     for one in list(_objects):
-        one.after_fork()
+        one._after_fork()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks

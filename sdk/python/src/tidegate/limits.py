@@ -1,4 +1,4 @@
-"""Limits as people write them in code: ``"10/minute;200/hour"``."""
+"""Limits in code, such as ``"10/minute;200/hour"``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .algorithms import ALGORITHMS
 from .errors import InvalidLimit
 
 MAX_COUNT = 2**53
-"""The largest count that every language holds exactly."""
+"""The largest count or cost; a double holds it exactly, so that every language can."""
 
 EXACT_UP_TO = 10
-"""Limits of up to so many requests that code writes are exact."""
+"""Limits in code of up to this many requests are exact by default (``sliding_log``)."""
 
 _BUCKETS = ("token_bucket", "gcra", "leaky_bucket")
 
@@ -28,7 +28,7 @@ _WORDS_MS = {
     "hour": 3600 * _SECOND_MS,
     "day": _DAY_MS,
     "week": 7 * _DAY_MS,
-    # As the service tells them: calendar months and years have their nominal length.
+    # Nominal lengths of calendar windows, as the service reports them.
     "month": 30 * _DAY_MS,
     "year": 365 * _DAY_MS,
 }
@@ -54,14 +54,17 @@ _DURATION = re.compile(r"([0-9]+)(ms|[smhdw])", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit that travels with the request.
+    """A limit in code, with more than the text ``"200/hour"`` can express.
 
-    >>> Limit(200, "hour", burst=50, name="slow")
+    >>> Limit(200, "hour", burst=50)
+    >>> Limit(30, "10s", name="calm", algorithm="sliding_log")
 
-    ``per`` is a word (second, minute, hour, day, week, month, year) or a duration such as ``250ms``, ``90s``
-    or ``1h30m``. Without an algorithm it is exact up to 10 requests (a sliding log) and a sliding window
-    above, or with a burst a token bucket. A limit that has a name keeps its counter when its numbers change,
-    as long as window and algorithm stay: without an algorithm, 10 requests and 11 are two counters.
+    ``per`` is a unit (second, minute, hour, day, week, month, year) or a duration such as ``250ms``, ``90s``
+    or ``1h30m``. ``algorithm`` is any of the service's; it defaults to ``token_bucket`` if there is a
+    ``burst``, else to ``sliding_log``, which is exact, for up to 10 requests and to ``sliding_window`` above.
+
+    A limit with a ``name`` keeps its counter when its numbers change, as long as the window and the
+    algorithm stay. Without ``algorithm``, the algorithm changes between 10 and 11 requests.
     """
 
     requests: int
@@ -85,7 +88,7 @@ class Limit:
 
     @property
     def applied_algorithm(self) -> str:
-        """The algorithm that counts: what code writes for up to 10 requests is exact."""
+        """The algorithm that counts, given or by default; ``gcra`` is another name of ``token_bucket``."""
         if self.algorithm is not None:
             return "token_bucket" if self.algorithm == "gcra" else self.algorithm
         if self.burst is not None:
@@ -94,20 +97,20 @@ class Limit:
 
     @property
     def depth(self) -> int:
-        """What a bucket holds."""
+        """Units that may pass at once: the burst of a bucket, or the requests of other algorithms."""
         if self.burst is not None:
             return self.burst
         return 1 if self.applied_algorithm == "leaky_bucket" else self.requests
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What tells this limit's counters from those of others in the same scope."""
+        """What tells the counters of this limit from those of other limits in the same scope."""
         window = (self.window_ms, self.applied_algorithm)
         return (*window, self.name) if self.name is not None else (*window, self.requests, self.depth)
 
     @property
     def window_ms(self) -> int:
-        """The length of the window; of months and years the nominal one."""
+        """The length of the window in milliseconds; months have 30 days and years 365."""
         return _window_ms(self.per)
 
     @property
@@ -121,7 +124,7 @@ class Limit:
         return f"{length_ms // _UNITS_MS[unit]}{unit}"
 
     def to_json(self) -> dict[str, Any]:
-        """As the service takes it."""
+        """Returns the limit as the service expects it in JSON."""
         members: dict[str, Any] = {"requests": self.requests, "per": self.per}
         others = (("name", self.name), ("algorithm", self.algorithm), ("burst", self.burst))
         members.update(pair for pair in others if pair[1] is not None)
@@ -129,21 +132,23 @@ class Limit:
 
 
 LimitsLike: TypeAlias = str | Limit | Sequence[str | Limit]
-"""Limits as a text, as an object, or several of either."""
+"""A text such as ``"10/minute;200/hour"``, a `Limit`, or a list of either."""
 
 
 @lru_cache(maxsize=1024)
 def parse_limits(text: str) -> tuple[Limit, ...]:
-    """Reads limits from a text.
+    """Returns the limits in a text; raises `InvalidLimit` if it cannot be parsed.
 
     >>> parse_limits("10/minute; 200 per hour")
     (Limit(requests=10, per='minute'), Limit(requests=200, per='hour'))
+
+    The syntax is ``COUNT/UNIT`` or ``COUNT per UNIT``, several joined by ``;`` or ``,``.
     """
-    return _told_apart(tuple(_parse_limit(part, text) for part in re.split("[;,]", text)), text)
+    return _checked_unique(tuple(_parse_limit(part, text) for part in re.split("[;,]", text)), text)
 
 
 def limits_of(limits: LimitsLike | None) -> tuple[Limit, ...]:
-    """Limits in any of their forms; ``None`` is none of them."""
+    """Returns a list of limits from any of the accepted forms; ``None`` is an empty list."""
     if limits is None:
         return ()
     if isinstance(limits, str):
@@ -153,15 +158,16 @@ def limits_of(limits: LimitsLike | None) -> tuple[Limit, ...]:
     found = tuple(limit for some in limits for limit in limits_of(some))
     if not found:
         raise InvalidLimit('limits must have at least one limit, such as "10/minute", got an empty list')
-    return _told_apart(found, limits)
+    return _checked_unique(found, limits)
 
 
 def titles_of(limits: Sequence[Limit]) -> list[str]:
-    """Returns what the limits of one list are called in decisions, as the service calls them.
+    """Returns the names of the limits of one list in decisions, as the service names them.
 
-    It is the name, else the window with as many of the numbers as it takes to tell it from the others.
+    A limit without a name is named by its window, with as many of its numbers as distinguish it from the
+    others.
     """
-    forms = [[limit.name] * 3 if limit.name is not None else _forms(limit) for limit in limits]
+    forms = [[limit.name] * 3 if limit.name is not None else _title_candidates(limit) for limit in limits]
     columns = list(zip(*forms, strict=True))
     return [
         next(
@@ -174,8 +180,8 @@ def titles_of(limits: Sequence[Limit]) -> list[str]:
     ]
 
 
-def _forms(limit: Limit) -> list[str]:
-    """Returns the titles that a limit without a name may have, shortest first."""
+def _title_candidates(limit: Limit) -> list[str]:
+    """Returns the names that a limit without a name may get, shortest first."""
     is_default = limit.algorithm is None and limit.burst is None
     algorithm = "default" if is_default else limit.applied_algorithm
     burst = "" if limit.burst is None else f" burst {limit.burst}"
@@ -183,20 +189,20 @@ def _forms(limit: Limit) -> list[str]:
     return [limit.window, short, f"{short} {algorithm}{burst}"]
 
 
-def _told_apart(limits: tuple[Limit, ...], given: object) -> tuple[Limit, ...]:
-    """Refuses what the service would refuse with every request."""
+def _checked_unique(limits: tuple[Limit, ...], given: object) -> tuple[Limit, ...]:
+    """Returns the limits; raises if two have the same name or counter, which the service would refuse."""
     names = [limit.name for limit in limits if limit.name is not None]
     if len(set(names)) < len(names):
-        raise InvalidLimit(f"{given!r} has two limits of one name; name them apart")
+        raise InvalidLimit(f"{given!r} has two limits with the same name; give each a name of its own")
     if len({limit.identity for limit in limits}) < len(limits):
-        raise InvalidLimit(f"{given!r} has the same limit twice; leave one out, or give each a name")
+        raise InvalidLimit(f"{given!r} has the same limit twice; remove one, or give each a name")
     return limits
 
 
 def _parse_limit(part: str, text: str) -> Limit:
     found = _LIMIT.fullmatch(part.lower())
     if found is None:
-        raise _invalid(text, "is no limit")
+        raise _invalid(text, "is not a valid limit")
     count = int(found[1].replace("_", ""))
     if count > MAX_COUNT:
         raise _invalid(text, f"allows more than {MAX_COUNT}")
@@ -212,9 +218,9 @@ def _unit(number: str, word: str, text: str) -> str:
     if not number:
         return unit
     if int(number) == 0:
-        raise _invalid(text, "has a window of no length")
+        raise _invalid(text, "has a window of length 0")
     if unit in ("month", "year"):
-        raise _invalid(text, f"has several {unit}s, which differ in length")
+        raise _invalid(text, f"has a multiple of a {unit}, which has no fixed length")
     return f"{int(number)}{unit[0]}"
 
 

@@ -25,7 +25,7 @@ __all__ = ["MAX_KEYS", "Charge", "LocalLimiter", "Verdict"]
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """Units to take from one counter."""
+    """Units to take from one counter. Settling and refunding give back; a charge only takes."""
 
     key: Hashable
     numbers: Numbers
@@ -34,7 +34,7 @@ class Charge:
 
     def __post_init__(self) -> None:
         if self.cost < 0:
-            raise ValueError(f"a charge only takes, got {self.cost}; settle gives back")
+            raise ValueError(f"the cost of a charge must be 0 or more, got {self.cost}")
 
     @classmethod
     def of(cls, limit: Limit, key: Hashable, cost: int) -> Charge:
@@ -78,7 +78,7 @@ class LocalLimiter:
         self._lock = threading.Lock()
         renew_after_fork(self)
 
-    def after_fork(self) -> None:
+    def _after_fork(self) -> None:
         """Replaces the lock, which a thread of the parent may hold. The counters are kept."""
         self._lock = threading.Lock()
 
@@ -101,7 +101,7 @@ class LocalLimiter:
                 for key, counter in taken.items():
                     self._keep(key, counter, now_us)
             else:
-                self._carry_on(charges, now_us)
+                self._adopt_numbers(charges, now_us)
                 # Those that would have passed have not been charged: return what they have left now.
                 verdicts = [
                     self._charge(charge, self._state(charge), 0, now_us)[1] if verdict.allowed else verdict
@@ -115,41 +115,41 @@ class LocalLimiter:
         A lower cost gives the rest back to the window it was taken from, or to nobody if that window counts
         no more. A higher cost takes what is missing, even if that is more than the limit has left.
         """
-        algorithm, of = ALGORITHMS[charge.algorithm], charge.numbers
+        algorithm, numbers = ALGORITHMS[charge.algorithm], charge.numbers
         with self._lock:
             now_us = self._now_us()
             more = cost - charge.cost
             state = self._state(charge)
             if more > 0:
-                state = algorithm.take(of, state, more, now_us)
+                state = algorithm.take(numbers, state, more, now_us)
             elif state is not None:  # a counter that was forgotten must not displace another one
-                state = algorithm.give_back_taken(of, state, -more, self._at_us(taken_s), now_us)
-            self._keep(charge.key, _Counter(charge.algorithm, of, state), now_us)
+                state = algorithm.give_back_taken(numbers, state, -more, self._at_us(taken_s), now_us)
+            self._keep(charge.key, _Counter(charge.algorithm, numbers, state), now_us)
 
     def give_back(self, charge: Charge) -> None:
         """Gives a cost back, never above full, as the service does.
 
         A key without a counter has taken nothing, so none is created for it.
         """
-        algorithm, of = ALGORITHMS[charge.algorithm], charge.numbers
+        algorithm, numbers = ALGORITHMS[charge.algorithm], charge.numbers
         with self._lock:
             now_us = self._now_us()
             state = self._state(charge)
             if state is not None:
-                state = algorithm.give_back(of, state, charge.cost, now_us)
-                self._keep(charge.key, _Counter(charge.algorithm, of, state), now_us)
+                state = algorithm.give_back(numbers, state, charge.cost, now_us)
+                self._keep(charge.key, _Counter(charge.algorithm, numbers, state), now_us)
 
     def reset(self) -> None:
         """Forgets every counter."""
         with self._lock:
             self._counters.clear()
 
-    def _carry_on(self, charges: Sequence[Charge], now_us: int) -> None:
+    def _adopt_numbers(self, charges: Sequence[Charge], now_us: int) -> None:
         """Makes counters whose limit has changed drain by its new numbers, though nothing was taken."""
         for charge in charges:
             before = self._state(charge)
             if charge.cost and before is not None:
-                state = ALGORITHMS[charge.algorithm].carry_on(charge.numbers, before, now_us)
+                state = ALGORITHMS[charge.algorithm].adopt_numbers(charge.numbers, before, now_us)
                 if state is not before:
                     self._keep(charge.key, _Counter(charge.algorithm, charge.numbers, state), now_us)
 

@@ -1,4 +1,4 @@
-"""Decisions of this process as HTTP, in the shape that the service gives its own."""
+"""Renders decisions of this process as HTTP, in the form in which the service renders its own."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .local import Verdict
 
 QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
-_MAX_INTEGER = 999_999_999_999_999  # of a structured field
-_JITTER_PART = 10  # a tenth of the wait
-_JITTER_MOST_S = 5
-_IN_RULES = " !#$&'()*+-./:<=>?@[]^_`{|}~"
-_IN_NAMES = _IN_RULES.replace(":", "").replace("#", "")
+_MAX_INTEGER = 999_999_999_999_999  # the largest of a structured field
+_JITTER_DIVISOR = 10  # a tenth of the wait
+_MAX_JITTER_S = 5
+_UNQUOTED_IN_RULES = " !#$&'()*+-./:<=>?@[]^_`{|}~"
+_UNQUOTED_IN_NAMES = _UNQUOTED_IN_RULES.replace(":", "").replace("#", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A limit, and what it says."""
+class LimitReport:
+    """A limit with its verdict, as it appears in headers and bodies."""
 
     rule: str
     name: str
@@ -31,44 +31,45 @@ class Told:
     window_us: int
     verdict: Verdict
     nth: int = 1
-    """Which one of its name it is: several descriptors may fall under one limit."""
+    """Its number among those of the same name: several descriptors may have the same limit."""
     domain: str = ""
     entries: tuple[tuple[str, str], ...] = ()
 
     @property
     def policy(self) -> str:
-        """Its name in headers."""
+        """The name of the policy in headers."""
         nth = "" if self.nth == 1 else f"#{self.nth}"
-        return f"{quote(self.rule, safe=_IN_RULES)}:{quote(self.name, safe=_IN_NAMES)}{nth}"
+        rule = quote(self.rule, safe=_UNQUOTED_IN_RULES)
+        return f"{rule}:{quote(self.name, safe=_UNQUOTED_IN_NAMES)}{nth}"
 
     @property
     def window_s(self) -> int:
-        """Rounded up, so that the rate is never told too high."""
+        """The window in whole seconds, rounded up so that the reported rate is never too high."""
         return ceil_s(self.window_us)
 
     @property
     def more_after_us(self) -> int:
-        """Until there is more."""
+        """Microseconds until more units are available."""
         if self.verdict.retry_after_us is not None:
             return self.verdict.retry_after_us
         return min(self.verdict.reset_after_us, self.window_us)
 
     @property
     def retry_after_s(self) -> int | None:
-        """Whole seconds, never too few, and some more so that those denied together do not return together.
+        """Seconds until a retry, rounded up, plus jitter so that clients denied together return apart.
 
-        How many more is a function of who was denied by what: the same decision is told in the same bytes.
+        The jitter is a hash of the rule and the key, so that the same decision renders to the same bytes.
         """
         wait_us = self.verdict.retry_after_us
         if wait_us is None:
             return None
-        most_s = min(wait_us // 1_000_000 // _JITTER_PART, _JITTER_MOST_S)
+        max_s = min(wait_us // 1_000_000 // _JITTER_DIVISOR, _MAX_JITTER_S)
         who = json.dumps([self.domain, self.rule, self.entries]).encode("ascii")
         stable = int.from_bytes(hashlib.sha256(who).digest()[:8], "big")
-        return ceil_s(wait_us) + stable % (most_s + 1)
+        return ceil_s(wait_us) + stable % (max_s + 1)
 
     def to_json(self) -> dict[str, Any]:
-        """As in ``limits``."""
+        """Returns the element of ``limits`` in the body of a decision."""
         retry_us = self.verdict.retry_after_us
         return {
             "rule": self.rule,
@@ -81,40 +82,42 @@ class Told:
         }
 
 
-def counted(told: list[Told], wall_s: float) -> Decision:
-    """A decision by counters."""
-    by = min(told, key=_restriction)
-    allowed = by.verdict.allowed
+def render_counted(reports: list[LimitReport], wall_s: float) -> Decision:
+    """Returns the decision by counters of this process."""
+    deciding = min(reports, key=_restriction)
+    allowed = deciding.verdict.allowed
     common = {
         "allowed": allowed,
-        "decided_by": {"rule": by.rule, "name": by.name},
+        "decided_by": {"rule": deciding.rule, "name": deciding.name},
         "source": "local",
-        "limits": [one.to_json() for one in told],
+        "limits": [report.to_json() for report in reports],
     }
-    headers = _headers(told, by, wall_s)
+    headers = _headers(reports, deciding, wall_s)
     if allowed:
         return _decision(200, headers, common)
-    retry_s = by.retry_after_s
+    retry_s = deciding.retry_after_s
     if retry_s is not None:
         headers.append(("retry-after", str(retry_s)))
     problem = {
-        **_problem(_detail(by, retry_s)),
-        "violated-policies": [one.policy for one in told if not one.verdict.allowed],
+        **_problem(_detail(deciding, retry_s)),
+        "violated-policies": [report.policy for report in reports if not report.verdict.allowed],
         "retry_after": retry_s,
-        "limit": by.requests,
-        "window": by.window_s,
-        "scope": by.rule,
+        "limit": deciding.requests,
+        "window": deciding.window_s,
+        "scope": deciding.rule,
     }
     return _decision(429, headers, problem | common)
 
 
-def uncounted(*, allowed: bool, source: str) -> Decision:
-    """A decision without counters: everything passes, or nothing does."""
+def render_uncounted(*, allowed: bool, source: str) -> Decision:
+    """Returns a decision without counters: every request passes, or none does."""
     common: dict[str, Any] = {"allowed": allowed, "decided_by": None, "source": source, "limits": []}
     if allowed:
         return _decision(200, [], common)
     problem = {
-        **_problem("the rate limit service does not answer, and nothing passes meanwhile; retry in 1 second"),
+        **_problem(
+            "the rate limit service cannot be reached, and requests are denied meanwhile; retry in 1 second"
+        ),
         "violated-policies": [],
         "retry_after": 1,
         "limit": None,
@@ -125,30 +128,30 @@ def uncounted(*, allowed: bool, source: str) -> Decision:
 
 
 def ceil_s(us: int) -> int:
-    """Whole seconds, rounded up, at least 1: nobody comes back at once."""
+    """Returns whole seconds, rounded up and at least 1, so that no client returns at once."""
     return max(1, -(-us // 1_000_000))
 
 
-def _restriction(told: Told) -> tuple[bool, float]:
-    """Denials first, those that take longest before others; then whoever has least left."""
-    verdict = told.verdict
+def _restriction(report: LimitReport) -> tuple[bool, float]:
+    """Sort key, the most restrictive first: denials by the longest wait, then what has least left."""
+    verdict = report.verdict
     if verdict.allowed:
         return True, verdict.remaining
     return False, float("-inf") if verdict.retry_after_us is None else -verdict.retry_after_us
 
 
-def _headers(told: list[Told], by: Told, wall_s: float) -> list[tuple[str, str]]:
-    policies = [f'"{one.policy}";q={min(one.requests, _MAX_INTEGER)};w={one.window_s}' for one in told]
+def _headers(reports: list[LimitReport], deciding: LimitReport, wall_s: float) -> list[tuple[str, str]]:
+    policies = [f'"{one.policy}";q={min(one.requests, _MAX_INTEGER)};w={one.window_s}' for one in reports]
     left = [
         f'"{one.policy}";r={min(one.verdict.remaining, _MAX_INTEGER)};t={-(-one.more_after_us // 1_000_000)}'
-        for one in told
+        for one in reports
     ]
-    reset_us = int(wall_s * 1_000_000) + by.more_after_us
+    reset_us = int(wall_s * 1_000_000) + deciding.more_after_us
     return [
         ("ratelimit-policy", ", ".join(policies)),
         ("ratelimit", ", ".join(left)),
-        ("x-ratelimit-limit", str(by.requests)),
-        ("x-ratelimit-remaining", str(by.verdict.remaining)),
+        ("x-ratelimit-limit", str(deciding.requests)),
+        ("x-ratelimit-remaining", str(deciding.verdict.remaining)),
         ("x-ratelimit-reset", str(-(-reset_us // 1_000_000))),
     ]
 
@@ -157,11 +160,11 @@ def _problem(detail: str) -> dict[str, Any]:
     return {"type": QUOTA_EXCEEDED, "title": "Quota Exceeded", "status": 429, "detail": detail}
 
 
-def _detail(by: Told, retry_s: int | None) -> str:
-    detail = f"limit {by.name} of rule {by.rule} allows {by.requests} per {by.per}; "
+def _detail(deciding: LimitReport, retry_s: int | None) -> str:
+    detail = f"limit {deciding.name} of rule {deciding.rule} allows {deciding.requests} per {deciding.per}; "
     if retry_s is not None:
         return detail + f"retry in {retry_s} second{'' if retry_s == 1 else 's'}"
-    if by.requests == 0:
+    if deciding.requests == 0:
         return detail + "nothing passes"
     return detail + "a request of this cost never passes, lower its cost"
 

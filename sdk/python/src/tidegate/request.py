@@ -1,4 +1,4 @@
-"""A request as key, cost and skip functions see it, and what is noted about it on its way."""
+"""A request as key, cost and skip functions get it, and what is stored about it while it is handled."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any, Protocol, TypeAlias
 from urllib.parse import parse_qsl
 
 from .decision import Decision
-from .warnings import SPOOFABLE, handling, warn_once
+from .warnings import SPOOFABLE, note_request, warn_once
 
 Scope: TypeAlias = MutableMapping[str, Any]
 
-_MARKS = "tidegate.marks"
+_STATE_KEY = "tidegate.request_state"
 
 
 class RequestLike(Protocol):
-    """What this package's own key functions need: a `Request` here, or Starlette's."""
+    """A request that has a scope and headers: a `Request` of this package, or Starlette's."""
 
     @property
     def scope(self) -> Scope:
@@ -23,11 +23,11 @@ class RequestLike(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Headers, by their names in any case."""
+        """The headers; names may be in any case."""
 
 
 class Headers(Mapping[str, str]):
-    """Headers of a request, by their names in any case; of several lines the first."""
+    """Headers of a request. Names may be in any case; of several lines with one name, the first counts."""
 
     def __init__(self, scope: Scope) -> None:
         self._pairs = header_pairs(scope)
@@ -47,13 +47,21 @@ class Headers(Mapping[str, str]):
 
 
 def method_of(scope: Scope) -> str:
-    """Returns the method, or ``WEBSOCKET`` for the handshake of one."""
+    """Returns the method, or ``WEBSOCKET`` for a websocket handshake."""
     method: str = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
     return method
 
 
 class Request:
-    """A request to an ASGI app, before the app has seen it. The body is not for reading here."""
+    """A request as the functions of a `TidegateMiddleware` get it, before the app does.
+
+    >>> def is_health_check(request: Request) -> bool:
+    ...     return request.path == "/health"
+    >>> app.add_middleware(TidegateMiddleware, limits="10/minute", skip=is_health_check)
+
+    It has ``method``, ``path``, ``headers``, ``query_params`` and the ASGI ``scope``. The body is left to
+    the app.
+    """
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -63,40 +71,45 @@ class Request:
 
     @property
     def query_params(self) -> dict[str, str]:
-        """Parameters of the query; of several the last."""
+        """The parameters of the query string; of several with one name, the last."""
         return dict(parse_qsl(self.scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True))
 
 
-class Marks:
-    """What is noted about one request, so that layers know of each other."""
+class RequestState:
+    """What middlewares and dependencies store about one request, so that they know of each other."""
 
     def __init__(self) -> None:
         self.charged: set[object] = set()
+        """Counters that were charged so far."""
         self.decision: Decision | None = None
-        self.guard: object | None = None
-        self.before_answer: list[Callable[[], Awaitable[None]]] = []
+        """The last decision."""
+        self.decider: object | None = None
+        self.before_response: list[Callable[[], Awaitable[None]]] = []
+        """What has to be done before the response begins."""
 
 
-def marks_of(scope: Scope) -> Marks:
-    """The marks of a request, made by whoever looks first."""
-    marks = scope.get(_MARKS)
-    if not isinstance(marks, Marks):
-        marks = scope[_MARKS] = Marks()
-    handling(marks)
-    return marks
+def request_state_of(scope: Scope) -> RequestState:
+    """Returns the state of a request; the first call creates it."""
+    state = scope.get(_STATE_KEY)
+    if not isinstance(state, RequestState):
+        state = scope[_STATE_KEY] = RequestState()
+    note_request(state)
+    return state
 
 
 def header_pairs(scope: Scope) -> list[tuple[str, str]]:
-    """Headers as text, in order, their names in small letters."""
+    """Returns the headers as strings, in order, with names in lower case."""
     return [
         (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope.get("headers", ())
     ]
 
 
 def by_header(name: str) -> Callable[[RequestLike], str | None]:
-    """A key function: the value of a header, and the client's address where it is missing.
+    """Returns a key function that limits by the value of a header.
 
     >>> limit("10/minute", key=by_header("x-api-key"))
+
+    Requests without the header are limited by the address of the client.
     """
     if name.lower() in SPOOFABLE:
         warn_once("TIDEGATE_SPOOFABLE_KEY", name)

@@ -1,4 +1,4 @@
-"""Work whose cost is known only afterwards: an estimate is taken first, and settled when it is done."""
+"""Reservations of the async client: an estimate is charged first, and the real cost when it is known."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import logging
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any
 
-from .answer import Unanswered
-from .ask import DEFAULT_DOMAIN, Ask, cost_of
-from .breaker import FIRST_BACKOFF_S, MOST_BACKOFF_S
+from .breaker import MAX_BACKOFF_S, MIN_BACKOFF_S
+from .check_body import DEFAULT_DOMAIN, CheckBody, checked_cost
 from .errors import RequestRefused, ServiceUnavailable, TidegateError
 from .estimate import (
     PATH,
@@ -19,13 +18,14 @@ from .estimate import (
     OnError,
     Reserved,
     Settlement,
-    on_error_of,
-    reserve_message,
-    reserved_here,
-    reserved_of,
-    settlement_of,
+    checked_on_error,
+    encode_reserve,
+    parse_reserved,
+    parse_settlement,
+    reserve_locally,
 )
-from .render import uncounted
+from .render import render_uncounted
+from .response import CallFailed
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -36,44 +36,56 @@ _log = logging.getLogger("tidegate")
 
 
 class Reservation(Estimate):
-    """An estimate that was taken. `settle` says what it really cost."""
+    """An estimate that has been charged, from `Tidegate.reserve`; `settle` sets the real cost.
 
-    def __init__(self, client: Tidegate, ask: Ask, reserved: Reserved) -> None:
-        super().__init__(ask, reserved)
+    >>> async with client.reserve({"user": "ann"}, cost=4000, limits="100_000/hour") as reservation:
+    ...     reservation.settle(1234)
+    """
+
+    def __init__(self, client: Tidegate, body: CheckBody, reserved: Reserved) -> None:
+        super().__init__(body, reserved)
         self._client = client
-        self._turn = asyncio.Lock()
+        self._send_lock = asyncio.Lock()
 
-    def settle(self, cost: int) -> Settling:
-        """Says what it really cost: less than the estimate gives the rest back, more takes the overrun.
+    def settle(self, cost: int) -> PendingSettlement:
+        """Sets the real cost: less than the estimate gives the rest back, more charges the overrun.
 
-        It is sent when the block is left; with ``await`` it is sent at once, and the outcome comes back.
-        Until the service has answered, a later call replaces an earlier one.
+        >>> reservation.settle(1234)                     # is sent when the block is left
+        >>> settlement = await reservation.settle(1234)  # is sent now
+
+        With ``await`` it returns the `Settlement`, and raises `ServiceUnavailable` if the service cannot be
+        reached; then it may be called again. Until the service has confirmed a cost, a later call replaces an
+        earlier one.
         """
-        self._cost = cost_of(cost)
-        return Settling(self)
+        self._cost = checked_cost(cost)
+        return PendingSettlement(self)
 
     async def send(self) -> Settlement:
-        """Sends what `settle` was told. If it raises `ServiceUnavailable` it may be tried again."""
-        async with self._turn:
+        """Sends the cost given to `settle`, and returns what was charged.
+
+        Raises `ServiceUnavailable` if the service cannot be reached; then it may be called again. Raises
+        `ReservationGone` if it is too late.
+        """
+        async with self._send_lock:
             with self._sending() as cost:
                 return await self._send(cost)
 
     async def _send(self, cost: int) -> Settlement:
         if self.id is None:
-            return self._settle_here(self._client.fallback, cost)
+            return self._settle_locally(self._client._settings.fallback, cost)
         before = self._note_sent(cost)
-        answer = await self._client.call(SETTLE_PATH, self._message(cost))
-        return settlement_of(answer, self._tried if answer.is_second else before)
+        response = await self._client._call(SETTLE_PATH, self._encode(cost))
+        return parse_settlement(response, self._sent_before if response.was_resent else before)
 
-    async def keep_sending(self, until_s: float) -> None:
-        """Tries again and again, until the service has answered or the reservation has run out."""
-        clock = self._client.clock
-        most_s = FIRST_BACKOFF_S
+    async def _keep_sending(self, until_s: float) -> None:
+        """Sends the cost with a backoff until the service confirms it or the reservation has expired."""
+        clock = self._client._settings.clock
+        max_s = MIN_BACKOFF_S
         while self.is_pending:
-            wait_s = most_s * clock.chance()
-            most_s = min(MOST_BACKOFF_S, 2 * most_s)
+            wait_s = max_s * clock.chance()
+            max_s = min(MAX_BACKOFF_S, 2 * max_s)
             if clock.monotonic() + wait_s >= until_s:
-                _log.warning("a reservation was not settled in time, so its estimate stays charged")
+                _log.warning("a reservation expired before it was settled, so its estimate stays charged")
                 return
             await clock.sleep(wait_s)
             with contextlib.suppress(ServiceUnavailable):
@@ -81,13 +93,14 @@ class Reservation(Estimate):
 
 
 def free_reservation(client: Tidegate) -> Reservation:
-    """Returns a reservation that took nothing, and charges nothing whatever it settles."""
-    nothing = Ask(DEFAULT_DOMAIN, (), 0)
-    return Reservation(client, nothing, Reserved(uncounted(allowed=True, source="skipped"), 0, None, None))
+    """Returns a reservation for a request that is not limited; settling it charges nothing."""
+    nothing = CheckBody(DEFAULT_DOMAIN, (), 0)
+    decision = render_uncounted(allowed=True, source="skipped")
+    return Reservation(client, nothing, Reserved(decision, 0, None, None))
 
 
-class Settling:
-    """A settlement that is sent by ``await``, or else when the block is left."""
+class PendingSettlement:
+    """A settlement that ``await`` sends at once, and that is sent when the block is left otherwise."""
 
     def __init__(self, reservation: Reservation) -> None:
         self._reservation = reservation
@@ -97,29 +110,29 @@ class Settling:
 
 
 class ReserveContext:
-    """What `Tidegate.reserve` gives: enter it to reserve."""
+    """The context manager that `Tidegate.reserve` returns."""
 
     def __init__(
         self,
         client: Tidegate,
-        ask: Ask,
+        body: CheckBody,
         *,
         ttl_ms: int,
         on_error: OnError,
         on_refused: Callable[[RequestRefused], None] | None = None,
     ) -> None:
         self._client = client
-        self._ask = ask
+        self._body = body
         self._on_refused = on_refused
-        self._is_trying = False
+        self._is_retrying = False
         self._ttl_ms = ttl_ms
-        self._on_error = on_error_of(on_error)
+        self._on_error = checked_on_error(on_error)
         self._reservation: Reservation | None = None
         self._until_s = 0.0
 
     async def __aenter__(self) -> Reservation:
-        self._reservation = Reservation(self._client, self._ask, await self._reserve())
-        self._until_s = self._client.clock.monotonic() + self._ttl_ms / 1000
+        self._reservation = Reservation(self._client, self._body, await self._reserve())
+        self._until_s = self._client._settings.clock.monotonic() + self._ttl_ms / 1000
         return self._reservation
 
     async def __aexit__(
@@ -130,35 +143,36 @@ class ReserveContext:
             return
         if reservation.is_open and error is not None and self._on_error == "refund":
             reservation.settle(0)
-        if reservation.is_pending and not self._is_trying:
-            # By a task of its own: whoever is cancelled here still gives back what was not used.
+        if reservation.is_pending and not self._is_retrying:
+            # In a task of its own: a caller that is cancelled here still gives back what was not used.
             await asyncio.shield(asyncio.ensure_future(self.send(reservation)))
 
     async def send(self, reservation: Reservation) -> None:
-        """Settles quietly: the work is done, and that its cost could not be told must not undo it."""
+        """Settles, and logs errors instead of raising them: the work is done, and must not fail by it."""
         try:
             await reservation.send()
         except ServiceUnavailable as error:
-            _log.warning("a reservation was not settled, trying again: %s", error)
-            self._is_trying = True
-            self._client.in_background(_quietly(reservation.keep_sending(self._until_s)))
+            _log.warning("a reservation was not settled, retrying in the background: %s", error)
+            self._is_retrying = True
+            self._client._run_in_background(_log_errors(reservation._keep_sending(self._until_s)))
         except TidegateError as error:
             _log.warning("a reservation was not settled: %s", error)
 
     async def _reserve(self) -> Reserved:
         try:
-            answer = await self._client.call(PATH, reserve_message(self._ask, self._ttl_ms))
-            return reserved_of(answer, self._ask.cost)
-        except Unanswered:
+            response = await self._client._call(PATH, encode_reserve(self._body, self._ttl_ms))
+            return parse_reserved(response, self._body.cost)
+        except CallFailed:
             pass
         except RequestRefused as refused:
             if self._on_refused is None:
                 raise
             self._on_refused(refused)
-        return reserved_here(self._client.fallback, self._ask, self._client.clock)
+        settings = self._client._settings
+        return reserve_locally(settings.fallback, self._body, settings.clock)
 
 
-async def _quietly(work: Coroutine[Any, Any, None]) -> None:
+async def _log_errors(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except TidegateError as error:

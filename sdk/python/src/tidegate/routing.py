@@ -1,4 +1,4 @@
-"""The template of the route that handles a request, as Starlette and FastAPI know it. Never a raw path."""
+"""The template of the route that handles a request, from Starlette and FastAPI. Never a raw path."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from typing import Any
 
 from .request import Scope, method_of
 
-_MOST_LAYERS = 64  # of middlewares around an app
+_MAX_LAYERS = 64  # middlewares around an app
 _METHODS = frozenset(
     ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY", "WEBSOCKET")
 )
-_FULL = 2  # a route that matches path and method; half a match is one of the path alone
+_FULL = 2  # Starlette's value for a route that matches both the path and the method
 
 
 def route_of(scope: Scope, app: Any = None) -> str | None:
     """Returns ``METHOD /template``; ``None`` if no route is known.
 
-    Clients choose the path, so each path that nobody has heard of would have a limit of its own. Mounts
-    belong to the template with their parameters' names. ``app`` is what a middleware stands around, which
-    may have the routes.
+    The raw path is never used: clients choose it, so each new path would have a full limit. The template
+    begins with those of the mounts around the route. ``app`` is the app that a middleware wraps, whose routes
+    are searched if the request has not been routed yet.
     """
-    routed = _routed(scope)
-    if routed is not None and not _is_mounted(scope):
-        template: str | None = routed
+    matched = _matched_template(scope)
+    if matched is not None and not _is_mounted(scope):
+        template: str | None = matched
     else:
         template = _matching(_outermost_routes(scope, app), _unmounted(scope))
-        if routed is not None and not (template or "").endswith(routed):
-            # The app that the route was found in does not show its routes, or somebody rewrote the path.
-            template = (template or "") + routed
+        if matched is not None and not (template or "").endswith(matched):
+            # The app with the matched route does not expose its routes, or the path was rewritten.
+            template = (template or "") + matched
     if template is None:
         return None
-    # Some routes take any method, and clients can make up as many as they like.
+    # Some routes accept any method, and clients can invent methods.
     method = method_of(scope)
     return f"{method if method in _METHODS else 'OTHER'} {template}"
 
 
-def _routed(scope: Scope) -> str | None:
-    """Returns the template of the route that was found, below all mounts; ``None`` before routing."""
+def _matched_template(scope: Scope) -> str | None:
+    """Returns the template of the route that was matched, below all mounts; ``None`` before routing."""
     # FastAPI keeps the whole template of a route in an included router beside the route itself.
     context = scope.get("fastapi", {}).get("effective_route_context")
     route = scope.get("route")
-    # A mount is only half of the way.
+    # A mount is not the route yet.
     if context is None and hasattr(route, "routes"):
         return None
     return _template(context) or _template(route)
@@ -57,13 +57,13 @@ def _unmounted(scope: Scope) -> Scope:
 
 
 def _outermost_routes(scope: Scope, app: Any) -> Any:
-    """Returns the routes of the first router on the way, or of the app that a middleware stands around."""
+    """Returns the routes of the first router that saw the request, or of the app that a middleware wraps."""
     return getattr(scope.get("router"), "routes", None) or _routes(app) or _routes(scope.get("app")) or ()
 
 
 def _routes(app: Any) -> Any:
-    """Returns the routes of an app, or of the one that the middlewares around it lead to."""
-    for _ in range(_MOST_LAYERS):
+    """Returns the routes of an app; middlewares around it are unwrapped."""
+    for _ in range(_MAX_LAYERS):
         routes = getattr(app, "routes", None)
         if routes or app is None:
             return routes
@@ -81,7 +81,7 @@ def _template(route: Any) -> str | None:
 
 
 def _matching(routes: Any, scope: Scope) -> str | None:
-    """Returns the template of the route that will handle the request, as the router will find it."""
+    """Returns the template of the route that the router will choose for the request."""
     for route in routes:
         # FastAPI's included routers have no path of their own.
         inside = getattr(route, "effective_route_contexts", None)

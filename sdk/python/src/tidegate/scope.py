@@ -1,6 +1,6 @@
-"""What a limiter counts together: its name, else the route, else the limiter itself.
+"""The scope of a limiter's counters: its name, else the route, else the limiter itself.
 
-``vectors/identity.json`` holds every language to it.
+``vectors/identity.json`` states this rule for every language.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .forks import renew_module_after_fork
 from .routing import route_of
-from .warnings import is_handling, warn_once
+from .warnings import is_within_request, warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from .limits import Limit
     from .request import Scope
 
-MOST = 100
-"""So many limiters with the same limits are told apart at most.
+MAX_NUMBER = 100
+"""The highest number of a limiter.
 
-An app that makes more of them makes one per request, and each would begin with a full limit.
+An app that creates more with the same limits creates one per request, and each would begin with a full limit.
 """
 
 _numbers: Counter[object] = Counter()
@@ -34,10 +34,10 @@ _lock = threading.RLock()
 class LimiterScope:
     """The scope of one limiter's counters.
 
-    ``limits`` is ``None`` if they are a function of the request. A limiter that may be asked without a
+    ``limits`` is ``None`` if they are a function of the request. A limiter that may decide requests without a
     route (``eager``) takes its number when it is created, so that every process that runs the same code
-    numbers them alike. Limiters that are created while a request is handled are not told apart, or none of
-    them would ever deny.
+    gives it the same number. Limiters that are created while a request is handled all have number 1:
+    otherwise each would begin with a full limit, and none would ever deny.
     """
 
     def __init__(
@@ -48,24 +48,24 @@ class LimiterScope:
         self._name = name
         self._limits = limits
         self._app = app
-        self._number: int | None = 1 if is_handling() else None
+        self._number: int | None = 1 if is_within_request() else None
         if eager and name is None:
             self._take_number()
 
-    def of(self, scope: Scope) -> str:
-        """Returns what goes to the service as ``route``."""
-        return self._name or route_of(scope, self._app) or self._own()
+    def route_of(self, scope: Scope) -> str:
+        """Returns the value of the entry ``route`` for a request."""
+        return self._name or route_of(scope, self._app) or self._numbered()
 
-    def _own(self) -> str:
+    def _numbered(self) -> str:
         number = self._take_number()
-        own = "limiter" if self._limits is not None else "limiter:dynamic"
+        prefix = "limiter" if self._limits is not None else "limiter:dynamic"
         if number == 1:
-            return own
+            return prefix
         warn_once("TIDEGATE_UNNAMED_TWIN")
-        return f"{own}#{number}"
+        return f"{prefix}#{number}"
 
     def _take_number(self) -> int:
-        """Returns this limiter's number, which is free again when the limiter is gone."""
+        """Returns this limiter's number, which becomes free when the limiter is collected."""
         with _lock:
             if self._number is None:
                 shared = [limit.identity for limit in self._limits] if self._limits is not None else [None]
@@ -76,15 +76,15 @@ class LimiterScope:
 
 
 def _next_number(shared: Sequence[object]) -> int:
-    """Returns the number of a new limiter: one limit in common is enough to be told apart."""
-    number = min(1 + max(_numbers[limit] for limit in shared), MOST)
+    """Returns a number that no other limiter has with which the new one shares a limit."""
+    number = min(1 + max(_numbers[limit] for limit in shared), MAX_NUMBER)
     for limit in shared:
         _numbers[limit] = number
     return number
 
 
 def _release(numbers: Counter[object], shared: Sequence[object], number: int) -> None:
-    """Frees the number of a limiter that is gone, if it was the highest."""
+    """Frees the number of a limiter that was collected, if it was the highest."""
     with _lock:
         for limit in shared:
             if numbers[limit] == number:
@@ -101,8 +101,8 @@ def _after_fork() -> None:
 renew_module_after_fork(_after_fork)
 
 
-def forget() -> None:
-    """Numbers limiters anew, for tests."""
+def reset() -> None:
+    """Starts numbering from 1, for tests."""
     global _numbers
     with _lock:
-        _numbers = Counter()  # limiters that go later give their numbers back to the old one
+        _numbers = Counter()  # limiters that exist now free their numbers in the old one

@@ -1,4 +1,4 @@
-"""What a client is told when it is made."""
+"""Settings of a client, from its arguments and the environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT_DEADLINE_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The parts that both kinds of client have."""
+    """What both kinds of client are made of."""
 
     target: Target
     deadline_s: float
@@ -30,11 +30,11 @@ class Settings:
     breaker: Breaker
     context: ssl.SSLContext | None
     clock: Clock
-    asks: bool = True
-    """Whether there is a service to ask; if not, the fallback decides everything."""
+    uses_service: bool = True
+    """Whether there is a service; if not, the fallback decides everything."""
 
 
-def settings_of(
+def make_settings(
     *,
     url: str | None,
     token: str | None,
@@ -45,41 +45,41 @@ def settings_of(
     ssl_context: ssl.SSLContext | None = None,
     clock: Clock | None = None,
 ) -> Settings:
-    """Returns settings from arguments; what is not given is taken from the environment."""
+    """Returns the settings of a client of the service; a missing url or token comes from the environment."""
     if deadline <= 0:
-        raise ValueError(f"deadline must be seconds above 0, got {deadline}")
+        raise ValueError(f"deadline must be more than 0 seconds, got {deadline}")
     clock = clock or SYSTEM
     return Settings(
         target=Target(
             url or os.environ.get("TIDEGATE_URL") or DEFAULT_URL, token or os.environ.get("TIDEGATE_TOKEN")
         ),
-        asks=enabled,
+        uses_service=enabled,
         deadline_s=deadline,
         fallback=Fallback(fallback if enabled else "disabled", local_limits, clock),
-        # Twice the deadline is longer than any trial takes.
-        breaker=Breaker(clock, patience_s=2 * deadline + 1),
+        # Twice the deadline is longer than any probe takes.
+        breaker=Breaker(clock, probe_timeout_s=2 * deadline + 1),
         context=ssl_context,
         clock=clock,
     )
 
 
 def local_settings(*, local_limits: LimitsLike | None, clock: Clock | None) -> Settings:
-    """Returns settings of a client that counts in this process, and asks nobody."""
+    """Returns the settings of a client that counts in this process and uses no service."""
     clock = clock or SYSTEM
     return Settings(
         target=Target(DEFAULT_URL, None),
         deadline_s=DEFAULT_DEADLINE_S,
         fallback=Fallback("local", local_limits, clock),
-        breaker=Breaker(clock, patience_s=1.0),
+        breaker=Breaker(clock, probe_timeout_s=1.0),
         context=None,
         clock=clock,
-        asks=False,
+        uses_service=False,
     )
 
 
 def environment_settings() -> Settings:
-    """Returns the settings that nobody gave: the environment's, and defaults."""
-    return settings_of(
+    """Returns the settings of a client that is created without arguments."""
+    return make_settings(
         url=None,
         token=None,
         deadline=DEFAULT_DEADLINE_S,

@@ -1,4 +1,4 @@
-"""The client for scripts and threads: the same words without ``await``."""
+"""The client for scripts and threads, with the calls of `Tidegate` without ``await``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .answer import Answer, Unanswered, decision_of, or_unavailable
-from .ask import DEFAULT_DOMAIN, Ask, DescriptorLike, ask_of, cost_of
+from .check_body import DEFAULT_DOMAIN, CheckBody, DescriptorLike, checked_cost, make_check_body
 from .errors import ClientClosed, TidegateError
 from .estimate import PATH as RESERVE_PATH
 from .estimate import (
@@ -16,11 +15,11 @@ from .estimate import (
     OnError,
     Reserved,
     Settlement,
-    on_error_of,
-    reserve_message,
-    reserved_here,
-    reserved_of,
-    settlement_of,
+    checked_on_error,
+    encode_reserve,
+    parse_reserved,
+    parse_settlement,
+    reserve_locally,
 )
 from .forks import renew_after_fork
 from .permit import (
@@ -28,19 +27,20 @@ from .permit import (
     NOT_RENEWED,
     RELEASE_PATH,
     RENEW_PATH,
-    Held,
-    expect_released,
-    held_here,
-    held_of,
-    message_of,
-    renewed_of,
+    PermitGrant,
+    check_released,
+    encode_permit,
+    grant_locally,
+    parse_grant,
+    parse_renewal,
 )
 from .permit import PATH as ACQUIRE_PATH
 from .refund import PATH as REFUND_PATH
-from .refund import left_of, refund_here
-from .settings import DEFAULT_DEADLINE_S, Settings, local_settings, settings_of
-from .sync_wire import SyncWire
-from .warnings import made
+from .refund import parse_refund, refund_locally
+from .response import CallFailed, ServiceResponse, parse_decision, raise_unavailable
+from .settings import DEFAULT_DEADLINE_S, Settings, local_settings, make_settings
+from .sync_pool import SyncConnectionPool
+from .warnings import note_created
 
 if TYPE_CHECKING:
     import ssl
@@ -56,10 +56,13 @@ _log = logging.getLogger("tidegate")
 
 
 class SyncTidegate:
-    """Asks the service from threads, which may share one client. Nothing is batched.
+    """A client of the service for scripts and threads. Threads may share one.
 
     >>> with SyncTidegate("http://localhost:8080") as client:
     ...     client.check({"job": "import"}, limits="10/minute").raise_for_denied()
+
+    It has the options and calls of `Tidegate`, without ``await``. Checks are not batched. A client may be
+    created before a fork: each process opens connections of its own.
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class SyncTidegate:
         ssl_context: ssl.SSLContext | None = None,
         clock: Clock | None = None,
     ) -> None:
-        settings = settings_of(
+        settings = make_settings(
             url=url,
             token=token,
             deadline=deadline,
@@ -85,25 +88,31 @@ class SyncTidegate:
             clock=clock,
         )
         self._set_up(settings)
-        made(self)
+        note_created(self)
 
     @classmethod
     def local(cls, *, local_limits: LimitsLike | None = None, clock: Clock | None = None) -> SyncTidegate:
-        """Returns a client that counts in this process and asks nobody; see `Tidegate.local`."""
+        """Returns a client that counts in this process and needs no service: for tests and small scripts.
+
+        >>> client = SyncTidegate.local()
+        >>> decision = client.check({"job": "import"}, limits="10/minute")
+
+        Checks without limits are counted against ``local_limits``, and pass if there are none.
+        """
         client = cls.__new__(cls)
         client._set_up(local_settings(local_limits=local_limits, clock=clock))
         return client
 
     def _set_up(self, settings: Settings) -> None:
         self._settings = settings
-        self._wire: SyncWire | None = SyncWire(settings)
+        self._pool: SyncConnectionPool | None = SyncConnectionPool(settings)
         renew_after_fork(self)
 
-    def after_fork(self) -> None:
-        """Leaves the connections to the parent."""
-        if self._wire is not None:
-            self._wire.leave_to_parent()
-            self._wire = SyncWire(self._settings)
+    def _after_fork(self) -> None:
+        """Leaves the connections to the parent; the child opens new ones."""
+        if self._pool is not None:
+            self._pool.leave_to_parent()
+            self._pool = SyncConnectionPool(self._settings)
 
     def check(
         self,
@@ -112,12 +121,21 @@ class SyncTidegate:
         cost: int = 1,
         domain: str = DEFAULT_DOMAIN,
     ) -> Decision:
-        """Decides a request; see `Tidegate.check`."""
-        ask = ask_of(descriptors, domain=domain, limits=limits, cost=cost)
+        """Decides whether a request may pass, and charges it if so.
+
+        >>> decision = client.check({"user": "ann"}, limits="10/minute;200/hour")
+
+        All descriptors must be within their limits, or nothing is charged to any of them. Without ``limits``
+        the rules of the domain apply. ``cost=0`` returns the decision without charging it.
+
+        A denial is a `Decision`, not an error. Raises `RequestRefused` if the service rejects the check as
+        invalid, and `ClientClosed` after `close`.
+        """
+        body = make_check_body(descriptors, domain=domain, limits=limits, cost=cost)
         try:
-            return decision_of(self._call("/v1/check", ask.message()))
-        except Unanswered:
-            return self._settings.fallback.decide(ask)
+            return parse_decision(self._call("/v1/check", body.encode()))
+        except CallFailed:
+            return self._settings.fallback.decide(body)
 
     def refund(
         self,
@@ -126,12 +144,17 @@ class SyncTidegate:
         cost: int = 1,
         domain: str = DEFAULT_DOMAIN,
     ) -> tuple[LimitStatus, ...]:
-        """Gives back what `check` took; see `Tidegate.refund`."""
-        ask = ask_of(descriptors, domain=domain, limits=limits, cost=cost)
+        """Gives back what a check charged, never above full: for work that was then not done.
+
+        Give it the same arguments as `check`. Returns the state of each limit afterwards. The result is empty
+        if no limit applies, and if the service cannot be reached or its response is lost. An empty result is
+        final: do not retry.
+        """
+        body = make_check_body(descriptors, domain=domain, limits=limits, cost=cost)
         try:
-            return left_of(self._call(REFUND_PATH, ask.message()))
-        except Unanswered as why:
-            return refund_here(self._settings.fallback, ask, why)
+            return parse_refund(self._call(REFUND_PATH, body.encode()))
+        except CallFailed as failure:
+            return refund_locally(self._settings.fallback, body, failure)
 
     @contextmanager
     def reserve(
@@ -143,14 +166,18 @@ class SyncTidegate:
         ttl: float = 60.0,
         on_error: OnError = "refund",
     ) -> Iterator[SyncReservation]:
-        """Takes an estimate now, and charges the real cost later; see `Tidegate.reserve`.
+        """Charges an estimate now, and the real cost when the work is done.
 
         >>> with client.reserve({"user": "ann"}, cost=4000, limits="100_000/hour") as reservation:
-        ...     reservation.settle(ask_the_model(max_tokens=4000).tokens)
+        ...     reservation.settle(generate(prompt, max_tokens=4000).tokens)
+
+        Entering the block raises `RateLimitExceeded` if the estimate does not fit. Leaving it without having
+        settled keeps the estimate charged, and so does settling later than ``ttl`` seconds. Leaving it by an
+        exception settles 0, or keeps the estimate with ``on_error="keep"``.
         """
-        on_error_of(on_error)
-        ask = ask_of(descriptors, domain=domain, limits=limits, cost=cost)
-        reservation = SyncReservation(self, ask, self._reserve(ask, round(ttl * 1000)))
+        checked_on_error(on_error)
+        body = make_check_body(descriptors, domain=domain, limits=limits, cost=cost)
+        reservation = SyncReservation(self, body, self._reserve(body, round(ttl * 1000)))
         try:
             yield reservation
         except BaseException:
@@ -159,54 +186,66 @@ class SyncTidegate:
             raise
         finally:
             if reservation.is_pending:
-                _quietly("a reservation was not settled", reservation.send)
+                _log_errors("a reservation was not settled", reservation.send)
 
     @contextmanager
     def acquire(self, *descriptors: DescriptorLike, domain: str) -> Iterator[SyncPermit]:
-        """Holds a slot of a concurrency limit for as long as a block runs.
+        """Holds a slot of a concurrency limit while a block runs.
 
-        Nothing renews it meanwhile: call `SyncPermit.renew` in work that takes longer than its time-out.
+        >>> with client.acquire({"export": "ann"}, domain="shop") as permit:
+        ...     export()
+
+        Entering the block raises `RateLimitExceeded` if all slots are taken. The permit is not renewed
+        automatically: call `SyncPermit.renew` in work that takes longer than the timeout of the rule.
         """
-        permit = SyncPermit(self, self._acquire(ask_of(descriptors, domain=domain, limits=None, cost=1)))
+        permit = SyncPermit(
+            self, self._acquire(make_check_body(descriptors, domain=domain, limits=None, cost=1))
+        )
         try:
             yield permit
         finally:
-            _quietly("a permit was not released", permit.release)
+            _log_errors("a permit was not released", permit.release)
 
-    def _reserve(self, ask: Ask, ttl_ms: int) -> Reserved:
+    def _reserve(self, body: CheckBody, ttl_ms: int) -> Reserved:
         try:
-            return reserved_of(self._call(RESERVE_PATH, reserve_message(ask, ttl_ms)), ask.cost)
-        except Unanswered:
-            return reserved_here(self._settings.fallback, ask, self._settings.clock)
+            return parse_reserved(self._call(RESERVE_PATH, encode_reserve(body, ttl_ms)), body.cost)
+        except CallFailed:
+            return reserve_locally(self._settings.fallback, body, self._settings.clock)
 
-    def _acquire(self, ask: Ask) -> Held:
+    def _acquire(self, body: CheckBody) -> PermitGrant:
         try:
-            return held_of(self._call(ACQUIRE_PATH, ask.message()), self._settings.clock)
-        except Unanswered:
-            return held_here(self._settings.fallback)
+            return parse_grant(self._call(ACQUIRE_PATH, body.encode()), self._settings.clock)
+        except CallFailed:
+            return grant_locally(self._settings.fallback)
 
-    def _call(self, path: str, body: bytes) -> Answer:
-        wire = self._wire
-        if wire is None:
+    def _call(self, path: str, body: bytes) -> ServiceResponse:
+        pool = self._pool
+        if pool is None:
             raise ClientClosed
-        if not self._settings.asks:
-            raise Unanswered("the client asks nobody", sent=False)
+        if not self._settings.uses_service:
+            raise CallFailed("the client uses no service", sent=False)
         with self._settings.breaker.attempt():
-            return wire.post(path, body, self._settings.deadline_s)
+            return pool.post(path, body, self._settings.deadline_s)
 
     def reset(self) -> None:
-        """Forgets what this process counted, for tests: every limit is whole again."""
+        """Forgets everything that this process has counted, so that each test begins with full limits.
+
+        Counters of the service do not change.
+        """
         self._settings.fallback.reset()
 
     def close(self) -> None:
-        """Closes the connections. Nothing can be asked afterwards, unless it is entered again by ``with``."""
-        wire, self._wire = self._wire, None
-        if wire is not None:
-            wire.close()
+        """Closes the client and its connections. Later checks raise `ClientClosed`.
+
+        Entering the client again by ``with`` opens it.
+        """
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
 
     def __enter__(self) -> SyncTidegate:
-        if self._wire is None:
-            self._wire = SyncWire(self._settings)
+        if self._pool is None:
+            self._pool = SyncConnectionPool(self._settings)
         return self
 
     def __exit__(
@@ -216,54 +255,68 @@ class SyncTidegate:
 
 
 class SyncReservation(Estimate):
-    """An estimate that was taken; `settle` says what it really cost."""
+    """An estimate that has been charged, from `SyncTidegate.reserve`; `settle` sets the real cost.
 
-    def __init__(self, client: SyncTidegate, ask: Ask, reserved: Reserved) -> None:
-        super().__init__(ask, reserved)
+    >>> with client.reserve({"user": "ann"}, cost=4000, limits="100_000/hour") as reservation:
+    ...     reservation.settle(1234)
+    ...     settlement = reservation.send()
+    """
+
+    def __init__(self, client: SyncTidegate, body: CheckBody, reserved: Reserved) -> None:
+        super().__init__(body, reserved)
         self._client = client
 
     def settle(self, cost: int) -> None:
-        """Says what it really cost. It is sent when the block is left, or at once by `send`."""
-        self._cost = cost_of(cost)
+        """Sets the real cost. It is sent when the block is left, or at once by `send`."""
+        self._cost = checked_cost(cost)
 
     def send(self) -> Settlement:
-        """Sends what `settle` was told. If it raises `ServiceUnavailable` it may be tried again."""
+        """Sends the cost given to `settle`, and returns what was charged.
+
+        Raises `ServiceUnavailable` if the service cannot be reached; then it may be called again. Raises
+        `ReservationGone` if it is too late.
+        """
         with self._sending() as cost:
             return self._send(cost)
 
     def _send(self, cost: int) -> Settlement:
         if self.id is None:
-            return self._settle_here(self._client._settings.fallback, cost)
+            return self._settle_locally(self._client._settings.fallback, cost)
         before = self._note_sent(cost)
-        return settlement_of(self._client._call(SETTLE_PATH, self._message(cost)), before)
+        return parse_settlement(self._client._call(SETTLE_PATH, self._encode(cost)), before)
 
 
 class SyncPermit:
-    """A slot that is held."""
+    """A slot of a concurrency limit, from `SyncTidegate.acquire`.
 
-    def __init__(self, client: SyncTidegate, held: Held) -> None:
+    ``id`` is its ID at the service, or ``None`` if the fallback let it pass. ``expires_at`` is when the slot
+    is lost unless it is renewed (RFC 3339), or ``None`` if no slot is held.
+    """
+
+    def __init__(self, client: SyncTidegate, grant: PermitGrant) -> None:
         self._client = client
-        self.id = held.permit
-        self.expires_at = held.expires_at
+        self.id = grant.permit
+        self.expires_at = grant.expires_at
 
     def renew(self) -> None:
-        """Keeps it for another time-out; raises `PermitLost` if it is too late."""
+        """Holds the slot for another timeout of the rule; raises `PermitLost` if it is too late."""
         if self.id is None:
             return
-        with or_unavailable(NOT_RENEWED):
-            answer = self._client._call(RENEW_PATH, message_of(self.id))
-            self.expires_at = renewed_of(answer, self._client._settings.clock).expires_at
+        with raise_unavailable(NOT_RENEWED):
+            response = self._client._call(RENEW_PATH, encode_permit(self.id))
+            self.expires_at = parse_renewal(response, self._client._settings.clock).expires_at
 
     def release(self) -> None:
-        """Gives the slot back; may be repeated."""
+        """Returns the slot. Leaving the block does so, too; a second call does nothing."""
         if self.id is None:
             return
-        with or_unavailable(NOT_RELEASED):
-            expect_released(self._client._call(RELEASE_PATH, message_of(self.id)))
+        with raise_unavailable(NOT_RELEASED):
+            check_released(self._client._call(RELEASE_PATH, encode_permit(self.id)))
 
 
-def _quietly(what: str, act: Callable[[], object]) -> None:
+def _log_errors(problem: str, act: Callable[[], object]) -> None:
+    """Calls a function whose failure must not undo the work of the block."""
     try:
         act()
     except TidegateError as error:
-        _log.warning("%s: %s", what, error)
+        _log.warning("%s: %s", problem, error)

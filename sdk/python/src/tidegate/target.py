@@ -1,4 +1,4 @@
-"""Where requests go, and what is the same in all of them."""
+"""The address of the service, and the headers of every request to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Target:
         self.headers = [
             (b"host", parts.netloc.rpartition("@")[2].encode("ascii")),
             (b"content-type", b"application/json"),
-            # Where denials have a body of the operator's, the problem has the numbers.
+            # Even if the operator has set another body for denials, get the problem: it has the numbers.
             (b"accept", b"application/json, application/problem+json"),
             (b"user-agent", b"tidegate-python"),
         ]
@@ -30,19 +30,19 @@ class Target:
             self.headers.append((b"authorization", b"Bearer " + _token_bytes(token)))
 
     def head(self, path: str, length: int) -> h11.Request:
-        """The head of a request to one of the service's paths."""
+        """Returns the head of a request to a path of the service."""
         return h11.Request(method="POST", target=self._prefix + path, headers=self.headers_for(length))
 
     def headers_for(self, length: int) -> list[tuple[bytes, bytes]]:
-        """Headers of a request with a body so long."""
+        """Returns the headers of a request with a body of this length."""
         return [*self.headers, (b"content-length", str(length).encode("ascii"))]
 
 
 def _token_bytes(token: str) -> bytes:
-    """A token that HTTP can carry; it is not told what the token is, for errors end up in logs."""
+    """Returns the token as bytes. The error does not contain it, because errors end up in logs."""
     if not (token.isascii() and token.isprintable()) or token != token.strip():
         raise ValueError(
-            "token has a line end, a space around it or a character that is no printable ASCII; "
+            "token must be printable ASCII without spaces or line breaks around it; "
             "if it was read from a file, pass text.strip()"
         )
     return token.encode("ascii")

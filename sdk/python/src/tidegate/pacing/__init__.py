@@ -1,6 +1,10 @@
-"""Clients that pace themselves: they slow down ahead of a limit, and come back when they are told to.
+"""Transports for httpx that keep a client within the rate limits of the servers it calls.
 
 >>> client = httpx.AsyncClient(transport=PacingTransport())
+>>> client = httpx.Client(transport=SyncPacingTransport())
+
+They read the rate limit headers of every response, wait before a request would be denied, and retry denied
+requests when the server allows it.
 """
 
 from .learned import Learned, Policy, delay_ms, is_denial, learn

@@ -1,4 +1,4 @@
-"""What a response says about limits, and how long the next request had better wait. Pure functions."""
+"""Pure functions: what a response says about limits, and how long the next request should wait."""
 
 from __future__ import annotations
 
@@ -16,39 +16,52 @@ _FIRST = re.compile(r"[ \t]*([0-9]{1,15})[ \t]*(?:[,;]|$)", re.ASCII)
 _FAMILIES = ("ratelimit-", "x-ratelimit-", "x-rate-limit-")
 
 _RESOURCES = ("requests", "tokens", "input-tokens", "output-tokens")
-"""What the APIs of language models count. A request takes one of the first, and some of the others."""
+"""What the APIs of language models count. A request costs one of the first, and some of the others."""
 
 LITTLE_OF_UNKNOWN = 10
-"""Where no limit is told, less than this is little. What is left is spread as if it were at least this."""
+"""Without a known limit, less than this is little. What is left is spread as if it were at least this."""
 
 SPREAD_FROM_S = 30.0
-"""What is left is spread only over a time this long or longer: one that is shorter can be waited for."""
+"""Requests are spread only over a reset at least this far away; a nearer reset is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One limit of several."""
+    """One of the limits that a response reports; ``None`` is what it does not report."""
 
     name: str
     limit: int | None
+    """Units per window."""
     window_s: int | None
+    """Seconds per window."""
     remaining: int | None
+    """Units left."""
     reset_after_s: float | None
+    """Seconds until more units are available."""
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What one response told."""
+    """What one response says about limits; ``None`` is what it does not say.
+
+    >>> transport.state("api.example.com")
+    Learned(limit=100, remaining=12, reset_after_s=30.0, retry_after_s=None, policies=())
+    """
 
     limit: int | None = None
+    """Units per window, of the tightest policy."""
     remaining: int | None = None
+    """Units left, of the tightest policy."""
     reset_after_s: float | None = None
+    """Seconds until more units are available, from the time of the response."""
     retry_after_s: float | None = None
+    """Seconds of ``Retry-After``."""
     policies: tuple[Policy, ...] = ()
+    """All limits that the response reports by name."""
 
     @property
     def window_s(self) -> int | None:
-        """The window of the policy that ``limit``, ``remaining`` and ``reset_after_s`` are from."""
+        """The window of the policy that ``limit``, ``remaining`` and ``reset_after_s`` are from, if known."""
         for policy in self.policies:
             if (policy.limit, policy.remaining, policy.reset_after_s) == self._numbers:
                 return policy.window_s
@@ -60,9 +73,13 @@ class Learned:
 
 
 def learn(status: int, headers: Iterable[tuple[str, str]], now_s: float) -> Learned:
-    """Reads every family of headers; ``now_s`` is the time of the response since the epoch.
+    """Returns what a response says about limits, from any of the common families of headers.
 
-    The status is part of the contract between languages; nothing depends on it so far.
+    >>> learn(429, [("retry-after", "7")], time.time()).retry_after_s
+    7.0
+
+    ``now_s`` is the time of the response in seconds since the epoch. Headers that cannot be parsed are
+    ignored. The status makes no difference so far.
     """
     lines: dict[str, list[str]] = {}
     for name, value in headers:
@@ -73,9 +90,12 @@ def learn(status: int, headers: Iterable[tuple[str, str]], now_s: float) -> Lear
 
 
 def is_denial(status: int, learned: Learned) -> bool:
-    """Whether the response says that nothing was done because of a limit, so that any method can be retried.
+    """Returns whether a response denies a request because of a limit, so that any method can be retried.
 
-    GitHub denies with 403, and tells either how long to wait or that nothing is left.
+    >>> is_denial(429, Learned())
+    True
+
+    That is 429, 503 with ``Retry-After``, and 403 with ``Retry-After`` or with nothing left, as GitHub sends.
     """
     if status == 403:
         return learned.retry_after_s is not None or learned.remaining == 0
@@ -83,21 +103,25 @@ def is_denial(status: int, learned: Learned) -> bool:
 
 
 def delay_ms(learned: Learned, elapsed_ms: float) -> int:
-    """Returns how long a request waits that comes so long after the response."""
-    told_s = told_wait_s(learned)
-    wait_s = spread_s(learned) if told_s is None else told_s
+    """Returns the milliseconds that a request should wait, ``elapsed_ms`` after the response.
+
+    >>> delay_ms(Learned(retry_after_s=7), elapsed_ms=2000)
+    5000
+    """
+    requested_s = requested_wait_s(learned)
+    wait_s = spread_s(learned) if requested_s is None else requested_s
     return max(0, math.ceil(round(wait_s * 1000 - elapsed_ms, 6)))
 
 
-def told_wait_s(learned: Learned) -> float | None:
-    """Returns the wait that the response asks for: ``Retry-After``, or the reset if nothing is left."""
+def requested_wait_s(learned: Learned) -> float | None:
+    """Returns the wait that a response requests: ``Retry-After``, or the reset if nothing is left."""
     if learned.retry_after_s is not None:
         return learned.retry_after_s
     return learned.reset_after_s if learned.remaining == 0 else None
 
 
 def spread_s(learned: Learned) -> float:
-    """Returns how far apart requests start because little is left for a long time; 0 if they need not be."""
+    """Returns the seconds between requests if little is left for a long time; 0 otherwise."""
     left, reset_s = learned.remaining, learned.reset_after_s
     if not left or reset_s is None or reset_s < SPREAD_FROM_S:
         return 0.0
@@ -106,18 +130,18 @@ def spread_s(learned: Learned) -> float:
 
 
 def _structured(lines: dict[str, list[str]]) -> Learned | None:
-    """Draft 11: what ``RateLimit-Policy`` names in its order, then what only ``RateLimit`` does."""
+    """Parses draft 11: the policies of ``RateLimit-Policy``, then those that only ``RateLimit`` has."""
     left = _named(lines.get("ratelimit", []))
     if not left:
         return None
     quotas = _named(lines.get("ratelimit-policy", []))
     policies = tuple(_policy(name, quotas.get(name), left.get(name)) for name in quotas | left)
-    told = [policy for policy in policies if policy.remaining is not None]
-    tightest = min(told, key=lambda policy: (policy.remaining, -(policy.reset_after_s or 0)), default=None)
-    return _by(tightest, policies)
+    known = [policy for policy in policies if policy.remaining is not None]
+    tightest = min(known, key=lambda policy: (policy.remaining, -(policy.reset_after_s or 0)), default=None)
+    return _learned_by(tightest, policies)
 
 
-def _by(policy: Policy | None, policies: tuple[Policy, ...]) -> Learned:
+def _learned_by(policy: Policy | None, policies: tuple[Policy, ...]) -> Learned:
     if policy is None:
         return Learned(policies=policies)
     return Learned(policy.limit, policy.remaining, policy.reset_after_s, policies=policies)
@@ -139,7 +163,7 @@ def _policy(name: str, quota: Item | None, left: Item | None) -> Policy:
 
 
 def _members(lines: dict[str, list[str]]) -> Learned | None:
-    """Draft 07: ``limit=100, remaining=5, reset=10``."""
+    """Parses draft 07: ``limit=100, remaining=5, reset=10``."""
     members: dict[str, int | None] = {}
     for part in ",".join(lines.get("ratelimit", [])).split(","):
         name, _, value = part.partition("=")
@@ -149,7 +173,7 @@ def _members(lines: dict[str, list[str]]) -> Learned | None:
 
 
 def _family(lines: dict[str, list[str]], now_s: float) -> Learned | None:
-    """Three headers; the first family of which anything can be read."""
+    """Parses the first family of three headers of which anything can be parsed."""
     for family in _FAMILIES:
         limit, remaining, reset = (_line(lines, family + name) for name in ("limit", "remaining", "reset"))
         learned = Learned(_first(limit), _whole(remaining), times.reset_after_s(reset, now_s))
@@ -159,7 +183,7 @@ def _family(lines: dict[str, list[str]], now_s: float) -> Learned | None:
 
 
 def _resources(lines: dict[str, list[str]], now_s: float) -> Learned | None:
-    """Reads what OpenAI and Anthropic tell: requests and tokens, each with three headers of its own."""
+    """Parses the headers of OpenAI and Anthropic: three for requests, and three for each kind of token."""
     for openai in (True, False):
         found: list[Policy] = []
         for resource in _RESOURCES:
@@ -176,7 +200,7 @@ def _resources(lines: dict[str, list[str]], now_s: float) -> Learned | None:
             used_up = [policy for policy in found if policy.remaining == 0]
             longest = max(used_up, key=lambda policy: policy.reset_after_s or 0, default=None)
             requests = next((policy for policy in found if policy.name == "requests"), None)
-            return _by(longest or requests, tuple(found))
+            return _learned_by(longest or requests, tuple(found))
     return None
 
 

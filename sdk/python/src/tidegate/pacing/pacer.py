@@ -1,4 +1,4 @@
-"""When each request to a host may start. ``vectors/README.md`` has the rules, the same in every language."""
+"""When the next request to a host may start. ``vectors/README.md`` states the rules for every language."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from dataclasses import dataclass
 
 from .learned import Learned, spread_s
 
-MOST_HOSTS = 10_000
+MAX_HOSTS = 10_000
 
-_MOST_STARTS = 1_000
-"""So many own requests are remembered to tell when the first of them leaves the server's window."""
+_MAX_STARTS = 1_000
+"""Own requests that are remembered, to tell when the first of them leaves the server's window."""
 
-_SCOUT_S = 1.0
-"""So long the others wait for the response to a request that was sent to find out how much is left."""
+_PROBE_S = 1.0
+"""Seconds that others wait for the response to a request that was sent to find out how much is left."""
 
 _GRADUAL_STEPS = 1.5
-"""A server that gives back little by little is asked again after so many of the steps its limit grants."""
+"""Windows divided by the limit until the next request, at a server that refills little by little."""
 
 _NEVER = float("-inf")
 
 
 @dataclass(slots=True, eq=False)
 class Start:
-    """A request that was started."""
+    """The start of a request."""
 
-    lane: Lane
+    host: HostState
     number: int
     at_s: float
     response_at_s: float | None = None
+    """When its response or error came; ``None`` while it is in flight."""
 
 
-class Lane:
-    """What is known of one host. Not safe across threads by itself."""
+class HostState:
+    """What is known about the limits of one host. It is not safe across threads by itself."""
 
     def __init__(self) -> None:
         self.learned: Learned | None = None
@@ -44,10 +45,10 @@ class Lane:
         self._known_until_s = _NEVER
         self._blocked_until_s = _NEVER
         self._last_start_s = _NEVER
-        self._scout_start_s = _NEVER
+        self._probe_start_s = _NEVER
         """When the last request started while nothing was in flight."""
         self._number = 0
-        self._starts: deque[Start] = deque(maxlen=_MOST_STARTS)
+        self._starts: deque[Start] = deque(maxlen=_MAX_STARTS)
         self._gradual = False
         self._silent = False
 
@@ -61,17 +62,17 @@ class Lane:
         if self.in_flight == 0:
             return now_s
         if self._left is None:
-            return now_s if self._silent else max(now_s, self._scout_start_s + _SCOUT_S)
-        if self._left > 0:  # after a reset there is not less
+            return now_s if self._silent else max(now_s, self._probe_start_s + _PROBE_S)
+        if self._left > 0:  # a reset never leaves less
             return now_s
         if now_s < self._known_until_s:
             return self._known_until_s
-        return max(now_s, self._last_start_s + _SCOUT_S)
+        return max(now_s, self._last_start_s + _PROBE_S)
 
     def start(self, now_s: float) -> Start:
         """Notes that a request starts now."""
         if self.in_flight == 0:
-            self._scout_start_s = now_s
+            self._probe_start_s = now_s
         self._number += 1
         self.in_flight += 1
         self._last_start_s = now_s
@@ -82,12 +83,12 @@ class Lane:
         return start
 
     def fail(self, start: Start, now_s: float) -> None:
-        """Notes that a request has no response. Whether it was counted is not known."""
+        """Notes that a request ended without a response. It is not known whether the server counted it."""
         self.in_flight -= 1
         start.response_at_s = now_s
 
     def respond(self, start: Start, learned: Learned, *, denied: bool, now_s: float) -> None:
-        """Takes in what a response tells. One that tells nothing changes nothing."""
+        """Updates the state from a response. One without rate limit headers changes nothing."""
         self.in_flight -= 1
         start.response_at_s = now_s
         if denied:
@@ -112,7 +113,7 @@ class Lane:
         self._blocked_until_s = max(self._blocked_until_s, until_s)
 
     def _count(self, start: Start, remaining: int, now_s: float) -> None:
-        """Estimates how many may start: the server may not have seen all when it wrote what remains."""
+        """Estimates how many requests may start; the server had not seen all of them when it responded."""
         since_s = start.at_s - (now_s - start.at_s)
         beside = sum(
             other.response_at_s is None and other.number < start.number and other.at_s >= since_s
@@ -125,11 +126,11 @@ class Lane:
             self._left = min(self._left, estimate)
 
     def _more_at_s(self, start: Start, learned: Learned, reset_s: float, now_s: float) -> float:
-        """Returns when there is more, now that nothing is left."""
+        """Returns when units are available again, now that none are left."""
         limit, window_s = learned.limit, learned.window_s
-        if not limit or not window_s or reset_s < window_s or limit > _MOST_STARTS:
+        if not limit or not window_s or reset_s < window_s or limit > _MAX_STARTS:
             return now_s + reset_s
-        # What is told is when all is back. The own requests tell when the first of them is.
+        # The reset is when all units are back. Our own requests tell when the first of them is.
         ends_s = [now_s if one.response_at_s is None else one.response_at_s for one in self._starts]
         ends_s = [end_s for end_s in ends_s if end_s + window_s > start.at_s]
         if len(ends_s) < limit:
@@ -140,49 +141,58 @@ class Lane:
 
 
 class Pacer:
-    """The lanes of all hosts. It does not sleep itself, and is safe across threads."""
+    """Decides when requests may start, for all hosts. It does not wait itself, and is safe across threads.
+
+    >>> pacer = Pacer()
+    >>> wait_s = pacer.ready_at_s("api.example.com", now_s) - now_s
+    >>> start = pacer.start("api.example.com", now_s)
+    >>> learned = learn(response.status_code, response.headers.items(), time.time())
+    >>> pacer.respond(start, learned, denied=is_denial(response.status_code, learned), now_s=now_s)
+
+    The transports use it. ``now_s`` is a monotonic time in seconds.
+    """
 
     def __init__(self) -> None:
-        self._lanes: OrderedDict[str, Lane] = OrderedDict()
+        self._hosts: OrderedDict[str, HostState] = OrderedDict()
         self._lock = threading.Lock()
 
     def ready_at_s(self, host: str, now_s: float) -> float:
         """Returns when the next request to a host may start, unless a response changes it before."""
         with self._lock:
-            return self._lane(host).ready_at_s(now_s)
+            return self._state_of(host).ready_at_s(now_s)
 
     def start(self, host: str, now_s: float) -> Start:
         """Notes that a request to a host starts now."""
         with self._lock:
-            return self._lane(host).start(now_s)
+            return self._state_of(host).start(now_s)
 
     def fail(self, start: Start, now_s: float) -> None:
-        """Notes that a request has no response."""
+        """Notes that a request ended without a response."""
         with self._lock:
-            start.lane.fail(start, now_s)
+            start.host.fail(start, now_s)
 
     def respond(self, start: Start, learned: Learned, *, denied: bool, now_s: float) -> None:
-        """Takes in what a response tells."""
+        """Updates the state of a host from the response to a request."""
         with self._lock:
-            start.lane.respond(start, learned, denied=denied, now_s=now_s)
+            start.host.respond(start, learned, denied=denied, now_s=now_s)
 
     def others_in_flight(self, host: str) -> bool:
-        """Whether a response may come that changes when the next request may start."""
+        """Returns whether a response may come that changes when the next request may start."""
         with self._lock:
-            return self._lane(host).in_flight > 0
+            return self._state_of(host).in_flight > 0
 
     def state(self, host: str) -> Learned | None:
-        """Returns what was learnt last."""
+        """Returns what the last response of a host said about its limits; ``None`` if nothing is known."""
         with self._lock:
-            lane = self._lanes.get(host)
-            return lane.learned if lane else None
+            state = self._hosts.get(host)
+            return state.learned if state else None
 
-    def _lane(self, host: str) -> Lane:
-        lane = self._lanes.get(host)
-        if lane is None:
-            lane = self._lanes[host] = Lane()
-            while len(self._lanes) > MOST_HOSTS:
-                self._lanes.popitem(last=False)
+    def _state_of(self, host: str) -> HostState:
+        state = self._hosts.get(host)
+        if state is None:
+            state = self._hosts[host] = HostState()
+            while len(self._hosts) > MAX_HOSTS:
+                self._hosts.popitem(last=False)
         else:
-            self._lanes.move_to_end(host)
-        return lane
+            self._hosts.move_to_end(host)
+        return state

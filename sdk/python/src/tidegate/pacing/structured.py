@@ -1,4 +1,4 @@
-"""Lists of structured fields (RFC 9651), as far as ``RateLimit`` and ``RateLimit-Policy`` need them."""
+"""Parses lists of structured fields (RFC 9651), as far as ``RateLimit`` and ``RateLimit-Policy`` use them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Item:
     parameters: dict[str, Bare]
 
     def count(self, name: str) -> int | None:
-        """A parameter that is a whole number and not negative."""
+        """Returns a parameter if it is a whole number, 0 or more; ``None`` otherwise."""
         value = self.parameters.get(name)
         return value if type(value) is int and value >= 0 else None
 
@@ -52,7 +52,7 @@ class _Reader:
 
 
 def parse_list(text: str) -> list[Item] | None:
-    """The members of a list; ``None`` if it is none. Inner lists are not for these headers."""
+    """Returns the members of a list; ``None`` if it is invalid. Inner lists are not supported."""
     reader = _Reader(text.strip(" \t"))
     items: list[Item] = []
     while not reader.is_done():

@@ -1,4 +1,4 @@
-"""Waits and points in time as servers write them. What cannot be read is ``None``."""
+"""Parses waits and points in time as servers write them. What cannot be parsed is ``None``."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _EPOCH_MS_FROM = 1e12
 
 
 def decimal(text: str) -> float | None:
-    """Returns a number of digits with at most one point in it."""
+    """Returns a number without sign or exponent, such as ``12`` or ``0.5``."""
     return float(text) if _DECIMAL.fullmatch(text) else None
 
 
 def reset_after_s(text: str, now_s: float) -> float | None:
-    """Returns the seconds until a reset, told as a number, a duration or a point in time."""
+    """Returns the seconds until a reset, which is written as a number, a duration or a point in time."""
     number = decimal(text)
     if number is None:
         duration_s = _duration_s(text)
@@ -37,7 +37,7 @@ def reset_after_s(text: str, now_s: float) -> float | None:
 
 
 def retry_after_s(seconds: str, milliseconds: str, now_s: float) -> float | None:
-    """Returns ``retry-after-ms`` in seconds if it can be read, because it is finer, else ``Retry-After``."""
+    """Returns the seconds of ``retry-after-ms``, which is finer, or else of ``Retry-After``."""
     fine = decimal(milliseconds)
     if fine is not None:
         return fine / 1000
@@ -46,7 +46,7 @@ def retry_after_s(seconds: str, milliseconds: str, now_s: float) -> float | None
 
 
 def _duration_s(text: str) -> float | None:
-    """Reads ``1s``, ``6m0s`` or ``120ms``."""
+    """Parses ``1s``, ``6m0s`` or ``120ms``."""
     if not _DURATION.fullmatch(text):
         return None
     try:
@@ -57,7 +57,7 @@ def _duration_s(text: str) -> float | None:
 
 
 def _until_s(text: str, now_s: float) -> float | None:
-    """Reads a date of HTTP or of RFC 3339. A time that has passed is 0 seconds away."""
+    """Parses an HTTP date or an RFC 3339 time; returns the seconds until then, and 0 if it has passed."""
     found = _RFC_3339.fullmatch(text)
     try:
         if found:

@@ -1,7 +1,7 @@
-"""HTTP from an event loop to the service, over kept connections.
+"""Connections from an event loop to the service.
 
-Neither httpx nor httpcore: on asyncio either costs several times what the request itself does, most of it for
-things that are not needed here. h11, on which both stand, reads and writes the protocol.
+This uses neither httpx nor httpcore: on asyncio each of them costs several times what the request itself
+does, mostly for features that are not needed here. h11, which both are built on, parses the protocol.
 """
 
 from __future__ import annotations
@@ -11,48 +11,48 @@ import ssl
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .answer import Answer, Unanswered
-from .connection import Connection, Stale
+from .connection import Connection, StaleConnection
 from .refund import PATH as REFUND_PATH
+from .response import CallFailed, ServiceResponse
 
 if TYPE_CHECKING:
     from .target import Target
 
 MAX_CONNECTIONS = 20
-# The service closes a connection that was idle for 75 s; it must not do so while a request is on its way.
+# The service closes a connection that was idle for 75 s. Closing earlier avoids a request on a closed one.
 KEEP_ALIVE_S = 30.0
 
 
-class AsyncWire:
-    """Connections of one event loop."""
+class ConnectionPool:
+    """Keep-alive connections of one event loop."""
 
     def __init__(self, target: Target, context: ssl.SSLContext | None) -> None:
         self._target = target
         self._context = context
         self._idle: list[tuple[Connection, float]] = []
         self._open: set[Connection] = set()
-        self._places = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
         self._loop = asyncio.get_running_loop()
 
-    async def post(self, path: str, body: bytes) -> Answer:
-        """Sends a request and reads the answer; raises `Unanswered` if there is none.
+    async def post(self, path: str, body: bytes) -> ServiceResponse:
+        """Sends a request and returns the response; raises `CallFailed` if there is none.
 
-        It has no time-out of its own: whoever calls it cancels it.
+        It has no timeout of its own: the caller cancels it.
         """
-        async with self._places:
-            kept = self._kept()
-            if kept is not None:
+        async with self._slots:
+            idle = self._take_idle()
+            if idle is not None:
                 try:
-                    return await self._post(kept, path, body)
-                except Stale as stale:  # the service closed it while the request was on its way
-                    # Sent twice, anything else takes too much at worst; a refund would give away what nobody
-                    # had taken.
+                    return await self._post(idle, path, body)
+                except StaleConnection as stale:  # the service closed it while the request was on its way
+                    # Any other request that arrives twice charges too much at worst. A refund that arrives
+                    # twice would give back what nobody had taken.
                     if stale.sent and path == REFUND_PATH:
                         raise
-                    return replace(await self._post(await self._connect(), path, body), is_second=True)
+                    return replace(await self._post(await self._connect(), path, body), was_resent=True)
             return await self._post(await self._connect(), path, body)
 
-    async def _post(self, connection: Connection, path: str, body: bytes) -> Answer:
+    async def _post(self, connection: Connection, path: str, body: bytes) -> ServiceResponse:
         try:
             return await connection.post(self._target, path, body)
         finally:
@@ -62,8 +62,8 @@ class AsyncWire:
                 connection.abort()
                 self._open.discard(connection)
 
-    def _kept(self) -> Connection | None:
-        """The connection that was used last, if there is one; those that idled for long are closed."""
+    def _take_idle(self) -> Connection | None:
+        """Returns the idle connection that was used last, if any; closes those that were idle for long."""
         fresh_since = self._loop.time() - KEEP_ALIVE_S
         while self._idle and (self._idle[0][1] < fresh_since or not self._idle[0][0].is_usable):
             connection, _ = self._idle.pop(0)
@@ -83,7 +83,7 @@ class AsyncWire:
         try:
             connection = await Connection.open(self._target, context)
         except OSError as error:
-            raise Unanswered(f"cannot connect: {error}", sent=False) from error
+            raise CallFailed(f"cannot connect: {error}", sent=False) from error
         self._open.add(connection)
         return connection
 
@@ -93,4 +93,4 @@ class AsyncWire:
         for connection in self._open:
             connection.abort()
         self._open.clear()
-        await asyncio.sleep(0)  # the loop closes sockets in its next round
+        await asyncio.sleep(0)  # the loop closes sockets in its next iteration

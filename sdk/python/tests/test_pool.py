@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tidegate import Tidegate
-from tidegate.answer import Answer, Unanswered
+from tidegate.pool import MAX_CONNECTIONS, ConnectionPool
+from tidegate.response import CallFailed, ServiceResponse
 from tidegate.target import Target
-from tidegate.wire import MAX_CONNECTIONS, AsyncWire
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,9 @@ class Server:
         self._at_once = 0
 
     @asynccontextmanager
-    async def serve(self, handle: Handle, context: ssl.SSLContext | None = None) -> AsyncIterator[AsyncWire]:
+    async def serve(
+        self, handle: Handle, context: ssl.SSLContext | None = None
+    ) -> AsyncIterator[ConnectionPool]:
         closed = asyncio.Semaphore(0)
 
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -72,7 +74,7 @@ class Server:
         scheme = "http" if context is None else "https"
         self.url = f"{scheme}://localhost:{server.sockets[0].getsockname()[1]}"
         trusted = None if context is None else ssl.create_default_context()
-        wire = AsyncWire(Target(self.url, None), trusted)
+        wire = ConnectionPool(Target(self.url, None), trusted)
         async with server:
             yield wire
             await wire.aclose()
@@ -80,7 +82,7 @@ class Server:
                 await asyncio.wait_for(closed.acquire(), PATIENCE_S)
 
 
-async def post(wire: AsyncWire) -> Answer:
+async def post(wire: ConnectionPool) -> ServiceResponse:
     return await asyncio.wait_for(wire.post("/v1/check", b"{}"), PATIENCE_S)
 
 
@@ -100,7 +102,7 @@ async def test_what_goes_over_the_wire() -> None:
     server = Server()
     async with server.serve(handle) as wire:
         answer = await post(wire)
-    assert answer == Answer(200, (("content-length", "2"), ("x-name", "a")), "{}")
+    assert answer == ServiceResponse(200, (("content-length", "2"), ("x-name", "a")), "{}")
     head, body = heads[0]
     assert head.startswith(b"POST /v1/check HTTP/1.1\r\nhost: localhost:")
     assert b"\r\ncontent-type: application/json\r\n" in head
@@ -174,7 +176,7 @@ async def test_a_refund_is_sent_once_even_if_a_kept_connection_ends_before_the_a
     server = Server()
     async with server.serve(once) as wire:
         await post(wire)
-        with pytest.raises(Unanswered) as lost:
+        with pytest.raises(CallFailed) as lost:
             await asyncio.wait_for(wire.post("/v1/refund", b"{}"), PATIENCE_S)
     assert lost.value.sent
     assert [head.split()[1] for head, _ in heads] == [b"/v1/check", b"/v1/refund"]
@@ -185,7 +187,7 @@ async def test_a_connection_that_idled_for_long_is_not_trusted(monkeypatch: pyte
     server = Server()
     async with server.serve(forever) as wire:
         await post(wire)
-        monkeypatch.setattr("tidegate.wire.KEEP_ALIVE_S", -1.0)
+        monkeypatch.setattr("tidegate.pool.KEEP_ALIVE_S", -1.0)
         await post(wire)
     assert server.connections == 2
 
@@ -231,7 +233,7 @@ async def test_what_is_no_answer_is_told(answer: bytes) -> None:
         await peer.write(answer)
 
     async with Server().serve(handle) as wire:
-        with pytest.raises(Unanswered):
+        with pytest.raises(CallFailed):
             await post(wire)
         assert not wire._open
 

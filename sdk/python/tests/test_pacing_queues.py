@@ -1,4 +1,4 @@
-"""Lines of threads that wait for one host."""
+"""HostQueues of threads that wait for one host."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import sys
 import threading
 
 from tidegate.clock import SYSTEM
-from tidegate.pacing.line import SyncLine
+from tidegate.pacing.queues import SyncQueue
 
 
-class SlowToRead(SyncLine):
+class SlowToRead(SyncQueue):
     """A line in which other threads get their turn between reading the size and writing it."""
 
     _size = 0
@@ -34,7 +34,7 @@ def test_a_line_of_threads_is_empty_when_all_have_gone() -> None:
 
     def pass_often() -> None:
         for _ in range(500):
-            assert line.pass_through(lambda: 0.0, lambda: False, SYSTEM.monotonic() + 60, SYSTEM)
+            assert line.wait_turn(lambda: 0.0, lambda: False, SYSTEM.monotonic() + 60, SYSTEM)
 
     threads = [threading.Thread(target=pass_often) for _ in range(8)]
     try:

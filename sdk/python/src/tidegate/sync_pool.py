@@ -1,6 +1,7 @@
-"""The same wire for threads, where nobody can cancel a request: every wait ends at the deadline instead.
+"""Connections from threads to the service.
 
-This is httpcore, the layer under httpx, which lets the network be replaced by one that knows the deadline.
+A thread that waits cannot be cancelled, so every wait on the network ends at the deadline of the request.
+httpcore, the layer under httpx, lets the network be replaced by one that knows the deadline.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpcore
 
-from .answer import Answer, Unanswered, answer_of
-from .wire import KEEP_ALIVE_S, MAX_CONNECTIONS
+from .pool import KEEP_ALIVE_S, MAX_CONNECTIONS
+from .response import CallFailed, ServiceResponse, parse_response
 
 if TYPE_CHECKING:
     import ssl
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 _FAILURES = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError)
-"""What says that nobody is there, or nobody who speaks HTTP."""
+"""Errors that mean that there is no service, or that it does not speak HTTP."""
 _BEFORE_SENDING = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
 
 
-class SyncWire:
-    """Connections that threads share."""
+class SyncConnectionPool:
+    """Keep-alive connections that threads share."""
 
     def __init__(self, settings: Settings) -> None:
         self._target = settings.target
@@ -40,8 +41,8 @@ class SyncWire:
             network_backend=_Backend(httpcore.SyncBackend(), self._deadline, self._streams),
         )
 
-    def post(self, path: str, body: bytes, timeout_s: float) -> Answer:
-        """Sends a request and reads the answer, all within the time given."""
+    def post(self, path: str, body: bytes, timeout_s: float) -> ServiceResponse:
+        """Sends a request and returns the response within ``timeout_s``; raises `CallFailed` if it cannot."""
         request = httpcore.Request(
             "POST",
             self._target.url + path,
@@ -58,24 +59,24 @@ class SyncWire:
                 response.close()
         except _FAILURES as error:
             unsent = isinstance(error, _BEFORE_SENDING)
-            raise Unanswered(f"{type(error).__name__}: {error}", sent=not unsent) from error
-        return answer_of(response.status, response.headers, content)
+            raise CallFailed(f"{type(error).__name__}: {error}", sent=not unsent) from error
+        return parse_response(response.status, response.headers, content)
 
     def close(self) -> None:
         """Closes the connections."""
         self._pool.close()
 
     def leave_to_parent(self) -> None:
-        """Closes the child's copies of the sockets, which ends no connection of the parent's.
+        """Closes the sockets that a child process has from its parent; the parent's connections stay open.
 
-        The pool itself may be locked by a thread that is not there any more.
+        The pool itself is not used, because a thread that exists only in the parent may hold its lock.
         """
         for stream in list(self._streams):
             stream.close()
 
 
 class _Deadline(threading.local):
-    """When the request of this thread has to be done."""
+    """The deadline of the request that this thread waits for."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -92,6 +93,8 @@ class _Deadline(threading.local):
 
 
 class _Backend(httpcore.NetworkBackend):
+    """A network whose waits end at the deadline."""
+
     def __init__(
         self, inner: httpcore.NetworkBackend, deadline: _Deadline, streams: weakref.WeakSet[_Stream]
     ) -> None:
@@ -113,6 +116,8 @@ class _Backend(httpcore.NetworkBackend):
 
 
 class _Stream(httpcore.NetworkStream):
+    """A connection whose waits end at the deadline."""
+
     def __init__(
         self, inner: httpcore.NetworkStream, deadline: _Deadline, streams: weakref.WeakSet[_Stream]
     ) -> None:

@@ -1,4 +1,4 @@
-"""Lines of requests that wait for one host: first come, first served."""
+"""Queues of requests that wait for their turn at one host, first come, first served."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from ..clock import Clock
 
-_Line = TypeVar("_Line", bound="AsyncLine | SyncLine")
+_Queue = TypeVar("_Queue", bound="AsyncQueue | SyncQueue")
+
+_MAX_QUEUES = 10_000
 
 
-class AsyncLine:
-    """The line of one host for tasks of an event loop."""
+class AsyncQueue:
+    """The queue of one host for the tasks of an event loop."""
 
     def __init__(self) -> None:
         self.size = 0
         self._first = asyncio.Lock()
-        self._news = asyncio.Event()
+        """Held by the first in the queue."""
+        self._woken = asyncio.Event()
 
-    async def pass_through(self, turn_s: Callable[[], float], latest_s: float, clock: Clock) -> bool:
-        """Returns when ``turn_s`` says that it is this request's turn; False if the line was too long.
+    async def wait_turn(self, turn_s: Callable[[], float], latest_s: float, clock: Clock) -> bool:
+        """Waits for the turn of a request; returns False if it is not the first by ``latest_s``.
 
-        ``turn_s`` returns the seconds to wait. It is called again after that time, and after every response.
+        ``turn_s`` returns the seconds until its turn, or 0. It is called again after that time, and after
+        every response.
         """
         self.size += 1
         try:
@@ -33,7 +37,7 @@ class AsyncLine:
                 return False
             try:
                 while True:
-                    self._news.clear()
+                    self._woken.clear()
                     wait_s = turn_s()
                     if wait_s <= 0:
                         return True
@@ -43,12 +47,12 @@ class AsyncLine:
         finally:
             self.size -= 1
 
-    def tell(self) -> None:
-        """Wakes the first in line, because a response came."""
-        self._news.set()
+    def wake_first(self) -> None:
+        """Wakes the first in the queue, because a response came."""
+        self._woken.set()
 
     async def _acquire(self, within_s: float) -> bool:
-        """Becomes the first in line. `asyncio.wait_for` may swallow a cancellation, until Python 3.12."""
+        """Becomes the first in the queue. `asyncio.wait_for` may lose a cancellation before Python 3.12."""
         acquiring = asyncio.ensure_future(self._first.acquire())
         try:
             done, _ = await asyncio.wait({acquiring}, timeout=within_s)
@@ -65,7 +69,7 @@ class AsyncLine:
         acquiring.add_done_callback(lambda done: None if done.cancelled() else self._first.release())
 
     async def _wait(self, wait_s: float, clock: Clock) -> None:
-        waits = [asyncio.ensure_future(clock.sleep(wait_s)), asyncio.ensure_future(self._news.wait())]
+        waits = [asyncio.ensure_future(clock.sleep(wait_s)), asyncio.ensure_future(self._woken.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -76,31 +80,34 @@ class AsyncLine:
                     await wait
 
 
-class SyncLine:
-    """The line of one host for threads."""
+class SyncQueue:
+    """The queue of one host for threads."""
 
     def __init__(self) -> None:
         self.size = 0
         self._size_lock = threading.Lock()
         self._first = threading.Lock()
-        self._news = threading.Event()
+        self._woken = threading.Event()
 
-    def pass_through(
+    def wait_turn(
         self, turn_s: Callable[[], float], others_in_flight: Callable[[], bool], latest_s: float, clock: Clock
     ) -> bool:
-        """Returns when ``turn_s`` says that it is this request's turn; False if the line was too long."""
+        """Waits for the turn of a request; returns False if it is not the first by ``latest_s``.
+
+        ``turn_s`` returns the seconds until its turn, or 0.
+        """
         self._grow(1)
         try:
             if not self._first.acquire(timeout=max(0.0, latest_s - clock.monotonic())):
                 return False
             try:
                 while True:
-                    self._news.clear()
+                    self._woken.clear()
                     wait_s = turn_s()
                     if wait_s <= 0:
                         return True
                     if others_in_flight():
-                        self._news.wait(wait_s)
+                        self._woken.wait(wait_s)
                     else:
                         clock.block(wait_s)
             finally:
@@ -109,26 +116,26 @@ class SyncLine:
             self._grow(-1)
 
     def _grow(self, by: int) -> None:
-        """Changes the size; threads that add to a number at the same time lose one another's."""
+        """Changes the size under a lock, because adding to an attribute is not atomic."""
         with self._size_lock:
             self.size += by
 
-    def tell(self) -> None:
-        """Wakes the first in line, because a response came."""
-        self._news.set()
+    def wake_first(self) -> None:
+        """Wakes the first in the queue, because a response came."""
+        self._woken.set()
 
 
-class Lines(Generic[_Line]):
-    """The lines in which somebody waits or from which somebody went."""
+class HostQueues(Generic[_Queue]):
+    """The queues of all hosts."""
 
-    def __init__(self, new: Callable[[], _Line]) -> None:
+    def __init__(self, new: Callable[[], _Queue]) -> None:
         self._new = new
-        self._lines: dict[str, _Line] = {}
+        self._queues: dict[str, _Queue] = {}
         self._lock = threading.Lock()
 
-    def of(self, host: str) -> _Line:
-        """Returns the line of a host."""
+    def of(self, host: str) -> _Queue:
+        """Returns the queue of a host; empty queues are dropped when there are very many."""
         with self._lock:
-            if host not in self._lines and len(self._lines) >= 10_000:
-                self._lines = {name: line for name, line in self._lines.items() if line.size}
-            return self._lines.setdefault(host, self._new())
+            if host not in self._queues and len(self._queues) >= _MAX_QUEUES:
+                self._queues = {name: queue for name, queue in self._queues.items() if queue.size}
+            return self._queues.setdefault(host, self._new())
