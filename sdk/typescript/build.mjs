@@ -12,7 +12,7 @@ rmSync(join(here, 'dist'), { recursive: true, force: true });
 for (const project of ['tsconfig.esm.json', 'tsconfig.cjs.json']) {
   execFileSync(process.execPath, [tsc, '--project', join(here, project)], { stdio: 'inherit' });
 }
-// The package says that its files are modules; those for `require` are not.
+// The package is of type "module"; the files for `require` are not modules.
 writeFileSync(join(here, 'dist/cjs/package.json'), '{ "type": "commonjs" }\n');
 // `const rateLimit = require('tidegate/express')` is the function itself, as with express-rate-limit.
 appendFileSync(

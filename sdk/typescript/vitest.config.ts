@@ -3,10 +3,10 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['tests/**/*.test.ts'],
-    // Far more than anything takes: a test that hangs is to say which one it is.
+    // Far more than any test takes: a test that hangs is reported by name.
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    // Two cores are what the smallest machine has.
+    // The smallest machine has two cores.
     maxWorkers: 2,
   },
 });

@@ -1,9 +1,8 @@
-// How long a decision takes, from the call to the answer: one alone, and 100 at the same time.
+// Measures how long a decision takes, from the call to its result: one by itself, and 100 at the same time.
 //
 //   node bench/decision.mjs [--json] [--url http://localhost:8080] [--rounds 5000]
 //
-// Needs a built package (`npm run build`) and a running service. Each decision is checked: one that the
-// fallback made would be fast, and wrong.
+// It needs a built package (`npm run build`) and a running service, and fails if the fallback decided.
 import { parseArgs } from 'node:util';
 
 import { Tidegate } from '../dist/esm/index.js';

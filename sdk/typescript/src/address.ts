@@ -1,23 +1,23 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
-import { withoutBlanks } from './blanks.js';
+import { trimBlanks } from './blanks.js';
 import { TidegateError } from './errors.js';
 
-/** An IP address as its 16-bit groups: two for version 4, eight for version 6. */
+/** An IP address as its 16-bit groups: two for IPv4, eight for IPv6. */
 export type Address = readonly number[];
 
-/** Addresses that begin with the same bits. */
+/** A network: the addresses whose first `prefix` bits are those of `address`. */
 export interface Network {
   readonly address: Address;
   readonly prefix: number;
 }
 
 /**
- * Reads an address, whatever stands around it: quotes, a port, brackets and a zone do not matter. One of
- * version 4 inside one of version 6 is the former. Returns undefined for what is no address.
+ * Returns the address in a text, without quotes, port, brackets and zone; undefined if there is none. An IPv4 address
+ * that is mapped into IPv6 is returned as IPv4.
  */
 export function parseAddress(text: string): Address | undefined {
-  const bare = withoutBlanks(text).replace(/^"(.*)"$/, '$1');
+  const bare = trimBlanks(text).replace(/^"(.*)"$/, '$1');
   const bracketed = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(bare);
   if (bracketed) return parseVersion6(bracketed[1] ?? '');
   const [address = '', port, ...more] = bare.split(':');
@@ -46,12 +46,12 @@ function parseVersion6(text: string): Address | undefined {
   return isMapped(all) ? all.slice(6) : all;
 }
 
-/** `::ffff:0:0/96` holds the addresses of version 4. */
+/** Returns whether an IPv6 address is in `::ffff:0:0/96`, into which IPv4 is mapped. */
 function isMapped(groups: Address): boolean {
   return groups.length === 8 && groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
 }
 
-/** Writes an address as RFC 5952 has it. */
+/** Returns the text of an address as RFC 5952 writes it. */
 export function formatAddress(address: Address): string {
   if (address.length === 2) return address.flatMap((group) => [group >> 8, group & 255]).join('.');
   const { start, length } = longestZeros(address);
@@ -71,7 +71,7 @@ function longestZeros(address: Address): { start: number; length: number } {
   return best;
 }
 
-/** An address with all bits after the prefix cleared. */
+/** Returns an address with all bits after the prefix cleared. */
 export function masked(address: Address, prefix: number): Address {
   return address.map((group, index) => {
     const bits = Math.min(Math.max(prefix - index * 16, 0), 16);
@@ -80,28 +80,28 @@ export function masked(address: Address, prefix: number): Address {
 }
 
 /**
- * Reads a network, `10.0.0.0/8`, or an address, which is a network of one.
+ * Returns the network in a text such as `10.0.0.0/8`; a single address is a network of one.
  *
- * @throws {TidegateError} if it is none.
+ * @throws {TidegateError} if the text is neither.
  */
 export function parseNetwork(text: string): Network {
-  const [before = '', length, ...more] = withoutBlanks(text).split('/');
+  const [before = '', length, ...more] = trimBlanks(text).split('/');
   const plain = isIPv4(before) || isIPv6(before) ? parseAddress(before) : undefined;
   const refuse = (): never => {
-    throw new TidegateError(`${JSON.stringify(text)} is no network of proxies: write it like "10.0.0.0/8" or "2001:db8::/32"`);
+    throw new TidegateError(`${JSON.stringify(text)} in trustedProxies is not a network: write it like "10.0.0.0/8" or "2001:db8::/32"`);
   };
   if (!plain || more.length > 0 || (length !== undefined && !/^\d{1,3}$/.test(length))) return refuse();
   const written = isIPv4(before) ? 32 : 128;
   const given = length === undefined ? written : Number(length);
   if (given > written) return refuse();
   const bits = plain.length * 16;
-  // A mapped network of version 6 is one of version 4, if it is small enough to be.
+  // A mapped IPv6 network is an IPv4 network, if it is small enough.
   const prefix = given - (written - bits);
   if (prefix < 0) return { address: [0, 0, 0, 0, 0, 0, 0, 0], prefix: given };
   return { address: masked(plain, prefix), prefix };
 }
 
-/** Whether an address is in a network. */
+/** Returns whether an address is in a network. */
 export function isWithin(address: Address, network: Network): boolean {
   if (address.length !== network.address.length) return false;
   return masked(address, network.prefix).every((group, index) => group === network.address[index]);

@@ -1,8 +1,8 @@
 /**
- * The text without spaces and tabs around it. `trim` takes off much else, such as U+00A0, with which
- * neither an address nor a limit may begin; a pattern would take the square of the length.
+ * Returns the text without spaces and tabs around it. `trim` also removes other characters, such as U+00A0, with which
+ * neither an address nor a limit may begin; a regular expression would take quadratic time.
  */
-export function withoutBlanks(text: string): string {
+export function trimBlanks(text: string): string {
   let start = 0;
   let end = text.length;
   while (start < end && isBlank(text[start])) start += 1;

@@ -1,24 +1,25 @@
 import { backoffMs } from './backoff.js';
 
-/** Leave to send; to be told how it went. */
+/** Permission to send a request; its result is reported with it. */
 export interface Attempt {
   readonly generation: number;
 }
 
-/** What a {@link Breaker} may be given in place of the real ones. */
+/** Options of a {@link Breaker}. */
 export interface BreakerOptions {
-  /** Milliseconds that only go forward. */
+  /** Returns milliseconds that never go back. */
   readonly now?: () => number;
-  /** From 0 to below 1. */
+  /** Returns a random number from 0 to below 1. */
   readonly random?: () => number;
+  /** Called when the service has failed. */
   readonly onOpen?: () => void;
+  /** Called when the service responds again. */
   readonly onClose?: () => void;
 }
 
 /**
- * Keeps a service that failed from being asked by everybody at once: after a failure nobody asks for a
- * while, then one request alone does. The wait doubles from 50 ms to 5 s, and is drawn evenly from
- * nothing to that, so that many processes do not return together.
+ * A circuit breaker. After a failure no request is sent for a while, then a single one probes the service. The wait
+ * doubles from 50 ms to 5 s, with full jitter, so that many processes do not return together.
  */
 export class Breaker {
   readonly #now: () => number;
@@ -37,12 +38,12 @@ export class Breaker {
     this.#onClose = options.onClose ?? (() => {});
   }
 
-  /** Whether nothing is known to be wrong. */
+  /** Whether the service did not fail last. */
   get closed(): boolean {
     return this.#failures === 0;
   }
 
-  /** Leave to send, or undefined if the fallback has to decide. */
+  /** Returns the permission to send, or undefined if the fallback has to decide. */
   admit(): Attempt | undefined {
     if (this.#failures > 0) {
       if (this.#probing || this.#now() < this.#until) return undefined;
@@ -51,7 +52,7 @@ export class Breaker {
     return { generation: this.#generation };
   }
 
-  /** The service answered, whatever it said. */
+  /** Records that the service responded, with any status. */
   succeeded(_attempt: Attempt): void {
     if (this.closed) return;
     this.#failures = 0;
@@ -60,9 +61,9 @@ export class Breaker {
     this.#onClose();
   }
 
-  /** It could not be reached, or was too slow. */
+  /** Records that the service could not be reached, or was too slow. */
   failed(attempt: Attempt): void {
-    // Several were under way as it went down: that is one failure.
+    // Several requests that were under way together count as one failure.
     if (attempt.generation !== this.#generation) return;
     const wasClosed = this.closed;
     this.#failures += 1;

@@ -1,39 +1,39 @@
 import { formatAddress, isWithin, masked, parseAddress, parseNetwork, type Address, type Network } from './address.js';
-import { withoutBlanks } from './blanks.js';
+import { trimBlanks } from './blanks.js';
 import { TidegateError } from './errors.js';
 
-/** Headers as pairs in the order they came, or as an object like Node's. */
+/** Headers, as pairs in the order they came or as an object like Node's. */
 export type HeaderSource =
   | Iterable<readonly [name: string, value: string]>
   | Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** Whom to believe about who asked. */
+/** Options of a {@link ClientIpFinder}. */
 export interface ClientIpOptions {
   /**
-   * Networks of your own proxies, `10.0.0.0/8`, or how many of them a request goes through: with 1, the client
-   * is the last entry of the header. Nobody is trusted unless told.
+   * Networks of your own proxies, such as `10.0.0.0/8`, or the number of proxies that a request goes through: with 1, the
+   * client is the last entry of the header. Default: none is trusted, and the header is ignored.
    */
   readonly trustedProxies?: readonly string[] | number;
-  /** The one header that your proxies write; `x-forwarded-for` unless told. */
+  /** The header in which your proxies write the address of the client. Default: `'x-forwarded-for'`. */
   readonly header?: 'x-forwarded-for' | 'forwarded';
-  /** Addresses of version 6 are counted by networks of so many bits; 56 unless told. */
+  /** Bits of the networks that IPv6 addresses are grouped by. Default: 56. */
   readonly ipv6Prefix?: number;
 }
 
-/** Who asked. */
+/** The address of a client, and the key that it is limited by. */
 export interface ClientIp {
   /** The address. */
   readonly ip: string;
-  /** What it is counted under: the address, or its network for version 6. */
+  /** The address of IPv4, or the network of IPv6, such as `2001:db8:1:200::/56`. */
   readonly key: string;
 }
 
-/** Longer chains of proxies do not exist; longer headers are an attack. */
-const MOST_HOPS = 32;
+/** Entries of a header that are looked at; no chain of proxies is longer. */
+const MAX_HOPS = 32;
 const DEFAULT_PREFIX = 56;
 
 /**
- * Finds out who asked. Make one when the app starts.
+ * Finds the address of the client of a request. Create one when the app starts.
  *
  * ```ts
  * const clientIp = new ClientIpFinder({ trustedProxies: ['10.0.0.0/8'] });
@@ -42,7 +42,7 @@ const DEFAULT_PREFIX = 56;
  */
 export class ClientIpFinder {
   readonly #networks: readonly Network[];
-  /** How many proxies a request goes through, if that is how they are told. */
+  /** The number of proxies, if that is how they were given. */
   readonly #hops: number | undefined;
   readonly #header: 'x-forwarded-for' | 'forwarded';
   readonly #prefix: number;
@@ -59,16 +59,16 @@ export class ClientIpFinder {
     }
   }
 
-  /** Whether a network of proxies is all addresses there are. */
+  /** Whether one of the trusted networks contains all addresses. */
   get trustsAll(): boolean {
     return this.#networks.some(({ prefix }) => prefix === 0);
   }
 
-  /** Who asked, from the address at the other end of the connection and what it said. */
+  /** Returns the client of a request, from the address at the other end of the connection and the headers. */
   find(peer: string, headers: HeaderSource, ipv6Prefix = this.#prefix): ClientIp {
     const from = parseAddress(peer);
     const address = this.#hops === undefined ? from && this.#search(from, headers) : this.#count(from, headers, this.#hops);
-    // A Unix socket has no address; all that come through it are one client.
+    // A Unix socket has no address; all its clients have the same key.
     if (!address) return { ip: peer, key: peer };
     return { ip: formatAddress(address), key: keyOf(address, ipv6Prefix) };
   }
@@ -77,13 +77,13 @@ export class ClientIpFinder {
     return this.#networks.some((network) => isWithin(address, network));
   }
 
-  /** The last hop that is no proxy of ours. */
+  /** Returns the last hop that is not a trusted proxy. */
   #search(peer: Address, headers: HeaderSource): Address {
     if (!this.#trusts(peer)) return peer;
     let last = peer;
     for (const hop of this.#hopsFromLast(headers)) {
       const address = hop === undefined ? undefined : parseAddress(hop);
-      // What the proxy wrote here is no address: the proxy is all that is known.
+      // The proxy wrote something that is not an address, so the proxy is all that is known.
       if (!address) return last;
       last = address;
       if (!this.#trusts(address)) return last;
@@ -91,7 +91,7 @@ export class ClientIpFinder {
     return last;
   }
 
-  /** The hop of that number from the last, or as far as there are any. */
+  /** Returns the hop at this number from the last, or the first if there are fewer. */
   #count(peer: Address | undefined, headers: HeaderSource, hops: number): Address | undefined {
     let last = peer;
     for (const hop of this.#hopsFromLast(headers).slice(0, hops)) {
@@ -106,28 +106,35 @@ export class ClientIpFinder {
     const hops: (string | undefined)[] = linesOf(headers, this.#header).flatMap<string | undefined>(
       this.#header === 'forwarded' ? forwardedHops : listedHops,
     );
-    return hops.slice(-MOST_HOPS).reverse();
+    return hops.slice(-MAX_HOPS).reverse();
   }
 }
 
 function hopsOf(hops: number): number {
-  if (Number.isInteger(hops) && hops >= 0 && hops <= MOST_HOPS) return hops;
-  throw new TidegateError(`trustedProxies must be a list of networks, or how many proxies there are (0 to ${MOST_HOPS}), got ${hops}`);
+  if (Number.isInteger(hops) && hops >= 0 && hops <= MAX_HOPS) return hops;
+  throw new TidegateError(`trustedProxies must be a list of networks, or the number of proxies (0 to ${MAX_HOPS}), got ${hops}`);
 }
 
 function networksOf(networks: readonly string[]): Network[] {
   if (Array.isArray(networks)) return networks.map((network) => parseNetwork(network as string));
   throw new TidegateError(
-    `trustedProxies must be a list of networks such as ["10.0.0.0/8"], or how many proxies a request goes through, got ${JSON.stringify(networks)}`,
+    `trustedProxies must be a list of networks such as ["10.0.0.0/8"], or the number of proxies, got ${JSON.stringify(networks)}`,
   );
 }
 
-/** Whether a text is an address, and not the name of something else, such as a Unix socket. */
+/** Returns whether a text is an IP address. */
 export function isAddress(text: string): boolean {
   return parseAddress(text) !== undefined;
 }
 
-/** What an address is counted under. */
+/**
+ * Returns the key that an address is limited by: the address of IPv4, or the network of IPv6. A text that is not an
+ * address is returned as it is.
+ *
+ * ```ts
+ * ipKey('2001:db8:1:2ff::1') // '2001:db8:1:200::/56'
+ * ```
+ */
 export function ipKey(ip: string, ipv6Prefix = DEFAULT_PREFIX): string {
   checkPrefix(ipv6Prefix);
   const address = parseAddress(ip);
@@ -136,7 +143,7 @@ export function ipKey(ip: string, ipv6Prefix = DEFAULT_PREFIX): string {
 
 function checkPrefix(prefix: number): void {
   if (!Number.isInteger(prefix) || prefix < 1 || prefix > 128) {
-    throw new TidegateError(`the prefix of version 6 must be a whole number from 1 to 128, got ${prefix}`);
+    throw new TidegateError(`the IPv6 prefix must be a whole number from 1 to 128, got ${prefix}`);
   }
 }
 
@@ -145,7 +152,7 @@ function keyOf(address: Address, prefix: number): string {
   return `${formatAddress(masked(address, prefix))}/${prefix}`;
 }
 
-/** The lines of one header, whatever form the headers have. */
+/** Returns the lines of one header. */
 export function linesOf(headers: HeaderSource, name: string): string[] {
   const pairs: Iterable<readonly [string, string | readonly string[] | undefined]> = isIterable(headers)
     ? headers
@@ -164,23 +171,23 @@ function isIterable(headers: HeaderSource): headers is Iterable<readonly [string
 }
 
 function listedHops(line: string): string[] {
-  return line.split(',').map((hop) => withoutBlanks(hop)).filter((hop) => hop !== '');
+  return line.split(',').map((hop) => trimBlanks(hop)).filter((hop) => hop !== '');
 }
 
-/** The `for` of each element of a `Forwarded` (RFC 7239); undefined where it has not exactly one. */
+/** Returns the `for` of each element of a `Forwarded` header (RFC 7239); undefined unless it has exactly one. */
 function forwardedHops(line: string): (string | undefined)[] {
   return splitOutsideQuotes(line, ',')
-    .filter((element) => withoutBlanks(element) !== '')
+    .filter((element) => trimBlanks(element) !== '')
     .map((element) => {
       const named = splitOutsideQuotes(element, ';').map(forOf).filter((value) => value !== undefined);
       return named.length === 1 ? unquoted(named[0] as string) : undefined;
     });
 }
 
-/** The value of a pair that is called `for`. */
+/** Returns the value of a pair whose name is `for`. */
 function forOf(pair: string): string | undefined {
   const at = pair.indexOf('=');
-  return at >= 0 && withoutBlanks(pair.slice(0, at)).toLowerCase() === 'for' ? withoutBlanks(pair.slice(at + 1)) : undefined;
+  return at >= 0 && trimBlanks(pair.slice(0, at)).toLowerCase() === 'for' ? trimBlanks(pair.slice(at + 1)) : undefined;
 }
 
 function unquoted(value: string): string | undefined {
@@ -198,7 +205,7 @@ function splitOutsideQuotes(text: string, at: ',' | ';'): string[] {
     if (character === '"') {
       quoted = !quoted;
     } else if (quoted && character === '\\') {
-      // Whatever follows stands for itself.
+      // The next character is escaped.
       index += 1;
     } else if (character === at && !quoted) {
       parts.push(text.slice(start, index));

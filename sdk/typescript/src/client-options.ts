@@ -3,71 +3,71 @@ import type { Fallback } from './fallback.js';
 import type { Limit } from './limits.js';
 import type { Logger } from './warnings.js';
 
-/** How a `Tidegate` client finds the service, and what it does without it. */
+/** Options of a {@link Tidegate} client. */
 export interface ClientOptions {
-  /** Of the HTTP API; the variable `TIDEGATE_URL` unless told, else `http://localhost:8080`. */
+  /** URL of the service's HTTP API. Default: the environment variable `TIDEGATE_URL`, else `http://localhost:8080`. */
   readonly url?: string;
-  /** Sent as `Authorization: Bearer`, if the service wants one; the variable `TIDEGATE_TOKEN` unless told. */
+  /** Bearer token, if the service requires one. Default: the environment variable `TIDEGATE_TOKEN`. */
   readonly token?: string;
-  /** How long a decision may take as a whole; 250 ms unless told. Then the fallback decides. */
+  /** Milliseconds until a decision has to be made; then the fallback decides. Default: 250. */
   readonly deadlineMs?: number;
-  /** Who decides if the service does not; `local` unless told. */
+  /** What decides if the service cannot be reached or is too slow. Default: `'local'`. */
   readonly fallback?: Fallback;
-  /** Limits for `local` where a request has none of its own, as when rules of the service apply. */
+  /** Limits that the `'local'` fallback counts where a request has none, such as `"100/minute"`. */
   readonly localLimits?: string | readonly Limit[];
-  /** Batches under way at the same time; 2 unless told. */
+  /** Batches under way at the same time. Default: 2. */
   readonly maxInFlight?: number;
-  /** False lets everything pass, and asks nobody; true unless told. */
+  /** False lets every request pass without asking the service. Default: true. */
   readonly enabled?: boolean;
-  /** Where warnings go; `console` unless told. */
+  /** Receives warnings and errors. Default: `console`. */
   readonly logger?: Logger;
 }
 
-/** Options of `Tidegate.local`. */
+/** Options of {@link Tidegate.local}. */
 export interface LocalOptions {
-  /** Limits where a request has none of its own, as when rules of the service would apply. */
+  /** Limits that are counted where a request has none, such as `"100/minute"`. */
   readonly localLimits?: string | readonly Limit[];
-  /** Milliseconds since the epoch; the clock of the process unless told. */
+  /** Returns milliseconds since the epoch. Default: the clock of the process. */
   readonly now?: () => number;
-  /** Where warnings go; `console` unless told. */
+  /** Receives warnings and errors. Default: `console`. */
   readonly logger?: Logger;
 }
 
-/** For one check. */
+/** Options of one call that replace those of the client. */
 export interface CheckOptions {
-  /** In place of the client's. */
+  /** What decides if the service cannot be reached or is too slow. */
   readonly fallback?: Fallback;
-  /** In place of the client's. */
+  /** Milliseconds until a decision has to be made. */
   readonly deadlineMs?: number;
 }
 
 const DEFAULT_URL = 'http://localhost:8080';
 
-/** Returns where the service is: as told, as the environment says, or on this machine. */
+/** Returns the URL of the service: the option, the environment variable, or the default. */
 export function urlOf(url: string | undefined): string {
   return url ?? fromEnvironment('TIDEGATE_URL') ?? DEFAULT_URL;
 }
 
-/** Returns the bearer token: as told, or as the environment says. */
+/** Returns the bearer token: the option, or the environment variable. */
 export function tokenOf(token: string | undefined): string | undefined {
   return token ?? fromEnvironment('TIDEGATE_TOKEN');
 }
 
-/** A variable that is there and empty counts as missing. */
+/** Returns an environment variable; an empty one counts as missing. */
 function fromEnvironment(name: string): string | undefined {
   return process.env[name]?.trim() || undefined;
 }
 
-/** A timer for longer goes off at once. */
-const MOST = 2 ** 31 - 1;
+/** The longest delay of a timer of Node; a longer one fires at once. */
+const MAX = 2 ** 31 - 1;
 
-/** Returns the value if it is a number that a timer or a count takes. */
+/** Returns the value if it is a number from 1 to the longest delay of a timer. */
 export function positive(name: string, value: number): number {
-  if (!(value >= 1 && value <= MOST)) throw new TidegateError(`${name} must be from 1 to ${MOST}, got ${value}`);
+  if (!(value >= 1 && value <= MAX)) throw new TidegateError(`${name} must be from 1 to ${MAX}, got ${value}`);
   return value;
 }
 
-/** Refuses what is no fallback: a misspelt one would otherwise count as another. */
+/** Returns the value if it is a fallback; a misspelt one is an error instead of a default. */
 export function fallbackOf(fallback: Fallback): Fallback {
   if (fallback !== 'allow' && fallback !== 'deny' && fallback !== 'local') {
     throw new TidegateError(`fallback must be "allow", "deny" or "local", got ${JSON.stringify(fallback)}`);

@@ -4,7 +4,7 @@ import type { LimiterOptions } from './limiter-options.js';
 
 const clients = new Map<string, Tidegate>();
 
-/** Returns the client of a service: limiters that ask the same one share it, so that their checks go in the same batches. */
+/** Returns the client for the options of a limiter. Limiters of the same service share one, and so their batches. */
 export function clientFor<C>(options: LimiterOptions<C>): Tidegate {
   const { deadlineMs, logger } = options;
   const url = urlOf(options.url);

@@ -1,8 +1,8 @@
 import { Batcher } from './batch.js';
 import { Breaker, type Attempt } from './breaker.js';
 import { fallbackOf, positive, tokenOf, urlOf, type CheckOptions, type ClientOptions, type LocalOptions } from './client-options.js';
-import { decisionOf, failureOf, type Answer, type Decision, type LimitState } from './decision.js';
-import { askedOf, type Asked, type CheckRequest } from './descriptor.js';
+import { decisionOf, failureOf, type ServiceResponse, type Decision, type LimitState } from './decision.js';
+import { checkBodyOf, type CheckBody, type CheckRequest } from './descriptor.js';
 import { UnavailableError } from './errors.js';
 import { LocalLimiter, localCharges, type Fallback, type LocalVerdict } from './fallback.js';
 import { checkedLimits } from './limit-numbers.js';
@@ -10,7 +10,7 @@ import { limitsOf, type Limit } from './limits.js';
 import { acquirePermit, type Permit } from './permit.js';
 import { refund } from './refund.js';
 import * as render from './render.js';
-import { reserve, reserveAlone, type ReserveRequest, type Reservation } from './reservation.js';
+import { reserve, reserveInProcess, type ReserveRequest, type Reservation } from './reservation.js';
 import { Transport } from './transport.js';
 import { noteCreated, type Logger } from './warnings.js';
 
@@ -18,18 +18,21 @@ const DEFAULT_DEADLINE_MS = 250;
 const DEFAULT_IN_FLIGHT = 2;
 
 /**
- * Asks the service for decisions. Make one when the app starts, and share it.
+ * A client of the service. Create one when the app starts, and share it.
  *
  * ```ts
  * const client = new Tidegate({ url: 'http://localhost:8080' });
  * const decision = await client.check({ descriptor: { user: 'ann' }, limits: '10/minute' });
  * if (!decision.allowed) console.log(`retry in ${decision.retryAfter} s`);
  * ```
+ *
+ * Every check returns a decision within the deadline. If the service cannot be reached or is too slow, the
+ * fallback decides.
  */
 export class Tidegate {
-  /** Where the service is. */
+  /** The URL of the service. */
   readonly url: string;
-  /** Where warnings go. */
+  /** Receives warnings and errors. */
   readonly logger: Logger;
   readonly #deadlineMs: number;
   readonly #fallback: Fallback;
@@ -38,12 +41,12 @@ export class Tidegate {
   readonly #batcher: Batcher;
   readonly #breaker: Breaker;
   readonly #limiter = new LocalLimiter();
-  /** Who decides: the service, this process, or nobody. */
+  /** What decides: the service, the counters of this process, or nothing. */
   readonly #mode: 'service' | 'local' | 'disabled';
   readonly #now: () => number;
   #closed = false;
 
-  /** @param inProcess Set by {@link Tidegate.local} alone. */
+  /** @param inProcess Internal: {@link Tidegate.local} sets it. */
   constructor(options: ClientOptions = {}, inProcess?: { readonly now: () => number }) {
     this.url = urlOf(options.url);
     this.logger = options.logger ?? console;
@@ -56,7 +59,7 @@ export class Tidegate {
     this.#transport = new Transport({ url: this.url, ...(token === undefined ? {} : { token }) });
     this.#breaker = new Breaker({
       onOpen: () => this.#onOpen(),
-      onClose: () => this.logger.warn(`tidegate: the service at ${this.url} answers again`),
+      onClose: () => this.logger.warn(`tidegate: the service at ${this.url} responds again`),
     });
     this.#batcher = new Batcher({
       send: (body, timeoutMs) => this.#call('/v1/check', body, timeoutMs, this.#breaker.admit()),
@@ -66,8 +69,9 @@ export class Tidegate {
   }
 
   /**
-   * Returns a client that counts in this process and asks no service: for tests, and for apps of one process.
-   * Limits in code count as they do in the service; rules of a service apply to nothing here.
+   * Returns a client that counts in this process and needs no service: for tests, and for apps of one process.
+   * Limits in code are decided as the service decides them. Rules of a service are not known: requests without
+   * limits are counted against `localLimits`, and pass if there are none.
    *
    * ```ts
    * const client = Tidegate.local();
@@ -80,109 +84,134 @@ export class Tidegate {
     return new Tidegate({ ...(localLimits === undefined ? {} : { localLimits }), ...(logger === undefined ? {} : { logger }) }, { now });
   }
 
-  /** Whether it decides at all; false lets everything pass. */
+  /** Whether the client decides; false if it was created with `enabled: false` and lets every request pass. */
   get enabled(): boolean {
     return this.#mode !== 'disabled';
   }
 
-  /** Whether it counts in this process alone, as {@link Tidegate.local} does. */
+  /** Whether the client counts in this process and uses no service, as {@link Tidegate.local} does. */
   get isLocal(): boolean {
     return this.#mode === 'local';
   }
 
   /**
-   * Forgets all that this process has counted: between tests, so that each begins with full limits. What a
-   * service counts stays as it is.
+   * Forgets everything that this process has counted, so that each test begins with full limits. Counters of
+   * the service do not change.
    */
   reset(): void {
     this.#limiter.clear();
   }
 
   /**
-   * Decides a request. Checks made at the same time go in one batch.
+   * Decides whether a request may pass, and charges it if so. Checks made at the same time are sent as one batch.
    *
-   * @throws {RefusedError} if the service refuses the request as a mistake. That it cannot be reached is
-   * no error: the fallback decides then, and `source` says so.
+   * ```ts
+   * const decision = await client.check({ descriptor: { user: 'ann' }, limits: '10/minute;200/hour' });
+   * ```
+   *
+   * A denial is a {@link Decision}, not an error. If the service cannot be reached, the fallback decides, and
+   * `source` of the decision tells so.
+   *
+   * @throws {RefusedError} if the service rejects the request as invalid.
    */
   async check(request: CheckRequest, options: CheckOptions = {}): Promise<Decision> {
-    const asked = askedOf(request);
-    if (this.#mode !== 'service') return this.#decideAlone(asked, options.fallback);
+    const body = checkBodyOf(request);
+    if (this.#mode !== 'service') return this.#decideLocally(body, options.fallback);
     try {
-      return decisionOf(await this.#ask(JSON.stringify(asked), options.deadlineMs ?? this.#deadlineMs));
+      return decisionOf(await this.#sendCheck(JSON.stringify(body), options.deadlineMs ?? this.#deadlineMs));
     } catch (error) {
-      if (error instanceof UnavailableError) return this.#decideAlone(asked, options.fallback);
+      if (error instanceof UnavailableError) return this.#decideLocally(body, options.fallback);
       throw error;
     }
   }
 
-  /** Decides a request without the service, as the fallback does. */
+  /** Decides a request by the fallback, without asking the service. */
   checkLocally(request: CheckRequest, fallback?: Fallback): Decision {
-    return this.#decideAlone(askedOf(request), fallback);
+    return this.#decideLocally(checkBodyOf(request), fallback);
   }
 
   /**
-   * Gives back what a check took, never above full: for work that was charged and then not done. Say the
-   * same as in the check, the cost too. Returns how each limit stands then.
+   * Gives back what a check charged, never above full: for work that was then not done. Returns the state of
+   * each limit afterwards.
    *
-   * While the service is away, the counters of this process get it, and the answer is empty. So it is if the
-   * answer is late, fails or is lost: then nobody gets it back but, perhaps, the service. An empty answer is
-   * no reason to call it again, as it also means that there is no limit.
+   * ```ts
+   * await client.refund({ descriptor: { user: 'ann' }, limits: '10/minute', cost: 5 }); // as in the check
+   * ```
    *
-   * @throws {RefusedError} if the service refuses the request as a mistake.
+   * The result is empty if no limit applies, if the service cannot be reached (then the cost goes back to the
+   * counters of this process), and if the response is late or lost (then the service may have given the cost
+   * back). An empty result is final: do not retry.
+   *
+   * @throws {RefusedError} if the service rejects the request as invalid.
    */
   refund(request: CheckRequest, options: CheckOptions = {}): Promise<readonly LimitState[]> {
-    return refund(this.#caller(options), request);
+    return refund(this.#internals(options), request);
   }
 
-  /** Gives back in this process only, to what the fallback counts. */
+  /** Gives back to the counters of this process only. */
   refundLocally(request: CheckRequest, fallback?: Fallback): void {
-    this.#caller(fallback === undefined ? {} : { fallback }).giveBackAlone(askedOf(request));
+    this.#internals(fallback === undefined ? {} : { fallback }).giveBackLocally(checkBodyOf(request));
   }
 
   /**
-   * Takes an estimate of what work will cost; `settle` of the reservation then charges what it did cost.
+   * Charges an estimate of what work will cost. Settle the reservation with the real cost when the work is done.
    *
    * ```ts
    * const reservation = await client.reserve({ descriptor: { user: 'ann' }, limits: '1000/minute', cost: 400 });
    * if (reservation.allowed) await reservation.settle(await generate());
    * ```
+   *
+   * {@link withReservation} also settles when the work throws.
+   *
+   * @throws {RefusedError} if the service rejects the request as invalid.
    */
   reserve(request: ReserveRequest, options: CheckOptions = {}): Promise<Reservation> {
-    return reserve(this.#caller(options), request);
+    return reserve(this.#internals(options), request);
   }
 
-  /** Reserves in this process only, as the fallback does. */
+  /** Reserves in the counters of this process, without asking the service. */
   reserveLocally(request: ReserveRequest, fallback?: Fallback): Reservation {
-    return reserveAlone(this.#caller(fallback === undefined ? {} : { fallback }), askedOf(request));
+    return reserveInProcess(this.#internals(fallback === undefined ? {} : { fallback }), checkBodyOf(request));
   }
 
-  /** Takes a slot of a concurrency limit; release it when the work is done. See {@link withPermit}. */
+  /**
+   * Takes a slot of a concurrency limit. Release it when the work is done.
+   *
+   * ```ts
+   * const permit = await client.acquire({ domain: 'shop', descriptor: { export: 'ann' } });
+   * if (permit.allowed) await exportAll().finally(() => permit.release());
+   * ```
+   *
+   * {@link withPermit} also renews the slot while the work goes on.
+   *
+   * @throws {RefusedError} if the service rejects the request as invalid.
+   */
   acquire(request: Omit<CheckRequest, 'cost' | 'limits'>, options: CheckOptions = {}): Promise<Permit> {
-    return acquirePermit(this.#caller(options), request);
+    return acquirePermit(this.#internals(options), request);
   }
 
-  /** Closes the connections. Whatever still waits is decided by the fallback. */
+  /** Closes the connections. Checks that still wait are decided by the fallback, and so are later ones. */
   close(): void {
     this.#closed = true;
     this.#batcher.rejectWaiting(new UnavailableError('closed', 'the client is closed', { sent: false }));
     this.#transport.close();
   }
 
-  async #ask(body: string, deadlineMs: number): Promise<Answer> {
-    if (this.#breaker.closed && !this.#closed) return this.#batcher.ask(body, deadlineMs);
-    // One request alone finds out whether the service is back.
+  async #sendCheck(body: string, deadlineMs: number): Promise<ServiceResponse> {
+    if (this.#breaker.closed && !this.#closed) return this.#batcher.check(body, deadlineMs);
+    // One request by itself finds out whether the service is back.
     return this.#call('/v1/check', body, deadlineMs, this.#breaker.admit());
   }
 
-  async #call(path: string, body: string, deadlineMs: number, attempt: Attempt | undefined): Promise<Answer> {
+  async #call(path: string, body: string, deadlineMs: number, attempt: Attempt | undefined): Promise<ServiceResponse> {
     if (this.#closed) throw new UnavailableError('closed', 'the client is closed', { sent: false });
     if (!attempt) {
-      throw new UnavailableError('backoff', 'the service failed a moment ago, and is left alone for now', { sent: false });
+      throw new UnavailableError('backoff', 'the service failed a moment ago and is not called until the next retry', { sent: false });
     }
     try {
-      const answer = await this.#transport.post(path, body, deadlineMs);
+      const response = await this.#transport.post(path, body, deadlineMs);
       this.#breaker.succeeded(attempt);
-      return answer;
+      return response;
     } catch (error) {
       this.#breaker.failed(attempt);
       throw error;
@@ -198,69 +227,71 @@ export class Tidegate {
     );
   }
 
-  #decideAlone(asked: Asked, fallback: Fallback | undefined): Decision {
-    return this.#chargeAlone(asked, fallback).decision;
+  #decideLocally(body: CheckBody, fallback: Fallback | undefined): Decision {
+    return this.#chargeLocally(body, fallback).decision;
   }
 
-  #chargeAlone(asked: Asked, fallback: Fallback = this.#fallback): { decision: Decision; taken: LocalVerdict[] } {
+  #chargeLocally(body: CheckBody, fallback: Fallback = this.#fallback): { decision: Decision; taken: LocalVerdict[] } {
     if (this.#mode === 'disabled') return { decision: render.allowed('disabled'), taken: [] };
     if (this.#mode === 'local') {
-      // Nobody else is there to refuse them.
-      for (const { limits } of asked.descriptors) if (limits) checkedLimits(limits);
-      return this.#count(asked);
+      // There is no service that would refuse invalid limits.
+      for (const { limits } of body.descriptors) if (limits) checkedLimits(limits);
+      return this.#count(body);
     }
     if (fallback === 'allow') return { decision: render.allowed(), taken: [] };
     if (fallback === 'deny') return { decision: render.denied(), taken: [] };
-    return this.#count(asked);
+    return this.#count(body);
   }
 
-  #count(asked: Asked): { decision: Decision; taken: LocalVerdict[] } {
+  #count(body: CheckBody): { decision: Decision; taken: LocalVerdict[] } {
     const now = this.#now();
-    const taken = this.#limiter.charge(localCharges(asked, this.#localLimits), now);
+    const taken = this.#limiter.charge(localCharges(body, this.#localLimits), now);
     return { decision: render.local(taken, now), taken };
   }
 
-  #giveBack(asked: Asked): LimitState[] {
-    const charges = localCharges(asked, this.#localLimits);
+  #giveBack(body: CheckBody): LimitState[] {
+    const charges = localCharges(body, this.#localLimits);
     this.#limiter.giveBack(charges, this.#now());
     return this.#limiter.charge(charges.map((charge) => ({ ...charge, cost: 0 })), this.#now()).map(render.stateOf);
   }
 
-  /** What refunds, reservations and permits need of the client. */
-  #caller(options: CheckOptions): Caller {
+  /** Returns what refunds, reservations and permits need of the client. */
+  #internals(options: CheckOptions): ClientInternals {
     const deadlineMs = options.deadlineMs ?? this.#deadlineMs;
     return {
       logger: this.logger,
-      alone: this.#mode !== 'service',
+      usesService: this.#mode === 'service',
       call: async (path, body) => {
-        const answer = await this.#call(path, JSON.stringify(body), deadlineMs, this.#breaker.admit());
-        if (answer.status >= 400 && answer.status !== 429) throw failureOf(answer);
-        return answer;
+        const response = await this.#call(path, JSON.stringify(body), deadlineMs, this.#breaker.admit());
+        if (response.status >= 400 && response.status !== 429) throw failureOf(response);
+        return response;
       },
-      chargeAlone: (asked) => this.#chargeAlone(asked, options.fallback),
-      giveBackAlone: (asked) => {
+      chargeLocally: (body) => this.#chargeLocally(body, options.fallback),
+      giveBackLocally: (body) => {
         const counts = this.#mode === 'local' || (this.#mode === 'service' && (options.fallback ?? this.#fallback) === 'local');
-        return counts ? this.#giveBack(asked) : [];
+        return counts ? this.#giveBack(body) : [];
       },
-      adjustAlone: (taken, by) => this.#limiter.adjust(taken, by, this.#now()),
+      adjustLocally: (taken, by) => this.#limiter.adjust(taken, by, this.#now()),
     };
   }
 }
 
-/** A client as refunds, reservations and permits see it. */
-export interface Caller {
+/** @internal What refunds, reservations and permits need of a client. */
+export interface ClientInternals {
   readonly logger: Logger;
-  /** Whether no service is asked at all. */
-  readonly alone: boolean;
-  /** POSTs JSON; a status that is neither 2xx nor 429 is thrown. */
-  call(path: string, body: unknown): Promise<Answer>;
-  chargeAlone(asked: Asked): { decision: Decision; taken: LocalVerdict[] };
-  /** Returns how each limit stands then. */
-  giveBackAlone(asked: Asked): LimitState[];
-  adjustAlone(taken: readonly LocalVerdict[], by: number): void;
+  /** Whether there is a service; if not, everything is decided in this process. */
+  readonly usesService: boolean;
+  /** Sends JSON and returns the response; a status that is neither 2xx nor 429 is thrown as an error. */
+  call(path: string, body: unknown): Promise<ServiceResponse>;
+  /** Decides by the fallback; `taken` is what its counters were charged. */
+  chargeLocally(body: CheckBody): { decision: Decision; taken: LocalVerdict[] };
+  /** Gives back to the counters of this process, and returns the state of each limit afterwards. */
+  giveBackLocally(body: CheckBody): LimitState[];
+  /** Changes what the counters of this process were charged, by a number of units. */
+  adjustLocally(taken: readonly LocalVerdict[], by: number): void;
 }
 
-/** Milliseconds since the epoch that never go back, unlike those of `Date`, whatever becomes of the machine's clock. */
+/** Returns milliseconds since the epoch that never go back, even if the clock of the machine is set back. */
 function wallClock(): number {
   return performance.timeOrigin + performance.now();
 }

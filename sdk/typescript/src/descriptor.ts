@@ -1,56 +1,63 @@
 import { TidegateError } from './errors.js';
 import { limitsOf, type Limit } from './limits.js';
 
-/** One `key=value` of a descriptor. */
+/** One `key=value` entry of a descriptor. */
 export interface Entry {
   readonly key: string;
   readonly value: string;
 }
 
-/** A descriptor in full. */
+/** A descriptor with limits or a cost of its own. */
 export interface FullDescriptor {
+  /** The entries, in order. */
   readonly entries: readonly Entry[];
-  /** Stand in place of the rules' limits, where the domain allows it. */
+  /** Limits in code, in place of those of the rules. Default: those of the request. */
   readonly limits?: readonly Limit[];
-  /** Units that this descriptor takes, in place of the request's. */
+  /** Units that are charged to this descriptor. Default: the cost of the request. */
   readonly cost?: number;
 }
 
 /**
- * What describes one aspect of a request: `{ user: 'ann' }`, or pairs where a key comes twice
- * (`[['user', 'ann'], ['path', '/']]`), or in full.
+ * Ordered `key=value` entries that describe one aspect of a request: an object `{ user: 'ann' }`, or pairs, in which a
+ * key may occur twice (`[['user', 'ann'], ['path', '/']]`), or a {@link FullDescriptor}.
  */
 export type Descriptor =
   | FullDescriptor
   | Readonly<Record<string, string>>
   | readonly (readonly [key: string, value: string])[];
 
-/** What is asked of the service. */
+/**
+ * A request to decide: what it is about, and which limits apply.
+ *
+ * ```ts
+ * await client.check({ descriptor: { user: 'ann' }, limits: '10/minute', cost: 2 });
+ * ```
+ */
 export interface CheckRequest {
-  /** The domain of the rules; `apps` unless told, which takes limits from the request. */
+  /** The domain of the rules. Default: `'apps'`, which accepts limits in code. */
   readonly domain?: string;
-  /** One descriptor. */
+  /** One descriptor. Give either this or `descriptors`. */
   readonly descriptor?: Descriptor;
-  /** Several: all must be within their limits, or nothing is taken from any. */
+  /** Several descriptors: all must be within their limits, or nothing is charged to any. */
   readonly descriptors?: readonly Descriptor[];
-  /** Limits for all descriptors that have none of their own: `"10/minute;200/hour"`. */
+  /** Limits for all descriptors that have none of their own, such as `"10/minute;200/hour"`. Default: the rules apply. */
   readonly limits?: string | readonly Limit[];
-  /** Units the request takes, 1 unless told; 0 only looks. */
+  /** Units that the request costs; 0 returns the decision without charging it. Default: 1. */
   readonly cost?: number;
 }
 
-/** A request as it is sent. */
-export interface Asked {
+/** @internal A check as it is sent to the service and as the fallback counts it. */
+export interface CheckBody {
   readonly domain: string;
   readonly descriptors: readonly FullDescriptor[];
   readonly cost: number;
 }
 
-/** The domain that takes limits from requests, in the rules that the service comes with. */
+/** The domain for limits in code. A service without rules has it built in; `tidegate init` writes it. */
 export const DEFAULT_DOMAIN = 'apps';
 
-/** Brings a request into the form that is sent. */
-export function askedOf(request: CheckRequest): Asked {
+/** Returns the body of a check; throws if it is invalid. */
+export function checkBodyOf(request: CheckRequest): CheckBody {
   const { descriptor, descriptors } = request;
   if ((descriptor === undefined) === (descriptors === undefined)) {
     throw new TidegateError('a request needs either descriptor or descriptors');
@@ -64,7 +71,7 @@ export function askedOf(request: CheckRequest): Asked {
 function fullOf(descriptor: Descriptor, limits: readonly Limit[] | undefined): FullDescriptor {
   const full = isFull(descriptor) ? descriptor : { entries: entriesOf(descriptor) };
   for (const { key, value } of full.entries) {
-    // JSON would quietly leave an undefined value out.
+    // JSON would silently omit an undefined value.
     if (typeof value !== 'string') {
       throw new TidegateError(`the value of the entry ${JSON.stringify(key)} must be a string, got ${typeof value}`);
     }
@@ -73,17 +80,17 @@ function fullOf(descriptor: Descriptor, limits: readonly Limit[] | undefined): F
   return limits === undefined || full.limits !== undefined ? charged : { ...charged, limits };
 }
 
-/** Units are 53 bits on the wire. */
-const MOST_COST = 2 ** 53;
+/** The largest cost that the service accepts. */
+const MAX_COST = 2 ** 53;
 
-/** A cost as it is sent: a client that can name one has no use of naming more than there is. */
+/** Returns a cost as it is sent, at most 2^53; throws unless it is a whole number, 0 or more. */
 export function costOf(cost: number): number {
-  const most = Math.min(cost, MOST_COST);
-  if (!Number.isInteger(most) || most < 0) throw new TidegateError(`a cost must be a whole number from 0 on, got ${cost}`);
+  const most = Math.min(cost, MAX_COST);
+  if (!Number.isInteger(most) || most < 0) throw new TidegateError(`a cost must be a whole number, 0 or more, got ${cost}`);
   return most;
 }
 
-/** The descriptor with its values changed; what is no text is left for {@link askedOf} to refuse. */
+/** Returns the descriptor with its values changed; values that are not strings are left for {@link checkBodyOf} to refuse. */
 export function withValues(descriptor: Descriptor, change: (value: string) => string): FullDescriptor {
   const full = isFull(descriptor) ? descriptor : { entries: entriesOf(descriptor) };
   const changed = ({ key, value }: Entry): Entry => ({ key, value: typeof value === 'string' ? change(value) : value });

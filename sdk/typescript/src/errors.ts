@@ -1,20 +1,25 @@
 import type { Decision } from './decision.js';
 
-/** Everything that goes wrong in this package is one of these. A denial is none: it is a {@link Decision}. */
+/** The base class of all errors of this package. A denial is not an error, but a {@link Decision}. */
 export class TidegateError extends Error {
   override name = 'TidegateError';
 }
 
-/** What kept the service from deciding. */
-export type UnavailableReason = 'connection' | 'timeout' | 'status' | 'answer' | 'backoff' | 'overload' | 'closed';
+/**
+ * Why the service could not be used: `connection` (it cannot be reached), `timeout` (no response within the deadline),
+ * `status` (it responded with an error), `response` (the response is not that of a Tidegate service), `backoff` (it
+ * failed a moment ago and is not called until the next retry), `overload` (too many checks wait), or `closed` (the
+ * client is closed).
+ */
+export type UnavailableReason = 'connection' | 'timeout' | 'status' | 'response' | 'backoff' | 'overload' | 'closed';
 
 /**
- * The service did not decide: it cannot be reached, was too slow, failed, or what answered is no
- * Tidegate. `client.check` never throws it, because then the fallback decides.
+ * The service could not be reached, was too slow, failed, or sent a response that is not that of a Tidegate service.
+ * `client.check` never throws it, because the fallback decides then.
  */
 export class UnavailableError extends TidegateError {
   override name = 'UnavailableError';
-  /** Whether the request may have reached the service, which then may have done what it says. */
+  /** Whether the request may have reached the service, and may have been executed there. */
   readonly sent: boolean;
 
   constructor(
@@ -27,21 +32,24 @@ export class UnavailableError extends TidegateError {
   }
 }
 
-/** The service refused the request as a mistake of the caller (4xx other than 429); the message says what to do. */
+/**
+ * The service rejected a request as invalid (4xx other than 429), as for an unknown domain, a limit that the domain
+ * does not allow, or a wrong token. Retrying does not help.
+ */
 export class RefusedError extends TidegateError {
   override name = 'RefusedError';
 
   constructor(
-    /** 400, 401, 403, 404, 410, 413… */
+    /** The HTTP status. */
     readonly status: number,
-    /** What the service said. */
+    /** The reason that the service gave. */
     readonly detail: string,
   ) {
     super(`tidegate refused the request (${status}): ${detail}`);
   }
 }
 
-/** Thrown by `withReservation` and `withPermit`, which have no other way to say that the work may not begin. */
+/** `withReservation` and `withPermit` throw it if the work may not begin. `decision` is the denial. */
 export class RateLimitExceeded extends TidegateError {
   override name = 'RateLimitExceeded';
 

@@ -9,8 +9,8 @@ import { ipKey } from './client-ip.js';
 import type { Decision } from './decision.js';
 import type { Descriptor } from './descriptor.js';
 import { TidegateError, UnavailableError } from './errors.js';
-import { send, setHeaders } from './express-answer.js';
-import { optionsOf } from './express-options.js';
+import { send, setHeaders } from './express-response.js';
+import { limiterOptionsOf } from './express-options.js';
 import type { Fallback } from './fallback.js';
 import { decidingNumbers, rawPairs, type StandardHeaders } from './headers.js';
 import { Limiter } from './limiter.js';
@@ -21,112 +21,118 @@ import type { Reservation } from './reservation.js';
 import type { Tidegate } from './client.js';
 import { readsSpoofableHeader, type Logger } from './warnings.js';
 
-/** A value, or a function of request and response that returns it now or later. */
+/** A value, or a function of request and response that returns it; the function may be async. */
 export type ValueOrFunction<T> = T | ((req: Request, res: Response) => T | Promise<T>);
 
-/** What a handler of denials is given beside request and response. */
+/** What a `handler` of denials gets in addition to request and response: the options, with defaults filled in. */
 export interface HandlerOptions extends RateLimitOptions {
-  /** As it was set, or else 429. */
+  /** The status of the denial: the option, or 429. */
   readonly statusCode: number;
-  /** As it was set, or else the problem that the service answered. */
+  /** The body of the denial: the option, or the problem that the service sent. */
   readonly message: unknown;
 }
 
-/** Options of {@link rateLimit}. Those of the first part are as in express-rate-limit. */
+/** Options of {@link rateLimit}. Those up to `validate` are those of express-rate-limit. */
 export interface RateLimitOptions {
-  /** How long the window is; a minute unless told. */
+  /** The window in milliseconds. Default: 60,000. */
   readonly windowMs?: number;
-  /** Requests per window and client; 5 unless told. 0 lets nothing pass. */
+  /** Requests per window and client; 0 denies every request. Default: 5. */
   readonly limit?: ValueOrFunction<number>;
   /** The old name of `limit`. */
   readonly max?: ValueOrFunction<number>;
-  /** The body of a denial; the service's problem unless told. */
+  /** The body of a denial: anything that `res.send` takes, or a function. Default: the problem that the service sent. */
   readonly message?: unknown;
-  /** The status of a denial; 429 unless told. */
+  /** The status of a denial. Default: 429. */
   readonly statusCode?: number;
-  /** Answers denials in place of all that. */
+  /** Responds to denials, in place of `message` and `statusCode`. */
   readonly handler?: (req: Request, res: Response, next: NextFunction, options: HandlerOptions) => unknown;
-  /** Whether `X-RateLimit-*` are sent; true unless told. */
+  /** Whether `X-RateLimit-*` headers are sent. Default: true. */
   readonly legacyHeaders?: boolean;
   /** The old name of `legacyHeaders`. */
   readonly headers?: boolean;
-  /** Which `RateLimit` headers are sent; `draft-11` unless told. */
+  /** Which `RateLimit` headers are sent. Default: `'draft-11'`. */
   readonly standardHeaders?: StandardHeaders;
-  /** What the policy is called in headers; by default as the window. A label: it changes no counter. */
+  /** Label of the policy in headers; it does not change which counter is used. Default: the window. */
   readonly identifier?: ValueOrFunction<string>;
-  /** Where the state of the limit is on the request; `rateLimit` unless told. */
+  /** The property of the request that holds the {@link RateLimitInfo}. Default: `'rateLimit'`. */
   readonly requestPropertyName?: string;
-  /** Requests that are not limited at all. */
+  /** Returns true for requests that are not limited. */
   readonly skip?: (req: Request, res: Response) => boolean | Promise<boolean>;
-  /** Gives back what a request took if its answer is a failure. */
+  /** Gives back what a request was charged if it failed. Default: false. */
   readonly skipFailedRequests?: boolean;
-  /** Gives back what a request took if its answer is none. */
+  /** Gives back what a request was charged if it succeeded. Default: false. */
   readonly skipSuccessfulRequests?: boolean;
-  /** What is no failure; statuses below 400 unless told. */
+  /** Returns whether a request succeeded. Default: its status is below 400. */
   readonly requestWasSuccessful?: (req: Request, res: Response) => boolean | Promise<boolean>;
-  /** Who is limited; the client's address unless told, and where this returns undefined or nothing (`''`). */
+  /** Returns the key that tells clients apart; undefined or `''` stands for the address. Default: the address. */
   readonly keyGenerator?: (req: Request, res: Response) => string | undefined | Promise<string | undefined>;
-  /** Addresses of version 6 are counted by networks of so many bits, 56 unless told; false counts each. */
+  /** Bits of the networks that IPv6 addresses are grouped by; false counts each address. Default: 56. */
   readonly ipv6Subnet?: ValueOrFunction<number | false>;
-  /** True is `fallback: 'allow'`, false is `fallback: 'deny'`. */
+  /** True stands for `fallback: 'allow'`, false for `fallback: 'deny'`. */
   readonly passOnStoreError?: boolean;
-  /** Whether to warn of mistakes: of all, or by code. */
+  /** Whether to warn about likely mistakes: all of them, or by code. Default: true. */
   readonly validate?: boolean | Readonly<Record<string, boolean>>;
 
-  /** Whom to ask; else there is one client for each `url`. */
+  /** The client of the service. Default: limiters with the same `url` share one. */
   readonly client?: Tidegate;
-  /** False lets everything pass, and asks nobody; true unless told. */
+  /** False lets every request pass without asking the service. Default: true. */
   readonly enabled?: boolean;
-  /** Of the service's HTTP API; the variable `TIDEGATE_URL` unless told, else `http://localhost:8080`. */
+  /** URL of the service's HTTP API. Default: the environment variable `TIDEGATE_URL`, else `http://localhost:8080`. */
   readonly url?: string;
-  /** A bearer token, if the service wants one; the variable `TIDEGATE_TOKEN` unless told. */
+  /** Bearer token, if the service requires one. Default: the environment variable `TIDEGATE_TOKEN`. */
   readonly token?: string;
-  /** How long a decision may take; 250 ms unless told. */
+  /** Milliseconds until a decision has to be made; then the fallback decides. Default: 250. */
   readonly deadlineMs?: number;
-  /** In place of `windowMs` and `limit`: `"10/minute;200/hour"`. */
+  /** Limits such as `"10/minute;200/hour"`, in place of `windowMs` and `limit`. */
   readonly limits?: ValueOrFunction<string | readonly Limit[]>;
   /**
-   * What is limited. Limiters that share a name share the counters of equal limits. Without one a limiter
-   * counts by itself, whatever the path.
+   * Name of the counters. Limiters with the same name share the counters of equal limits. Default: each limiter has
+   * counters of its own. The path is never part of a counter.
    */
   readonly name?: string;
-  /** Units a request takes; 1 unless told. */
+  /** Units that a request costs. Default: 1. */
   readonly cost?: ValueOrFunction<number>;
-  /** Of the rules; `apps` unless told. */
+  /** The domain of the rules. Default: `'apps'`, which accepts limits in code. */
   readonly domain?: string;
-  /** For rules of the service, in place of limits in code. */
+  /** Descriptors that the rules of the service match, in place of limits in code. */
   readonly descriptors?: ValueOrFunction<readonly Descriptor[]>;
-  /** Who decides if the service does not; as the client has it unless told, which is `local`. */
+  /** What decides if the service cannot be reached or is too slow. Default: that of the client, `'local'`. */
   readonly fallback?: Fallback;
-  /** Networks of your own proxies, `10.0.0.0/8`, or how many a request goes through; nobody is trusted unless told. */
+  /** Networks of your own proxies, such as `10.0.0.0/8`, or the number of proxies. Default: none is trusted. */
   readonly trustedProxies?: readonly string[] | number;
-  /** The one header that your proxies write; `x-forwarded-for` unless told. */
+  /** The header in which your proxies write the address of the client. Default: `'x-forwarded-for'`. */
   readonly header?: 'x-forwarded-for' | 'forwarded';
-  /** Takes `cost` as an estimate; the handler calls `req.rateLimit.settle` with what it did cost. */
+  /** Charges `cost` as an estimate; the handler calls `req.rateLimit.settle` with the real cost. Default: false. */
   readonly reserve?: boolean;
-  /** How long it can be settled; 10 minutes unless told. */
+  /** Milliseconds until an estimate can no longer be settled. Default: 600,000. */
   readonly reserveTtlMs?: number;
-  /** Makes the answer to a denial; undefined leaves it as it is. */
+  /** Returns another response to a denial; undefined keeps that of the service. */
   readonly onReject?: (decision: Decision, req: Request, res: Response) => Reply | undefined | Promise<Reply | undefined>;
-  /** Where warnings go; `console` unless told. */
+  /** Receives warnings and errors. Default: `console`. */
   readonly logger?: Logger;
 }
 
-/** The state of the limit, on the request. */
+/**
+ * The state of the limit that denied a request or has the least left, in `req.rateLimit`.
+ *
+ * ```ts
+ * app.get('/', (req, res) => res.send(`${req.rateLimit?.remaining} left`));
+ * ```
+ */
 export interface RateLimitInfo {
-  /** Units per window; infinite if no limit applies. */
+  /** Units per window; `Infinity` if no limit applies. */
   readonly limit: number;
-  /** Units of it that are taken. */
+  /** Units that are used. */
   readonly used: number;
   /** Units that are left. */
   readonly remaining: number;
-  /** When there is more. */
+  /** When more units are available; undefined if no limit applies. */
   readonly resetTime: Date | undefined;
-  /** Who was charged; empty if the app gave its own descriptors. */
+  /** The key that was charged; empty with `descriptors`. */
   readonly key: string;
-  /** All that is known. */
+  /** The decision, with the state of every limit. */
   readonly decision: Decision;
-  /** With `reserve`: charges what the request did cost. If the service cannot do so, that is logged and not thrown. */
+  /** With `reserve`: charges the real cost of the request. If that fails, it is logged, not thrown. */
   settle(cost: number): Promise<void>;
 }
 
@@ -138,51 +144,63 @@ declare global {
   }
 }
 
-/** What is known of a client, as express-rate-limit has it. */
+/** The state of a client, in the form of express-rate-limit. */
 export interface ClientRateLimitInfo {
-  /** Units that are taken of the limit with least left. */
+  /** Units that are used of the limit with the least left. */
   readonly totalHits: number;
-  /** When there is more. */
+  /** When more units are available. */
   readonly resetTime: Date | undefined;
 }
 
-/** The middleware, with what can be done to a client by its key. */
+/** The middleware that {@link rateLimit} returns; clients can be looked up and reset by key. */
 export interface RateLimitRequestHandler extends RequestHandler {
   /**
-   * How a client stands, by what `keyGenerator` returns for it, or its address; undefined if nothing is taken.
+   * Returns the state of a client, without charging it; undefined if it has used nothing.
    *
-   * @throws {UnavailableError} if the service cannot be reached, and nobody counts meanwhile.
-   * @throws {RefusedError} if the service refuses it.
+   * ```ts
+   * const info = await limiter.getKey('192.0.2.7'); // { totalHits: 3, resetTime: … }
+   * ```
+   *
+   * @param key What `keyGenerator` returns for the client, or its address.
+   * @throws {UnavailableError} if the service cannot be reached and the fallback does not count.
+   * @throws {RefusedError} if the service rejects the request as invalid.
    */
   getKey(key: string): Promise<ClientRateLimitInfo | undefined>;
   /**
-   * Gives a client all of its limits back. What this process counts is reset whatever the service says.
+   * Gives a client all of its limits back, in the service and in this process.
    *
-   * Await it. The error of a call that nobody awaits is only logged, as a warning of the client's.
+   * ```ts
+   * await limiter.resetKey('192.0.2.7');
+   * ```
    *
-   * @throws {UnavailableError} if the service does not answer: then only what this process counts is reset.
-   * @throws {RefusedError} if the service refuses it; the same holds.
+   * The error of a call that is not awaited is logged as a warning of the client, and does not end the process.
+   *
+   * @param key What `keyGenerator` returns for the client, or its address.
+   * @throws {UnavailableError} if the service cannot be reached; the counters of this process are reset then.
+   * @throws {RefusedError} if the service rejects the request; the counters of this process are reset then.
    */
   resetKey(key: string): Promise<void>;
 }
 
-/** Request and response: what the functions of the core are called with. */
+/** @internal What the functions among the options of the {@link Limiter} are called with. */
 export interface Context {
   readonly req: Request;
   readonly res: Response;
 }
 
 /**
- * Limits what comes after it.
+ * Returns a middleware that limits the requests that reach it.
  *
  * ```ts
  * import { rateLimit } from 'tidegate/express';
- * app.use(rateLimit({ windowMs: 60_000, limit: 100 }));
+ * app.use(rateLimit({ name: 'site', windowMs: 60_000, limit: 100 }));
  * ```
+ *
+ * @throws {TidegateError} if an option is unknown or invalid; the message says what to write instead.
  */
 export function rateLimit(options: RateLimitOptions = {}): RateLimitRequestHandler {
-  const limiter = new Limiter<Context>(optionsOf(options));
-  // The core sees only what wraps it.
+  const limiter = new Limiter<Context>(limiterOptionsOf(options));
+  // The limiter gets a wrapper of the key function, whose text it cannot look at.
   if (options.keyGenerator && readsSpoofableHeader(options.keyGenerator)) limiter.warn('TIDEGATE_SPOOFABLE_KEY');
   limiter.warnOfTwin();
   const { trustedProxies = [] } = options;
@@ -192,7 +210,7 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimitRequestHandl
     if (warnOfTrustProxy && req.app?.get('trust proxy')) limiter.warn('TIDEGATE_TRUST_PROXY_IGNORED');
     limiter
       .decide(plainRequest(req), { req, res })
-      .then((outcome) => act(outcome, { req, res }, next, options, limiter))
+      .then((outcome) => apply(outcome, { req, res }, next, options, limiter))
       .catch(next);
   };
   return Object.assign(handler, {
@@ -201,10 +219,16 @@ export function rateLimit(options: RateLimitOptions = {}): RateLimitRequestHandl
   });
 }
 
-export { addHeaders, sendDenial } from './express-answer.js';
+export { addHeaders, sendDenial } from './express-response.js';
 export { rateLimit as default };
 
-/** The key of an address, for a `keyGenerator` of your own. */
+/**
+ * Returns the key of an address, for a `keyGenerator` of your own: the address of IPv4, or the network of IPv6.
+ *
+ * ```ts
+ * rateLimit({ keyGenerator: (req) => req.get('x-api-key') ?? ipKeyGenerator(req.ip) });
+ * ```
+ */
 export function ipKeyGenerator(ip: string, ipv6Subnet: number | false = 56): string {
   return ipKey(ip, ipv6Subnet === false ? 128 : ipv6Subnet);
 }
@@ -213,7 +237,7 @@ function plainRequest(req: Request): PlainRequest {
   return { method: req.method, path: req.path, peer: req.socket.remoteAddress, headers: rawPairs(req.rawHeaders), identity: req };
 }
 
-async function act(
+async function apply(
   outcome: Outcome,
   { req, res }: Context,
   next: NextFunction,
@@ -225,7 +249,7 @@ async function act(
     return;
   }
   const reservation = outcome.kind === 'pass' ? outcome.reservation : undefined;
-  const settle = settler(reservation, limiter);
+  const settle = settleFunction(reservation, limiter);
   const property = options.requestPropertyName ?? 'rateLimit';
   (req as unknown as Record<string, unknown>)[property] = infoOf(outcome, settle);
   if (outcome.kind === 'deny') {
@@ -257,7 +281,7 @@ function clientInfoOf(decision: Decision): ClientRateLimitInfo | undefined {
     throw new UnavailableError('connection', `the service cannot be reached, and the fallback (${decision.source}) counts nothing`);
   }
   const numbers = decidingNumbers(decision);
-  // As with express-rate-limit, nothing is known of who has not asked.
+  // As in express-rate-limit, there is no state of a client that has used nothing.
   if (!numbers || decision.limits.every(({ reset_after_ms: resetMs }) => resetMs === 0)) return undefined;
   return {
     totalHits: Math.max(0, numbers.limit - numbers.remaining),
@@ -265,20 +289,20 @@ function clientInfoOf(decision: Decision): ClientRateLimitInfo | undefined {
   };
 }
 
-function settler(reservation: Reservation | undefined, limiter: Limiter<Context>): (cost: number) => Promise<void> {
+function settleFunction(reservation: Reservation | undefined, limiter: Limiter<Context>): (cost: number) => Promise<void> {
   return async (cost) => {
-    if (!reservation) throw new TidegateError('there is nothing to settle: set the option reserve');
+    if (!reservation) throw new TidegateError('there is no reservation to settle: set the option reserve');
     if (reservation.settled) return;
     try {
       await reservation.settle(cost);
     } catch (error) {
-      const then = error instanceof UnavailableError ? 'is not settled yet, and tried again' : 'stays charged as estimated';
-      limiter.client.logger.warn(`tidegate: a reservation ${then}: ${(error as Error).message}`);
+      const result = error instanceof UnavailableError ? 'is not settled yet and will be retried' : 'stays charged as estimated';
+      limiter.client.logger.warn(`tidegate: a reservation ${result}: ${(error as Error).message}`);
     }
   };
 }
 
-/** A request that is to be skipped costs nothing in the end. */
+/** Settles a request when its response is complete: 0 if it is to be skipped, else the estimate. */
 async function settleByResult(
   { req, res }: Context,
   options: RateLimitOptions,
@@ -287,7 +311,7 @@ async function settleByResult(
 ): Promise<void> {
   let successful = false;
   try {
-    // A client that went away before the answer was whole did not get it.
+    // A client that left before the response was complete did not get it.
     successful = res.writableFinished && (await (options.requestWasSuccessful?.(req, res) ?? res.statusCode < 400));
   } catch (error) {
     options.logger?.error(`tidegate: requestWasSuccessful failed: ${String(error)}`);

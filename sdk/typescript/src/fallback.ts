@@ -1,52 +1,55 @@
 import { counterOf, type Counter, type Numbers, type Verdict } from './algorithms/index.js';
-import type { Asked, FullDescriptor } from './descriptor.js';
+import type { CheckBody, FullDescriptor } from './descriptor.js';
 import { countingAlgorithm, limitIdentity, numbersOf } from './limit-numbers.js';
 import { titlesOf, type Limit } from './limits.js';
 
 /**
- * What happens if the service does not decide: `allow` and `deny` do what they say; `local` counts the
- * limits of the request, or else those of the client, in this process.
+ * What decides if the service cannot be reached or is too slow: `allow` lets every request pass, `deny` none, and
+ * `local` counts the limits of the request, or else the `localLimits` of the client, in this process.
  */
 export type Fallback = 'allow' | 'deny' | 'local';
 
-/** A limit of a request, and the counter it is about. */
+/** A charge to one counter of this process. */
 export interface LocalCharge {
+  /** The key of the counter. */
   readonly key: string;
-  /** Who is limited by what: domain, rule and entries as one text. */
+  /** Domain, rule and entries as one string. */
   readonly partition: string;
-  /** `inline`, or `local` for limits that are the client's. */
+  /** `inline` for limits of the request, `local` for those of the client. */
   readonly rule: string;
   readonly limit: Limit;
-  /** What the limit is called in its list. */
+  /** The name of the limit in decisions. */
   readonly title: string;
   readonly cost: number;
-  /** Whether settling a reservation changes it: not where a descriptor has a cost of its own. */
+  /** Whether the cost is the estimate of a reservation, and not that of a descriptor. */
   readonly adjustable: boolean;
 }
 
-/** How a limit stands after a charge was decided. */
+/** The outcome of a {@link LocalCharge}. */
 export interface LocalVerdict {
   readonly charge: LocalCharge;
   /** When it was decided, in microseconds since the epoch. */
   readonly atUs: number;
   readonly allowed: boolean;
+  /** Units left. */
   readonly remaining: number;
+  /** Milliseconds until the limit is full again. */
   readonly resetAfterMs: number;
-  /** Null if it is allowed, or never will be. */
+  /** Milliseconds until the same charge would pass; null if it passes now, or never would. */
   readonly retryAfterMs: number | null;
 }
 
 /** Counters that a process keeps at most. */
-const MOST_KEYS = 100_000;
+const MAX_KEYS = 100_000;
 /** Number of counters that are compared when one has to be forgotten: the work for a new key is bounded. */
 const CANDIDATES = 16;
 
-/** The limits that a request falls under in this process; none if neither it nor the client has any. */
-export function localCharges(asked: Asked, ofClient: readonly Limit[] | undefined): LocalCharge[] {
-  return asked.descriptors.flatMap((descriptor) => {
+/** Returns the charges of a check in this process; none if neither it nor the client has limits. */
+export function localCharges(body: CheckBody, localLimits: readonly Limit[] | undefined): LocalCharge[] {
+  return body.descriptors.flatMap((descriptor) => {
     const rule = descriptor.limits ? 'inline' : 'local';
-    const limits = descriptor.limits ?? ofClient ?? [];
-    const partition = partitionOf(asked.domain, rule, descriptor);
+    const limits = descriptor.limits ?? localLimits ?? [];
+    const partition = partitionOf(body.domain, rule, descriptor);
     const titles = titlesOf(limits);
     return limits.map((limit, index) => ({
       key: partition + limitIdentity(limit),
@@ -54,7 +57,7 @@ export function localCharges(asked: Asked, ofClient: readonly Limit[] | undefine
       rule,
       limit,
       title: titles[index] as string,
-      cost: descriptor.cost ?? asked.cost,
+      cost: descriptor.cost ?? body.cost,
       adjustable: descriptor.cost === undefined,
     }));
   });
@@ -76,7 +79,7 @@ interface OpenCharge extends KeptCounter {
 }
 
 /**
- * Counts in this process, by the algorithms of the service, for at most `mostKeys` keys.
+ * Counts in this process, by the algorithms of the service, for at most `maxKeys` keys.
  *
  * If there is no room for a new key, the next few counters in turn are compared. Those that have run out are
  * dropped. If none has, the one that has used the smallest share of its limit is forgotten; where all have
@@ -86,13 +89,13 @@ interface OpenCharge extends KeptCounter {
 export class LocalLimiter {
   /** By key, of which the algorithm is a part: a counter is never read by another one. */
   readonly #kept = new Map<string, KeptCounter>();
-  readonly #mostKeys: number;
+  readonly #maxKeys: number;
   /** Goes round the keys to compare. An iterator of a map goes on with what is added and deleted meanwhile. */
   #turn = this.#kept.keys();
   #addedLast = '';
 
-  constructor(options: { readonly mostKeys?: number } = {}) {
-    this.#mostKeys = options.mostKeys ?? MOST_KEYS;
+  constructor(options: { readonly maxKeys?: number } = {}) {
+    this.#maxKeys = options.maxKeys ?? MAX_KEYS;
   }
 
   /** Number of counters. */
@@ -123,7 +126,7 @@ export class LocalLimiter {
         one.counter.take(one.numbers, one.charge.cost, nowUs);
         this.#keep(one, nowUs);
       } else {
-        one.counter.carryOn?.(one.numbers, nowUs);
+        one.counter.adoptNumbers?.(one.numbers, nowUs);
       }
     }
     return open.map(({ charge, numbers, counter }, index) => {
@@ -164,7 +167,7 @@ export class LocalLimiter {
 
   #keep({ charge, counter, numbers }: OpenCharge, nowUs: number): void {
     if (!this.#kept.has(charge.key)) {
-      if (this.#kept.size >= this.#mostKeys) this.#makeRoom(nowUs);
+      if (this.#kept.size >= this.#maxKeys) this.#makeRoom(nowUs);
       this.#addedLast = charge.key;
     }
     this.#kept.set(charge.key, { counter, numbers });
@@ -179,7 +182,7 @@ export class LocalLimiter {
       if (used === 0) this.#kept.delete(key);
       else if (used < fewest) [forgotten, fewest] = [key, used];
     }
-    if (this.#kept.size >= this.#mostKeys) this.#kept.delete(forgotten);
+    if (this.#kept.size >= this.#maxKeys) this.#kept.delete(forgotten);
   }
 
   #next(): string {
@@ -199,7 +202,7 @@ function microseconds(milliseconds: number): number {
   return Math.floor(milliseconds * 1_000);
 }
 
-/** Times are rounded up, so that nobody returns too early. */
+/** Returns a verdict in milliseconds, rounded up so that no client returns too early. */
 function verdictOf(charge: LocalCharge, verdict: Verdict, atUs: number): LocalVerdict {
   const { allowed, remaining, resetAfterUs, retryAfterUs } = verdict;
   return {

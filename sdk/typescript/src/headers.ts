@@ -3,34 +3,35 @@ import { labelText, policyName } from './render.js';
 import { namedItems } from './structured-field.js';
 
 /**
- * The shape of the standard headers: `draft-11`, and `draft-8` which is the same, as the service renders
- * them; `draft-7` and `draft-6` made from the decision; `true` is `draft-6`, as in express-rate-limit.
+ * The form of the `RateLimit` headers. `draft-11`, and `draft-8` which has the same form, are passed on as the service
+ * rendered them. `draft-7` and `draft-6` are made from the decision. `true` stands for `draft-6`, as in
+ * express-rate-limit, and `false` for none.
  */
 export type StandardHeaders = boolean | 'draft-6' | 'draft-7' | 'draft-8' | 'draft-11';
 
-/** Which headers an answer gets. */
+/** @internal Which headers a response gets. */
 export interface HeaderChoice {
   readonly standardHeaders: StandardHeaders;
   /** Whether `X-RateLimit-*` are passed on. */
   readonly legacyHeaders: boolean;
-  /** What the policy is called in place of its own name, where there is one limit. */
+  /** The name of the policy in place of its own, if there is only one limit. */
   readonly label?: string | undefined;
 }
 
-/** @internal The shapes there are, for options that come from JavaScript. */
+/** @internal The valid values, to check options that come from JavaScript. */
 export const STANDARD_HEADERS: readonly StandardHeaders[] = ['draft-11', 'draft-8', 'draft-7', 'draft-6', true, false];
 
-/** The limit that decided, in the numbers of headers. */
+/** @internal The numbers of the limit that decided, as headers have them. */
 export interface Deciding {
   readonly limit: number;
   readonly remaining: number;
-  /** Seconds until there is more. */
+  /** Seconds until more units are available. */
   readonly resetS: number;
-  /** Null if it is not known, or the limit is on holders. */
+  /** Null if it is not known, as for a concurrency limit. */
   readonly windowS: number | null;
 }
 
-/** The headers to pass on, in order. */
+/** Returns the headers to send with a response, in order. */
 export function headersOf(decision: Decision, choice: HeaderChoice): [name: string, value: string][] {
   const asRendered = choice.standardHeaders === 'draft-11' || choice.standardHeaders === 'draft-8';
   const kept = Object.entries(labelled(decision, choice.label)).filter(([name]) => {
@@ -38,10 +39,10 @@ export function headersOf(decision: Decision, choice: HeaderChoice): [name: stri
     return asRendered || !name.startsWith('ratelimit');
   });
   const deciding = asRendered || choice.standardHeaders === false ? undefined : decidingNumbers(decision);
-  return deciding ? [...made(deciding, choice.standardHeaders), ...kept] : kept;
+  return deciding ? [...earlierDraft(deciding, choice.standardHeaders), ...kept] : kept;
 }
 
-/** The headers, with the policy called by its label. */
+/** Returns the headers of a decision, with the label in place of the name of the policy. */
 function labelled(decision: Decision, label: string | undefined): Readonly<Record<string, string>> {
   const names = renaming(decision, label);
   if (!names) return decision.headers;
@@ -51,14 +52,14 @@ function labelled(decision: Decision, label: string | undefined): Readonly<Recor
   );
 }
 
-/** What the one policy of a decision is called, and its label; undefined if there is nothing to rename. */
+/** Returns the name of the only policy of a decision, and its label; undefined if there is nothing to rename. */
 function renaming(decision: Decision, label: string | undefined): { from: string; to: string } | undefined {
   const [limit, ...more] = decision.limits;
   if (label === undefined || !limit || more.length > 0) return undefined;
   return { from: policyName(limit.rule, limit.name), to: labelText(label) };
 }
 
-/** The body of a denial, in which the policy has its label, too: clients find by it what the headers say. */
+/** Returns the body of a denial, with the label in place of the name of the policy, so that it matches the headers. */
 export function bodyOf(decision: Decision, label: string | undefined): string {
   const names = renaming(decision, label);
   const violated = decision.body.json['violated-policies'];
@@ -67,9 +68,9 @@ export function bodyOf(decision: Decision, label: string | undefined): string {
   return JSON.stringify({ ...decision.body.json, 'violated-policies': renamed });
 }
 
-function made({ limit, remaining, resetS, windowS }: Deciding, shape: StandardHeaders): [string, string][] {
+function earlierDraft({ limit, remaining, resetS, windowS }: Deciding, form: StandardHeaders): [string, string][] {
   const policy: [string, string][] = windowS === null ? [] : [['ratelimit-policy', `${limit};w=${windowS}`]];
-  if (shape === 'draft-7') {
+  if (form === 'draft-7') {
     return [...policy, ['ratelimit', `limit=${limit}, remaining=${remaining}, reset=${resetS}`]];
   }
   return [
@@ -80,7 +81,7 @@ function made({ limit, remaining, resetS, windowS }: Deciding, shape: StandardHe
   ];
 }
 
-/** The numbers of the limit that decided; undefined if none applies. */
+/** Returns the numbers of the limit that decided; undefined if no limit applies. */
 export function decidingNumbers(decision: Decision): Deciding | undefined {
   const state = decidingLimit(decision);
   if (!state) return undefined;
@@ -97,7 +98,7 @@ export function decidingNumbers(decision: Decision): Deciding | undefined {
   };
 }
 
-/** Pairs as they came: Node joins lines of one name, and where one ends matters for `Forwarded`. */
+/** Yields the headers as pairs, line by line. Node's object joins lines of one name, which loses the ends of `Forwarded`. */
 export function* rawPairs(raw: readonly string[]): Generator<readonly [string, string]> {
   for (let index = 0; index + 1 < raw.length; index += 2) {
     yield [raw[index] as string, raw[index + 1] as string];

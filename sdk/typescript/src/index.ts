@@ -1,6 +1,8 @@
 /**
- * Rate limits that the Tidegate service decides. `tidegate/express` has the middleware for Express,
- * `tidegate/pacing` a `fetch` that keeps to the limits of others.
+ * A client of the Tidegate rate limit service, and a limiter for any Node server.
+ *
+ * `tidegate/express` is the middleware for Express, `tidegate/ws` limits WebSockets, and `tidegate/pacing` is a
+ * `fetch` that keeps to the limits of the servers it calls.
  *
  * @module
  */
@@ -13,7 +15,7 @@ export { RateLimitExceeded, RefusedError, TidegateError, UnavailableError, type 
 export { type Fallback } from './fallback.js';
 export { type StandardHeaders } from './headers.js';
 export { Limiter } from './limiter.js';
-export { type Given, type LimiterOptions, type PlainRequest } from './limiter-options.js';
+export { type LimiterOptions, type PlainRequest, type ValueOrFunction } from './limiter-options.js';
 export { parseLimits, type Algorithm, type Limit } from './limits.js';
 export { type Outcome, type Reply } from './outcome.js';
 export { Permit, withPermit, type AcquireRequest } from './permit.js';

@@ -2,15 +2,15 @@ import type { Numbers } from './algorithms/index.js';
 import { TidegateError } from './errors.js';
 import { windowMs, type Algorithm, type Limit } from './limits.js';
 
-/** Up to so many requests a limit is exact unless it names an algorithm, as in the service. */
-const MOST_EXACT = 10;
-/** Parts of a window that `sub_windows` counts by. */
+/** Limits of up to this many requests are exact by default, as in the service. */
+const MAX_EXACT = 10;
+/** The number of buckets of `sub_windows`. */
 const BUCKETS = 60;
 
-const MOST_LIMITS = 16;
-const MOST_COUNT = 2 ** 53;
-const MOST_LOGGED = 1_000_000;
-const MOST_WINDOW_MS = 10 * 365 * 86_400_000;
+const MAX_LIMITS = 16;
+const MAX_COUNT = 2 ** 53;
+const MAX_LOG_REQUESTS = 1_000_000;
+const MAX_WINDOW_MS = 10 * 365 * 86_400_000;
 
 const ALGORITHMS: readonly Algorithm[] = [
   'fixed_window', 'sliding_window', 'sub_windows', 'sliding_log', 'token_bucket', 'gcra', 'leaky_bucket',
@@ -18,29 +18,28 @@ const ALGORITHMS: readonly Algorithm[] = [
 const BUCKETED: readonly Algorithm[] = ['token_bucket', 'gcra', 'leaky_bucket'];
 const FIELDS: Readonly<Record<keyof Limit, true>> = { requests: true, per: true, algorithm: true, burst: true, name: true };
 
-/** Returns how a limit counts, where it does not say. */
+/** Returns the algorithm of a limit, given or by default. */
 export function algorithmOf({ algorithm, burst, requests }: Limit): Algorithm {
   if (algorithm !== undefined) return algorithm;
   if (burst !== undefined) return 'token_bucket';
-  return requests <= MOST_EXACT ? 'sliding_log' : 'sliding_window';
+  return requests <= MAX_EXACT ? 'sliding_log' : 'sliding_window';
 }
 
-/** Returns the algorithm that tells counters apart: `gcra` is another name of `token_bucket`. */
+/** Returns the algorithm of a limit, with `token_bucket` for `gcra`, which is another name of it. */
 export function countingAlgorithm(limit: Limit): Algorithm {
   const algorithm = algorithmOf(limit);
   return algorithm === 'gcra' ? 'token_bucket' : algorithm;
 }
 
-/** Returns the numbers of a limit as the algorithms count with them. */
+/** Returns the numbers of a limit for the algorithms. */
 export function numbersOf(limit: Limit): Numbers {
   const burst = limit.burst ?? (algorithmOf(limit) === 'leaky_bucket' ? 1 : Math.max(limit.requests, 1));
   return { requests: limit.requests, periodUs: windowMs(limit.per) * 1_000, burst, buckets: BUCKETS };
 }
 
 /**
- * Returns what tells the counter of a limit from others of the same scope and client. A limit with a name is
- * told apart by its name, window and algorithm; one without by its requests, burst, window and algorithm. The
- * algorithm and the burst are those that apply, whether the limit says them or leaves them to their defaults.
+ * Returns what tells the counter of a limit from others of the same scope and client. That is its name, window and
+ * algorithm, or without a name its requests, burst, window and algorithm. Defaults count as if they were written out.
  */
 export function limitIdentity(limit: Limit): string {
   const family = [windowMs(limit.per), countingAlgorithm(limit)];
@@ -49,34 +48,34 @@ export function limitIdentity(limit: Limit): string {
 }
 
 /**
- * Returns the limits if the service would take them: mistakes are told when the app starts, not with every
- * request.
+ * Returns the limits if the service would accept them, so that a mistake is an error when the app starts and not with
+ * every request.
  *
- * @throws {TidegateError} that says which limit it is, and what to write instead.
+ * @throws {TidegateError} that names the limit and what to write instead.
  */
 export function checkedLimits(limits: readonly Limit[]): readonly Limit[] {
-  if (!Array.isArray(limits) || limits.length < 1 || limits.length > MOST_LIMITS) {
-    throw new TidegateError(`limits must be a list of 1 to ${MOST_LIMITS} limits, such as [{ requests: 10, per: 'minute' }]`);
+  if (!Array.isArray(limits) || limits.length < 1 || limits.length > MAX_LIMITS) {
+    throw new TidegateError(`limits must be a list of 1 to ${MAX_LIMITS} limits, such as [{ requests: 10, per: 'minute' }]`);
   }
   for (const [index, limit] of limits.entries()) check(limit as Limit, `limits[${index}]`);
   refuseTwice(limits as readonly Limit[]);
   return limits as readonly Limit[];
 }
 
-/** Refuses a list in which two limits have the same name or would be charged to the same counter. */
+/** Throws if two limits of a list have the same name or would be charged to the same counter. */
 function refuseTwice(limits: readonly Limit[]): void {
   const names = new Set<string>();
   const indexes = new Map<string, number>();
   for (const [index, limit] of limits.entries()) {
     const { name } = limit;
     if (name !== undefined && names.has(name)) {
-      throw new TidegateError(`two limits of one list are called ${JSON.stringify(name)}: give each a name of its own`);
+      throw new TidegateError(`two limits of one list have the name ${JSON.stringify(name)}: give each a name of its own`);
     }
     if (name !== undefined) names.add(name);
     const identity = limitIdentity(limit);
     const same = indexes.get(identity);
     if (same !== undefined) {
-      throw new TidegateError(`limits[${index}] is the same limit as limits[${same}]: leave one out, or give each a name of its own`);
+      throw new TidegateError(`limits[${index}] is the same limit as limits[${same}]: remove one, or give each a name of its own`);
     }
     indexes.set(identity, index);
   }
@@ -92,19 +91,19 @@ function check(limit: Limit, where: string): void {
   const { requests, per, algorithm, burst, name } = limit;
   if (!isCount(requests)) refuse('requests', `must be a whole number from 0 to 2^53, got ${requests}`);
   const lengthMs = windowMs(per);
-  if (lengthMs < 1 || lengthMs > MOST_WINDOW_MS) refuse('per', `must be from 1 ms to 10 years, got ${JSON.stringify(per)}`);
+  if (lengthMs < 1 || lengthMs > MAX_WINDOW_MS) refuse('per', `must be from 1 ms to 10 years, got ${JSON.stringify(per)}`);
   if (algorithm !== undefined && !ALGORITHMS.includes(algorithm)) {
     refuse('algorithm', `must be one of ${ALGORITHMS.join(', ')}, got ${JSON.stringify(algorithm)}`);
   }
-  if (algorithm === 'sliding_log' && requests > MOST_LOGGED) refuse('requests', `must be at most ${MOST_LOGGED} for sliding_log; use sub_windows`);
+  if (algorithm === 'sliding_log' && requests > MAX_LOG_REQUESTS) refuse('requests', `must be at most ${MAX_LOG_REQUESTS} for sliding_log; use sub_windows`);
   if (burst !== undefined) {
     if (!isCount(burst) || burst < 1) refuse('burst', `must be a whole number from 1 to 2^53, got ${burst}`);
     if (!BUCKETED.includes(algorithmOf(limit))) refuse('burst', `belongs to ${BUCKETED.join(', ')}, but the algorithm is ${algorithm}`);
-    if (requests > 0 && (burst / requests) * lengthMs > MOST_WINDOW_MS) refuse('burst', 'takes over 10 years to drain; lower it or raise requests');
+    if (requests > 0 && (burst / requests) * lengthMs > MAX_WINDOW_MS) refuse('burst', 'takes over 10 years to drain; lower it or raise requests');
   }
-  if (name !== undefined && (typeof name !== 'string' || name === '')) refuse('name', 'must be a text that is not empty');
+  if (name !== undefined && (typeof name !== 'string' || name === '')) refuse('name', 'must be a non-empty string');
 }
 
 function isCount(value: unknown): value is number {
-  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MOST_COUNT;
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MAX_COUNT;
 }

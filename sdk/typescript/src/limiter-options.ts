@@ -8,77 +8,77 @@ import type { Limit } from './limits.js';
 import type { Reply } from './outcome.js';
 import type { Logger } from './warnings.js';
 
-/** A request as far as a limiter needs to know it, whatever the framework. */
+/** A request as a {@link Limiter} needs it, from any framework. */
 export interface PlainRequest {
-  /** In capital letters. */
+  /** The method in upper case. */
   readonly method: string;
-  /** Without the query. */
+  /** The path without the query. It is never part of a counter. */
   readonly path: string;
   /** Method and template of the route, where the framework knows them: `GET /users/:id`. Never the path itself. */
   readonly template?: string;
   /** The address at the other end of the connection; undefined for a Unix socket. */
   readonly peer: string | undefined;
-  /** As pairs in the order they came, or as Node's object. */
+  /** The headers, as pairs in the order they came or as Node's object. */
   readonly headers: HeaderSource;
-  /** The framework's own object, by which a request that is counted twice is noticed. */
+  /** The framework's request object; it is used to notice a request that is counted twice. */
   readonly identity?: object;
 }
 
-/** A value, or a function of the request that returns it now or later. */
-export type Given<C, T> = T | ((context: C) => T | Promise<T>);
+/** A value, or a function of the request that returns it; the function may be async. */
+export type ValueOrFunction<T, C> = T | ((context: C) => T | Promise<T>);
 
-/** @internal The value itself, whichever way it is given. */
-export async function given<C, T>(value: Given<C, T> | undefined, context: C): Promise<T | undefined> {
-  return typeof value === 'function' ? (value as (context: C) => T | Promise<T>)(context) : value;
+/** @internal Returns the value of an option, which may be a function of the request. */
+export async function resolve<T, C>(option: ValueOrFunction<T, C> | undefined, context: C): Promise<T | undefined> {
+  return typeof option === 'function' ? (option as (context: C) => T | Promise<T>)(context) : option;
 }
 
-/** How a limiter decides. `C` is what its functions are called with. */
+/** Options of a {@link Limiter}. `C` is the type that its functions are called with. */
 export interface LimiterOptions<C = PlainRequest> extends Omit<ClientIpOptions, 'ipv6Prefix'> {
-  /** Whom to ask; else there is one client for each `url`. */
+  /** The client of the service. Default: limiters with the same `url` share one. */
   readonly client?: Tidegate;
-  /** False lets everything pass, and asks nobody; true unless told. */
+  /** False lets every request pass without asking the service. Default: true. */
   readonly enabled?: boolean;
-  /** Of the service's HTTP API; the variable `TIDEGATE_URL` unless told, else `http://localhost:8080`. */
+  /** URL of the service's HTTP API. Default: the environment variable `TIDEGATE_URL`, else `http://localhost:8080`. */
   readonly url?: string;
-  /** A bearer token, if the service wants one; the variable `TIDEGATE_TOKEN` unless told. */
+  /** Bearer token, if the service requires one. Default: the environment variable `TIDEGATE_TOKEN`. */
   readonly token?: string;
-  /** How long a decision may take; 250 ms unless told. */
+  /** Milliseconds until a decision has to be made; then the fallback decides. Default: 250. */
   readonly deadlineMs?: number;
-  /** `"10/minute;200/hour"`; travels with each request. */
-  readonly limits?: Given<C, string | readonly Limit[]>;
-  /** Of the rules; `apps` unless told. */
+  /** Limits in code, such as `"10/minute;200/hour"`. Give either these or `descriptors`. */
+  readonly limits?: ValueOrFunction<string | readonly Limit[], C>;
+  /** The domain of the rules. Default: `'apps'`, which accepts limits in code. */
   readonly domain?: string;
-  /** In place of route and client; then the rules of the service apply, not `limits`. */
-  readonly descriptors?: Given<C, readonly Descriptor[]>;
+  /** Descriptors that the rules of the service match, in place of `limits`. */
+  readonly descriptors?: ValueOrFunction<readonly Descriptor[], C>;
   /**
-   * What is limited. Limiters that share a name share the counters of equal limits. Without one, a limiter
-   * counts by the template of the route where there is one, else by itself, whatever the path.
+   * Name of the counters. Limiters with the same name share the counters of equal limits. Default: the template of
+   * the route where there is one, else each limiter has counters of its own.
    */
   readonly name?: string;
-  /** A label for the policy in headers; it is no part of the counter. */
-  readonly identifier?: Given<C, string>;
-  /** Who is limited; the client's address unless told, and where this returns undefined or nothing (`''`). */
+  /** Label of the policy in headers; it does not change which counter is used. Default: the window. */
+  readonly identifier?: ValueOrFunction<string, C>;
+  /** Returns the key that tells clients apart; undefined or `''` stands for the address. Default: the address. */
   readonly key?: (context: C) => string | undefined | Promise<string | undefined>;
-  /** Addresses of version 6 are counted by networks of so many bits; 56 unless told. */
-  readonly ipv6Prefix?: Given<C, number>;
-  /** Units a request takes; 1 unless told. */
-  readonly cost?: Given<C, number>;
-  /** Requests that are not limited at all. */
+  /** Bits of the networks that IPv6 addresses are grouped by. Default: 56. */
+  readonly ipv6Prefix?: ValueOrFunction<number, C>;
+  /** Units that a request costs. Default: 1. */
+  readonly cost?: ValueOrFunction<number, C>;
+  /** Returns true for requests that are not limited. */
   readonly skip?: (context: C) => boolean | Promise<boolean>;
-  /** Who decides if the service does not; as the client has it unless told. */
+  /** What decides if the service cannot be reached or is too slow. Default: that of the client. */
   readonly fallback?: Fallback;
-  /** Takes the cost as an estimate that is settled later. */
+  /** Charges the cost as an estimate, which the app settles later. Default: false. */
   readonly reserve?: boolean;
-  /** How long it can be settled; 60 s unless told. */
+  /** Milliseconds until an estimate can no longer be settled. Default: 60,000. */
   readonly reserveTtlMs?: number;
-  /** Which `RateLimit` headers are sent; `draft-11` unless told. */
+  /** Which `RateLimit` headers are sent. Default: `'draft-11'`. */
   readonly standardHeaders?: StandardHeaders;
-  /** Whether `X-RateLimit-*` are sent; true unless told. */
+  /** Whether `X-RateLimit-*` headers are sent. Default: true. */
   readonly legacyHeaders?: boolean;
-  /** Makes the answer to a denial; undefined leaves it as it is. */
+  /** Returns another response to a denial; undefined keeps that of the service. */
   readonly onReject?: (decision: Decision, context: C) => Reply | undefined | Promise<Reply | undefined>;
-  /** Whether to warn of mistakes: of all, or by code. */
+  /** Whether to warn about likely mistakes: all of them, or by code. Default: true. */
   readonly validate?: boolean | Readonly<Record<string, boolean>>;
-  /** Where warnings go; `console` unless told. */
+  /** Receives warnings and errors. Default: `console`. */
   readonly logger?: Logger;
 }

@@ -1,7 +1,7 @@
-import { withoutBlanks } from './blanks.js';
+import { trimBlanks } from './blanks.js';
 import { TidegateError } from './errors.js';
 
-/** How a limit counts; the service's documentation has a page on them. */
+/** How a limit counts; the documentation of the service describes the algorithms. */
 export type Algorithm =
   | 'fixed_window'
   | 'sliding_window'
@@ -11,30 +11,36 @@ export type Algorithm =
   | 'gcra'
   | 'leaky_bucket';
 
-/** A limit that travels with a request, as the service takes it. */
+/**
+ * A limit in code, with more than the text `"100/minute"` can express.
+ *
+ * ```ts
+ * const steady: Limit = { requests: 100, per: 'minute', burst: 20, name: 'steady' };
+ * ```
+ */
 export interface Limit {
-  /** Units per window; 0 lets nothing pass. */
+  /** Units per window; 0 denies every request. */
   readonly requests: number;
   /** `second`, `minute`, `hour`, `day`, `week`, `month`, `year`, or a duration such as `250ms`, `90s`, `1h30m`. */
   readonly per: string;
   /**
-   * How it counts. Unless told: `token_bucket` if there is a `burst`, `sliding_log` for up to 10 requests,
-   * which is exact, and `sliding_window` above.
+   * How it counts. Default: `token_bucket` if there is a `burst`, else `sliding_log`, which is exact, for up to 10
+   * requests, and `sliding_window` above.
    */
   readonly algorithm?: Algorithm;
-  /** How many may come at once, for buckets. */
+  /** Units that may pass at once; only for `token_bucket`, `gcra` and `leaky_bucket`. */
   readonly burst?: number;
-  /** What it is called in headers; by default as its window. */
+  /** The name in headers and decisions; a limit with a name keeps its counter when its numbers change. Default: the window. */
   readonly name?: string;
 }
 
-/** Units are 53 bits on the wire. */
-const MOST = 2n ** 53n;
+/** The largest count that the service accepts. */
+const MAX = 2n ** 53n;
 
 const SECOND_MS = 1_000;
 const DAY_MS = 86_400_000;
 
-/** Named windows. Those of a calendar are as long as the service tells them in `w`. */
+/** The lengths of named windows; months and years have the nominal length that the service reports. */
 const NAMED_MS: Readonly<Record<string, number>> = {
   second: SECOND_MS,
   minute: 60 * SECOND_MS,
@@ -54,7 +60,7 @@ const SHORT_MS: Readonly<Record<string, number>> = {
   w: 7 * DAY_MS,
 };
 
-/** Words that people write, without a final `s`. */
+/** Units as people write them, without a final `s`. */
 const WORDS: Readonly<Record<string, string>> = {
   second: 'second', sec: 'second', s: 'second',
   minute: 'minute', min: 'minute', m: 'minute',
@@ -68,47 +74,47 @@ const WORDS: Readonly<Record<string, string>> = {
 const LIMIT = /^(\d[\d_]*)[ \t]*(?:\/|per)[ \t]*(?:(\d+)[ \t]*)?([a-z]+)$/;
 
 /**
- * Reads limits as people write them.
+ * Returns the limits in a text. The syntax is `COUNT/UNIT` or `COUNT per UNIT`, several joined by `;` or `,`.
  *
  * ```ts
  * parseLimits('10/minute; 200 per hour') // [{ requests: 10, per: 'minute' }, { requests: 200, per: 'hour' }]
  * ```
  *
- * @throws {TidegateError} if the text is no list of limits.
+ * @throws {TidegateError} if the text cannot be parsed.
  */
 export function parseLimits(text: string): Limit[] {
-  return text.split(/[;,]/).map((part) => parseLimit(withoutBlanks(part).toLowerCase(), text));
+  return text.split(/[;,]/).map((part) => parseLimit(trimBlanks(part).toLowerCase(), text));
 }
 
 function parseLimit(part: string, text: string): Limit {
   const refuse = (why: string): never => {
     throw new TidegateError(
-      `${JSON.stringify(text)} is no list of limits: ${why}; write it like "10/minute" or "5/30s; 200 per hour"`,
+      `${JSON.stringify(text)} is not a valid list of limits: ${why}; write it like "10/minute" or "5/30s; 200 per hour"`,
     );
   };
   const found = LIMIT.exec(part);
   if (!found) return refuse(`${JSON.stringify(part)} is not COUNT/UNIT`);
   const [, digits = '', times, unit = ''] = found;
   const count = BigInt(digits.replaceAll('_', ''));
-  if (count > MOST) return refuse('a count is at most 2^53');
+  if (count > MAX) return refuse('a count is at most 2^53');
   const requests = Number(count);
   if (unit === 'ms') {
     return times && BigInt(times) > 0n ? { requests, per: `${BigInt(times)}ms` } : refuse('ms needs a number before it');
   }
   const word = WORDS[unit] ?? WORDS[unit.replace(/s$/, '')];
-  if (!word) return refuse(`${JSON.stringify(unit)} is no unit of time`);
+  if (!word) return refuse(`${JSON.stringify(unit)} is not a unit of time`);
   if (times === undefined) return { requests, per: word };
-  if (BigInt(times) === 0n) return refuse('a window of 0 is none');
-  if (word === 'month' || word === 'year') return refuse(`${word}s cannot be multiplied`);
+  if (BigInt(times) === 0n) return refuse('the window must not be 0');
+  if (word === 'month' || word === 'year') return refuse(`a multiple of a ${word} has no fixed length`);
   return { requests, per: `${BigInt(times)}${word[0]}` };
 }
 
-/** How long a window is; what `per` cannot be, is refused. */
+/** Returns the length of a window in milliseconds; throws if it is not a valid one. */
 export function windowMs(per: string): number {
   const named = NAMED_MS[per];
   if (named !== undefined) return named;
   if (!/^(?:\d+(?:ms|[smhdw]))+$/.test(per)) {
-    throw new TidegateError(`${JSON.stringify(per)} is no window: write a unit such as "minute" or a duration such as "90s"`);
+    throw new TidegateError(`${JSON.stringify(per)} is not a valid window: write a unit such as "minute" or a duration such as "90s"`);
   }
   let total = 0;
   for (const [, number = '0', unit = 'ms'] of per.matchAll(/(\d+)(ms|[smhdw])/g)) {
@@ -117,10 +123,10 @@ export function windowMs(per: string): number {
   return total;
 }
 
-/** The window of so many milliseconds, in its largest unit: 60000 is `minute`, 900000 is `15m`. */
+/** Returns a window in its largest unit: 60000 ms is `minute`, 900000 ms is `15m`. */
 export function perOf(milliseconds: number): string {
   if (!Number.isSafeInteger(milliseconds) || milliseconds < 1) {
-    throw new TidegateError(`windowMs must be a whole number of milliseconds from 1 on, got ${milliseconds}`);
+    throw new TidegateError(`windowMs must be a whole number of milliseconds, 1 or more, got ${milliseconds}`);
   }
   for (const word of ['week', 'day', 'hour', 'minute', 'second'] as const) {
     if (milliseconds === NAMED_MS[word]) return word;
@@ -132,7 +138,7 @@ export function perOf(milliseconds: number): string {
   return `${milliseconds}ms`;
 }
 
-/** The window as the service writes it: `60s` is `minute`, and `2d` is `48h`. */
+/** Returns a window as the service writes it: `60s` is `minute`, and `2d` is `48h`. */
 export function windowTitle(per: string): string {
   const milliseconds = windowMs(per);
   const named = Object.entries(NAMED_MS).find(([, length]) => length === milliseconds)?.[0];
@@ -141,7 +147,7 @@ export function windowTitle(per: string): string {
   return unit === undefined ? `${milliseconds}ms` : `${milliseconds / (SHORT_MS[unit] ?? 1)}${unit}`;
 }
 
-/** What a limit without a name may be called, the shortest first, as in the service. */
+/** Names that a limit without a name may get, the shortest first, as in the service. */
 const TITLES: readonly ((limit: Limit) => string)[] = [
   ({ per }) => windowTitle(per),
   ({ requests, per }) => `${requests}/${windowTitle(per)}`,
@@ -153,8 +159,8 @@ const TITLES: readonly ((limit: Limit) => string)[] = [
 ];
 
 /**
- * Returns what each limit of a list is called: its name, else its window with as many of its numbers as it
- * takes to tell it from the others: `minute`, `10/minute`, or `10/minute token_bucket burst 5`.
+ * Returns the names of the limits of a list in decisions. A limit without a name is named by its window, with as many of
+ * its numbers as distinguish it from the others: `minute`, `10/minute`, or `10/minute token_bucket burst 5`.
  */
 export function titlesOf(limits: readonly Limit[]): string[] {
   const found: (string | undefined)[] = limits.map(({ name }) => name);
@@ -168,7 +174,7 @@ export function titlesOf(limits: readonly Limit[]): string[] {
   return limits.map(({ requests, per }, index) => found[index] ?? `${requests}/${windowTitle(per)} (${index + 1})`);
 }
 
-/** Limits as text or as they are. */
+/** Returns a list of limits, which may be written as a text. */
 export function limitsOf(limits: string | readonly Limit[]): readonly Limit[] {
   return typeof limits === 'string' ? parseLimits(limits) : limits;
 }

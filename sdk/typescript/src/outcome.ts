@@ -1,41 +1,45 @@
 import type { Decision } from './decision.js';
 import type { Reservation } from './reservation.js';
 
-/** An answer in place of the service's. */
+/** A response to a denial that an `onReject` function returns, in place of the service's. */
 export interface Reply {
-  /** 429 unless told. */
+  /** The status. Default: 429. */
   readonly status?: number;
-  /** Set beside those about limits. */
+  /** Headers that are sent in addition to those about limits. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Plain text, unless the headers have a content type. */
+  /** The body; plain text, unless the headers have a content type. */
   readonly body: string;
 }
 
-/** What to do with a request. */
+/**
+ * What to do with a request, from {@link Limiter.decide}: it was skipped and is not limited (`skip`), it may pass
+ * (`pass`), or it is denied (`deny`).
+ */
 export type Outcome =
   | { readonly kind: 'skip' }
   | {
       readonly kind: 'pass';
       readonly decision: Decision;
-      /** To be added to the answer of the app. */
+      /** Headers to add to the response of the app. */
       readonly headers: readonly (readonly [name: string, value: string])[];
-      /** Who was charged; undefined if the app gave its own descriptors. */
+      /** The key that was charged; undefined with `descriptors`. */
       readonly key: string | undefined;
-      /** If the limiter reserves. */
+      /** The reservation, if the limiter has the option `reserve`. */
       readonly reservation: Reservation | undefined;
     }
   | {
       readonly kind: 'deny';
       readonly decision: Decision;
+      /** The key that was denied; undefined with `descriptors`. */
       readonly key: string | undefined;
-      /** The whole answer, the content type among its headers. */
+      /** The response to send: status, headers (with the content type) and body. */
       readonly status: number;
       readonly headers: readonly (readonly [name: string, value: string])[];
       readonly body: string;
     };
 
-/** @internal The whole answer to a denial: the service's, unless there is one in its place. */
-export function answerOf(
+/** @internal Returns the response to a denial: the service's, unless `onReject` returned another. */
+export function denialOf(
   decision: Decision,
   headers: [string, string][],
   { reply, body }: { readonly reply: Reply | undefined; readonly body: string },

@@ -1,69 +1,74 @@
 /**
- * A `fetch` that keeps to the limits of the servers it calls.
+ * A `fetch` that keeps to the rate limits of the servers it calls.
  *
  * @module
  */
-import { Gate, LONGEST_MS } from './gate.js';
-import type { Start } from './lane.js';
-import { isDenial, learn, toldWaitS, type Learned } from './learn.js';
+import { HostQueue, MAX_TIMER_MS } from './host-queue.js';
+import type { Start } from './host-state.js';
+import { isDenial, learn, requestedWaitS, type Learned } from './learn.js';
 
-export { PacingDeadlineError } from './gate.js';
+export { PacingDeadlineError } from './host-queue.js';
 export { delayMs, isDenial, learn, type Learned, type LearnedPolicy } from './learn.js';
 
-/** Anything called like the global `fetch`. */
+/** A function with the signature of the global `fetch`. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
-/** How a {@link PacedFetch} behaves. */
+/** Options of {@link pacedFetch}. */
 export interface PacingOptions {
-  /** What sends; the global `fetch` unless told. */
+  /** Sends the requests. Default: the global `fetch`. */
   readonly fetch?: Fetch;
-  /** Requests with the same key share what was learnt; the host and port unless told. */
+  /** Returns a key; requests with the same key share a queue and what is known about the limits. Default: the host and port. */
   readonly key?: (url: URL) => string;
-  /** How often a request is sent again at most; 3 unless told. */
+  /** Retries of a request at most. Default: 3. */
   readonly maxRetries?: number;
-  /** No wait ends later than so long after the call; 30 s unless told. */
+  /** Milliseconds after the call by which every wait ends. Default: 30,000. */
   readonly deadlineMs?: number;
-  /** Told of every retry before its wait. */
+  /** Called before the wait for a retry. */
   readonly onRetry?: (retry: Retry) => void;
-  /** Milliseconds since the epoch; `Date.now` unless told. */
+  /** Returns milliseconds since the epoch. Default: `Date.now`. */
   readonly now?: () => number;
-  /** From 0 to below 1; `Math.random` unless told. */
+  /** Returns a random number from 0 to below 1. Default: `Math.random`. */
   readonly random?: () => number;
 }
 
-/** A request that will be sent again. */
+/** A retry, as `onRetry` gets it. */
 export interface Retry {
   readonly url: URL;
-  /** 1 for the first. */
+  /** 1 for the first retry. */
   readonly attempt: number;
+  /** Milliseconds until the retry. */
   readonly waitMs: number;
-  /** Of the answer that was not good enough; undefined if there was none. */
+  /** The status of the response that is not returned; undefined if there was no response. */
   readonly status: number | undefined;
 }
 
-/** `fetch`, and what it learnt. */
+/** The `fetch` that {@link pacedFetch} returns. */
 export interface PacedFetch extends Fetch {
-  /** What the last answer of a host told about its limits, and how long a request would wait now. */
+  /**
+   * Returns what the last response of a host said about its limits, and the milliseconds that a request would wait now;
+   * undefined if the host is not known. `key` is the host and port, unless the option `key` names it otherwise.
+   */
   state(key: string): { readonly learned: Learned; readonly delayMs: number } | undefined;
 }
 
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'TRACE']);
-const FIRST_BACKOFF_MS = 100;
-const MOST_BACKOFF_MS = 10_000;
-const LEAST_JITTER_MS = 100;
-const MOST_JITTER_MS = 5_000;
-/** Of more hosts the one that was not called for longest is forgotten. */
-const MOST_HOSTS = 1_000;
+const MIN_BACKOFF_MS = 100;
+const MAX_BACKOFF_MS = 10_000;
+const MIN_JITTER_MS = 100;
+const MAX_JITTER_MS = 5_000;
+/** Hosts that are remembered at most; the least recently called is forgotten first. */
+const MAX_HOSTS = 1_000;
 
 /**
- * Makes a `fetch` that waits before it would be denied, retries what is safe to send again, and gives
- * up by count or deadline.
+ * Returns a `fetch` that waits before a request would be denied, and retries denied requests when the server allows it.
  *
  * ```ts
  * const fetch = pacedFetch();
- * const answer = await fetch('https://api.example/items');
+ * const response = await fetch('https://api.example/items');
  * fetch.state('api.example')?.learned.remaining
  * ```
+ *
+ * It throws {@link PacingDeadlineError} if a request could not be sent before the deadline.
  */
 export function pacedFetch(options: PacingOptions = {}): PacedFetch {
   const pacer = new Pacer(options);
@@ -73,7 +78,7 @@ export function pacedFetch(options: PacingOptions = {}): PacedFetch {
 }
 
 class Pacer {
-  readonly #gates = new Map<string, Gate>();
+  readonly #gates = new Map<string, HostQueue>();
   readonly #fetch: Fetch;
   readonly #key: (url: URL) => string;
   readonly #maxRetries: number;
@@ -107,11 +112,11 @@ class Pacer {
       try {
         start = await gate.enter(deadlineAt, call.signal);
       } catch (error) {
-        // The answer that there is, is better than none.
+        // An earlier response is better than an error.
         if (last && !call.signal?.aborted) return resultOf(last);
         throw error;
       }
-      // The turn is taken: whatever is awaited or throws between here and `#send` would keep it for ever.
+      // This request has its turn now: awaiting or throwing before `#send` would block the queue.
       void discard(last?.response);
       const outcome = await this.#send(call, gate, start);
       const waitMs = attempt < this.#maxRetries ? this.#retryWait(call, outcome, attempt) : undefined;
@@ -122,7 +127,7 @@ class Pacer {
     }
   }
 
-  async #send(call: Call, gate: Gate, start: Start): Promise<Outcome> {
+  async #send(call: Call, gate: HostQueue, start: Start): Promise<Outcome> {
     try {
       const response = await call.send(this.#fetch);
       const learned = learn(response.status, response.headers, this.#now());
@@ -134,24 +139,24 @@ class Pacer {
     }
   }
 
-  /** How long to wait before it is sent again; undefined if it is not. */
+  /** Returns the milliseconds to wait before a retry; undefined if the result is final. */
   #retryWait(call: Call, { response, learned }: Outcome, attempt: number): number | undefined {
     if (!call.repeatable || call.signal?.aborted) return undefined;
     const status = response?.status;
     const denied = status !== undefined && learned !== undefined && isDenial(status, learned);
     const failed = status === undefined || status === 502 || status === 503 || status === 504;
     if (!denied && !(failed && call.idempotent)) return undefined;
-    const toldS = learned ? toldWaitS(learned) : null;
-    if (toldS === null) return this.#random() * Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MOST_BACKOFF_MS);
-    const waitMs = toldS * 1_000;
-    return waitMs + this.#random() * Math.max(LEAST_JITTER_MS, Math.min(waitMs / 10, MOST_JITTER_MS));
+    const requestedS = learned ? requestedWaitS(learned) : null;
+    if (requestedS === null) return this.#random() * Math.min(MIN_BACKOFF_MS * 2 ** attempt, MAX_BACKOFF_MS);
+    const waitMs = requestedS * 1_000;
+    return waitMs + this.#random() * Math.max(MIN_JITTER_MS, Math.min(waitMs / 10, MAX_JITTER_MS));
   }
 
-  #gate(key: string): Gate {
-    const gate = this.#gates.get(key) ?? new Gate(this.#now);
+  #gate(key: string): HostQueue {
+    const gate = this.#gates.get(key) ?? new HostQueue(this.#now);
     this.#gates.delete(key);
     this.#gates.set(key, gate);
-    if (this.#gates.size > MOST_HOSTS) this.#gates.delete(this.#gates.keys().next().value as string);
+    if (this.#gates.size > MAX_HOSTS) this.#gates.delete(this.#gates.keys().next().value as string);
     return gate;
   }
 }
@@ -167,22 +172,22 @@ function resultOf({ response, error }: Outcome): Response {
   throw error;
 }
 
-/** Frees the connection of a response that nobody reads. A body that has failed already needs no more. */
+/** Frees the connection of a response whose body is not read. */
 async function discard(response: Response | undefined): Promise<void> {
   try {
     await response?.body?.cancel();
   } catch {
-    // The connection is gone, which is what was wanted.
+    // The connection is closed already.
   }
 }
 
-/** What is sent, as often as it may be. */
+/** A request that may be sent several times. */
 class Call {
   readonly url: URL;
   readonly signal: AbortSignal | undefined;
-  /** Whether sending it twice does what sending it once does. */
+  /** Whether sending it twice has the effect of sending it once. */
   readonly idempotent: boolean;
-  /** Whether the body is still there after it was sent. */
+  /** Whether its body can be sent more than once. */
   readonly repeatable: boolean;
   readonly #input: string | URL | Request;
 
@@ -205,12 +210,12 @@ class Call {
   }
 
   send(fetch: Fetch): Promise<Response> {
-    // A request can be sent once; its copy leaves it as it was.
+    // A Request can be sent only once, so a copy is sent.
     return fetch(this.#input instanceof Request ? this.#input.clone() : this.#input, this.init);
   }
 }
 
-/** Waits, or throws the reason as soon as the signal is aborted. */
+/** Waits; rejects with the reason of the signal as soon as it is aborted. */
 function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = (): void => {
@@ -220,7 +225,7 @@ function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
     const timer = setTimeout(() => {
       signal?.removeEventListener('abort', abort);
       resolve();
-    }, Math.min(ms, LONGEST_MS));
+    }, Math.min(ms, MAX_TIMER_MS));
     if (signal?.aborted) abort();
     else signal?.addEventListener('abort', abort, { once: true });
   });

@@ -1,20 +1,27 @@
-import type { Caller, Tidegate } from './client.js';
+import type { ClientInternals, Tidegate } from './client.js';
 import { decisionOf, objectOf, type Decision } from './decision.js';
-import { askedOf, type Asked, type CheckRequest } from './descriptor.js';
+import { checkBodyOf, type CheckBody, type CheckRequest } from './descriptor.js';
 import { RateLimitExceeded, RefusedError, UnavailableError } from './errors.js';
 
-/** What is asked when acquiring: a slot is one unit, and rules have the limits. */
+/** A request for a slot of a concurrency limit. It has no cost and no limits, which are in the rules of the service. */
 export type AcquireRequest = Omit<CheckRequest, 'cost' | 'limits'>;
 
-/** A slot of a concurrency limit, or the denial of one. */
+/**
+ * A slot of a concurrency limit, or the denial of one, from {@link Tidegate.acquire}.
+ *
+ * ```ts
+ * const permit = await client.acquire({ domain: 'shop', descriptor: { export: 'ann' } });
+ * if (permit.allowed) await exportAll().finally(() => permit.release());
+ * ```
+ */
 export class Permit {
   #token: string | null;
   #expiresAt: Date | null;
 
   /** @internal */
   constructor(
-    private readonly caller: Caller,
-    /** Of a denial, or of the fallback; null if the service gave a slot. */
+    private readonly client: ClientInternals,
+    /** The decision of a denial, or of the fallback; null if the service granted a slot. */
     readonly decision: Decision | null,
     token: string | null,
     expiresAt: Date | null,
@@ -28,16 +35,16 @@ export class Permit {
     return this.decision?.allowed ?? true;
   }
 
-  /** When the slot is lost unless it is renewed; null if nothing is held. */
+  /** When the slot is lost unless it is renewed; null if no slot is held. */
   get expiresAt(): Date | null {
     return this.#expiresAt;
   }
 
-  /** Keeps the slot for another time-out. Returns false if it is not held any more. */
+  /** Holds the slot for another timeout of the rule. Returns false if it is no longer held. */
   async renew(): Promise<boolean> {
     if (this.#token === null) return this.allowed;
     try {
-      const { text } = await this.caller.call('/v1/renew', { permit: this.#token });
+      const { text } = await this.client.call('/v1/renew', { permit: this.#token });
       // It may have been released meanwhile.
       if (this.#token !== null) this.#expiresAt = dateOf(objectOf(text)?.['expires_at']);
       return true;
@@ -47,36 +54,36 @@ export class Permit {
     }
   }
 
-  /** Gives the slot back; twice is no error. If the service cannot be reached it is free after its time-out. */
+  /** Returns the slot; a second call does nothing. If the service cannot be reached, the slot is free after its timeout. */
   async release(): Promise<void> {
     const token = this.#token;
     this.#token = null;
     this.#expiresAt = null;
-    if (token !== null) await this.caller.call('/v1/release', { permit: token });
+    if (token !== null) await this.client.call('/v1/release', { permit: token });
   }
 }
 
-/** @internal */
-export async function acquirePermit(caller: Caller, request: AcquireRequest): Promise<Permit> {
-  const asked = askedOf(request);
-  if (caller.alone) return withoutService(caller, asked);
+/** @internal Takes a slot from the service; the fallback decides if it cannot be reached. */
+export async function acquirePermit(client: ClientInternals, request: AcquireRequest): Promise<Permit> {
+  const body = checkBodyOf(request);
+  if (!client.usesService) return permitInProcess(client, body);
   try {
-    const answer = await caller.call('/v1/acquire', { domain: asked.domain, descriptors: asked.descriptors });
-    if (answer.status === 429) return new Permit(caller, decisionOf(answer), null, null);
-    const body = objectOf(answer.text);
-    if (typeof body?.['permit'] !== 'string') {
-      throw new UnavailableError('answer', `status ${answer.status} came without a permit: is the url that of a Tidegate?`);
+    const response = await client.call('/v1/acquire', { domain: body.domain, descriptors: body.descriptors });
+    if (response.status === 429) return new Permit(client, decisionOf(response), null, null);
+    const grant = objectOf(response.text);
+    if (typeof grant?.['permit'] !== 'string') {
+      throw new UnavailableError('response', `the response (status ${response.status}) has no permit: is the url that of a Tidegate service?`);
     }
-    return new Permit(caller, null, body['permit'], dateOf(body['expires_at']));
+    return new Permit(client, null, grant['permit'], dateOf(grant['expires_at']));
   } catch (error) {
-    if (error instanceof UnavailableError) return withoutService(caller, asked);
+    if (error instanceof UnavailableError) return permitInProcess(client, body);
     throw error;
   }
 }
 
-/** How many work at once in other processes is not known here: only `deny` denies. */
-function withoutService(caller: Caller, asked: Asked): Permit {
-  return new Permit(caller, caller.chargeAlone({ ...asked, descriptors: [] }).decision, null, null);
+/** Returns a permit that holds no slot. The slots of other processes are not known here, so only `deny` denies. */
+function permitInProcess(client: ClientInternals, body: CheckBody): Permit {
+  return new Permit(client, client.chargeLocally({ ...body, descriptors: [] }).decision, null, null);
 }
 
 function dateOf(value: unknown): Date | null {
@@ -84,13 +91,14 @@ function dateOf(value: unknown): Date | null {
 }
 
 /**
- * Works while holding a slot, renews it in time, and gives it back however the work ends.
+ * Runs the work while holding a slot, and returns its result. The slot is renewed in time, and released however the
+ * work ends.
  *
  * ```ts
  * await withPermit(client, { domain: 'shop', descriptor: { export: 'ann' } }, () => exportAll());
  * ```
  *
- * @throws {RateLimitExceeded} if there is no slot.
+ * @throws {RateLimitExceeded} if all slots are taken.
  */
 export async function withPermit<T>(
   client: Tidegate,
@@ -108,25 +116,25 @@ export async function withPermit<T>(
   }
 }
 
-/** The shortest time between renewals, should clocks disagree. */
-const LEAST_MS = 100;
-/** The longest that a timer takes. */
-const MOST_MS = 2 ** 31 - 1;
+/** The shortest time between renewals, in case clocks disagree. */
+const MIN_MS = 100;
+/** The longest delay of a timer of Node; a longer one fires at once. */
+const MAX_MS = 2 ** 31 - 1;
 
-/** Renews at a third of the time that is left, so that a renewal may fail once. */
+/** Renews after a third of the time that is left, so that a renewal may fail. Returns a function that stops it. */
 function keepRenewed(permit: Permit, client: Tidegate): () => void {
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
   const next = (): void => {
     if (stopped || !permit.expiresAt) return;
-    const wait = Math.min(Math.max((permit.expiresAt.getTime() - Date.now()) / 3, LEAST_MS), MOST_MS);
+    const wait = Math.min(Math.max((permit.expiresAt.getTime() - Date.now()) / 3, MIN_MS), MAX_MS);
     timer = setTimeout(() => void renew(), wait);
     timer.unref();
   };
   const renew = async (): Promise<void> => {
     try {
       if (await permit.renew()) next();
-      else client.logger.warn('tidegate: a permit was lost while its work went on: its time-out passed');
+      else client.logger.warn('tidegate: a permit was lost while its work went on: its timeout has passed');
     } catch (error) {
       client.logger.warn(`tidegate: a permit was not renewed: ${(error as Error).message}`);
       next();

@@ -1,4 +1,4 @@
-/** One element of the answer to a batch, with its body as the service wrote it. */
+/** One element of the response to a batch, with its body as the service wrote it. */
 export interface BatchElement {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -6,10 +6,8 @@ export interface BatchElement {
 }
 
 /**
- * Reads the answer to a batch. Bodies are cut out of the text, not written anew: an app passes on the
- * very bytes of the service, and numbers too large for JavaScript stay what they are.
- *
- * Returns undefined if the text is no such list.
+ * Returns the elements of the response to a batch; undefined if the text is not one. Bodies are cut out of the text, not
+ * serialized again: an app passes on the bytes of the service, and numbers too large for JavaScript are not changed.
  */
 export function batchElements(text: string): BatchElement[] | undefined {
   let parsed: unknown;
@@ -19,7 +17,7 @@ export function batchElements(text: string): BatchElement[] | undefined {
     return undefined;
   }
   if (!Array.isArray(parsed)) return undefined;
-  // From here on the text is known to be JSON, so finding the ends of values is enough.
+  // The text is valid JSON, so finding the ends of values is enough.
   const elements: BatchElement[] = [];
   let at = skipTo(text, text.indexOf('[') + 1);
   for (const element of parsed as unknown[]) {
@@ -33,7 +31,7 @@ export function batchElements(text: string): BatchElement[] | undefined {
   return elements;
 }
 
-/** The text of the member `body` of the object that begins at `at`. */
+/** Returns the text of the member `body` of the object that begins at `at`. */
 function bodyWithin(text: string, at: number): string | undefined {
   if (text[at] !== '{') return undefined;
   let next = skipTo(text, at + 1);
@@ -51,7 +49,7 @@ function bodyWithin(text: string, at: number): string | undefined {
 const SPACE = /[ \t\r\n]*/y;
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/y;
 const SCALAR = /[^\s,\]}]+/y;
-const NOTABLE = /["{}[\]]/g;
+const DELIMITER = /["{}[\]]/g;
 
 function skipTo(text: string, at: number): number {
   SPACE.lastIndex = at;
@@ -72,10 +70,10 @@ function endOfValue(text: string, at: number): number {
     return SCALAR.test(text) ? SCALAR.lastIndex : text.length;
   }
   let depth = 0;
-  NOTABLE.lastIndex = at;
-  for (let found = NOTABLE.exec(text); found; found = NOTABLE.exec(text)) {
+  DELIMITER.lastIndex = at;
+  for (let found = DELIMITER.exec(text); found; found = DELIMITER.exec(text)) {
     if (found[0] === '"') {
-      NOTABLE.lastIndex = endOfString(text, found.index);
+      DELIMITER.lastIndex = endOfString(text, found.index);
     } else {
       depth += found[0] === '{' || found[0] === '[' ? 1 : -1;
       if (depth === 0) return found.index + 1;

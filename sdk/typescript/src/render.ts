@@ -7,20 +7,20 @@ import { windowMs, windowTitle } from './limits.js';
 const PROBLEM_TYPE = 'https://iana.org/assignments/http-problem-types#quota-exceeded';
 
 /** The largest integer of structured fields. */
-const MOST_INTEGER = 999_999_999_999_999;
+const MAX_INTEGER = 999_999_999_999_999;
 
-/** What the service would have written, for what had to be decided without it: nothing is known of limits. */
+/** Returns a decision that lets a request pass, without any limits. */
 export function allowed(source: 'allow' | 'disabled' = 'allow'): Decision {
   return decision({ allowed: true, decided_by: null, source, limits: [] }, {}, null);
 }
 
-/** Denied, because the service cannot be asked. */
+/** Returns the denial of the fallback `deny`. */
 export function denied(): Decision {
   const body: DecisionBody = {
     type: PROBLEM_TYPE,
     title: 'Quota Exceeded',
     status: 429,
-    detail: 'the rate limit service does not answer, and nothing passes meanwhile; retry in 1 second',
+    detail: 'the rate limit service cannot be reached, and requests are denied meanwhile; retry in 1 second',
     'violated-policies': [],
     retry_after: 1,
     limit: null,
@@ -34,7 +34,7 @@ export function denied(): Decision {
   return decision(body, { 'retry-after': '1' }, 1);
 }
 
-/** Decided by counting in this process; what falls under no limit passes. */
+/** Returns the decision by counters of this process, rendered as the service would; without limits it passes. */
 export function local(verdicts: readonly LocalVerdict[], nowMs: number): Decision {
   const deciding = decidingOf(verdicts);
   if (!deciding) return allowed();
@@ -78,7 +78,7 @@ function decision(json: DecisionBody, headers: Readonly<Record<string, string>>,
   };
 }
 
-/** The one that denies for longest, or else has least left. */
+/** Returns the verdict that denies for longest, or else has the least left. */
 function decidingOf(verdicts: readonly LocalVerdict[]): LocalVerdict | undefined {
   const wait = (one: LocalVerdict): number => (one.allowed ? -1 : one.retryAfterMs ?? Infinity);
   return [...verdicts].sort((a, b) => wait(b) - wait(a) || a.remaining - b.remaining)[0];
@@ -88,7 +88,7 @@ function namesOf({ charge }: LocalVerdict): DecidedBy {
   return { rule: charge.rule, name: charge.title };
 }
 
-/** Returns how a limit stands, as the service writes it. */
+/** Returns the state of a limit, as the service writes it. */
 export function stateOf(verdict: LocalVerdict): LimitState {
   return {
     ...namesOf(verdict),
@@ -100,17 +100,17 @@ export function stateOf(verdict: LocalVerdict): LimitState {
   };
 }
 
-/** What jitter adds to a wait at most: a tenth of it, and so many seconds. */
-const JITTER_PART = 10;
-const JITTER_MOST_S = 5;
+/** The most that jitter adds to a wait: a tenth of it, and at most 5 s. */
+const JITTER_DIVISOR = 10;
+const MAX_JITTER_S = 5;
 
 /**
- * Whole seconds, rounded up so that nobody returns too early, and a jitter on top so that those who were
- * denied together do not return together. It is of who was denied by what: each process says the same.
+ * Returns whole seconds, rounded up so that no client returns too early, plus jitter so that clients denied together do
+ * not return together. The jitter is a hash of rule and key, so that every process computes the same.
  */
 function retryAfterS({ charge, retryAfterMs }: LocalVerdict): number | null {
   if (retryAfterMs === null) return null;
-  const mostS = Math.min(Math.floor(retryAfterMs / 1_000 / JITTER_PART), JITTER_MOST_S);
+  const mostS = Math.min(Math.floor(retryAfterMs / 1_000 / JITTER_DIVISOR), MAX_JITTER_S);
   const jitterS = mostS === 0 ? 0 : createHash('sha256').update(charge.partition).digest().readUInt32BE() % (mostS + 1);
   return Math.max(Math.ceil(retryAfterMs / 1_000), 1) + jitterS;
 }
@@ -126,7 +126,7 @@ function windowSeconds({ charge }: LocalVerdict): number {
   return Math.ceil(windowMs(charge.limit.per) / 1_000);
 }
 
-/** Until there is more: if it denies, when the same would pass; else a window at most. */
+/** Returns the milliseconds until more units are available: after a denial until a retry, else at most a window. */
 function moreAfterMs({ charge, resetAfterMs, retryAfterMs }: LocalVerdict): number {
   return retryAfterMs ?? Math.min(resetAfterMs, windowMs(charge.limit.per));
 }
@@ -135,7 +135,7 @@ function headersOf(verdicts: readonly LocalVerdict[], deciding: LocalVerdict, no
   const names = policyNames(verdicts);
   const listed = (parameters: (verdict: LocalVerdict) => string): string =>
     verdicts.map((verdict, index) => `"${names[index] ?? ''}";${parameters(verdict)}`).join(', ');
-  const number = (value: number): number => Math.min(value, MOST_INTEGER);
+  const number = (value: number): number => Math.min(value, MAX_INTEGER);
   return {
     'ratelimit-policy': listed((one) => `q=${number(one.charge.limit.requests)};w=${windowSeconds(one)}`),
     ratelimit: listed((one) => `r=${number(one.remaining)};t=${Math.ceil(moreAfterMs(one) / 1_000)}`),
@@ -145,7 +145,7 @@ function headersOf(verdicts: readonly LocalVerdict[], deciding: LocalVerdict, no
   };
 }
 
-/** `rule:limit` for each, the second of the same name with `#2` after it. */
+/** Returns `rule:limit` for each verdict; the second of the same name ends with `#2`, and so on. */
 function policyNames(verdicts: readonly LocalVerdict[]): string[] {
   const seen = new Map<string, number>();
   return verdicts.map(({ charge }) => {
@@ -156,18 +156,18 @@ function policyNames(verdicts: readonly LocalVerdict[]): string[] {
   });
 }
 
-/** The name of a policy in headers, as the service writes it. */
+/** Returns the name of a policy in headers, as the service writes it. */
 export function policyName(rule: string, limit: string): string {
   return `${encoded(rule, /[^\x20-\x7e]|["\\,;%]/u)}:${encoded(limit, /[^\x20-\x7e]|["\\,;%:#]/u)}`;
 }
 
-/** A label as the name of a policy: what a structured field cannot hold is percent-encoded. */
+/** Returns a label as the name of a policy; characters that a structured field cannot hold are percent-encoded. */
 export function labelText(label: string): string {
   return encoded(label, /[^\x20-\x7e]|["\\,;%]/u);
 }
 
-function encoded(text: string, odd: RegExp): string {
+function encoded(text: string, forbidden: RegExp): string {
   const bytes = (character: string): string =>
     [...Buffer.from(character)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('');
-  return text.replace(new RegExp(odd.source, 'gu'), bytes);
+  return text.replace(new RegExp(forbidden.source, 'gu'), bytes);
 }

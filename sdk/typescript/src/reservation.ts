@@ -1,54 +1,62 @@
 import { backoffMs } from './backoff.js';
-import type { Caller, Tidegate } from './client.js';
-import { decisionOf, objectOf, type Decision, type LimitState, type WithId } from './decision.js';
-import { askedOf, costOf, type Asked, type CheckRequest } from './descriptor.js';
+import type { ClientInternals, Tidegate } from './client.js';
+import { decisionOf, objectOf, type Decision, type LimitState, type ReservedBody } from './decision.js';
+import { checkBodyOf, costOf, type CheckBody, type CheckRequest } from './descriptor.js';
 import { RateLimitExceeded, TidegateError, UnavailableError } from './errors.js';
 import type { LocalVerdict } from './fallback.js';
 
-/** What is asked when reserving; `cost` is the estimate. */
+/** A request to reserve: a {@link CheckRequest} whose `cost` is the estimate. */
 export interface ReserveRequest extends CheckRequest {
-  /** How long it may be settled, 60 s unless told; after that the estimate stays charged. At most a day. */
+  /** Milliseconds until it can no longer be settled and the estimate stays charged; at most a day. Default: 60,000. */
   readonly ttlMs?: number;
 }
 
-/** What became of a reservation. */
+/** The result of settling a reservation. */
 export interface Settlement {
+  /** Units that were reserved. */
   readonly estimate: number;
-  /** What was charged in the end. */
+  /** Units that were charged in the end. */
   readonly cost: number;
-  /** The limits as they stand after it. */
+  /** The state of each limit afterwards; empty if the fallback decided. */
   readonly limits: readonly LimitState[];
 }
 
 const DEFAULT_TTL_MS = 60_000;
 
-/** A settlement that is tried again in the background. */
+/** A settlement that is retried in the background. */
 interface Retrying {
   readonly cost: number;
   failures: number;
   timer?: NodeJS.Timeout;
-  /** The try that is under way, or was the last; undefined if it did not settle. */
+  /** The result of the last attempt; it resolves to undefined if the attempt did not settle. */
   outcome?: Promise<Settlement | undefined>;
 }
 
-/** An estimate that was taken, to be settled once. */
+/**
+ * An estimate that has been charged, from {@link Tidegate.reserve}. Settle it once, with the real cost.
+ *
+ * ```ts
+ * const reservation = await client.reserve({ descriptor: { user: 'ann' }, limits: '1000/minute', cost: 400 });
+ * if (reservation.allowed) await reservation.settle(123);
+ * ```
+ */
 export class Reservation {
   #state: 'open' | 'tried' | 'settled' = 'open';
   #retrying: Retrying | undefined;
 
   /** @internal */
   constructor(
-    private readonly caller: Caller,
+    private readonly client: ClientInternals,
     /** The decision about the estimate. */
     readonly decision: Decision,
-    /** Units taken until it is settled. */
+    /** Units that are charged until it is settled. */
     readonly estimate: number,
-    /** Of the service; null if it is denied, or was decided without the service. */
+    /** The ID of the reservation at the service; null if it is denied, or if the fallback decided. */
     readonly id: string | null,
-    /** Until when it can be settled. */
+    /** The time after which it can no longer be settled; null if the fallback decided. */
     readonly expiresAt: Date | null,
     private readonly taken: readonly LocalVerdict[],
-    /** Until when it is worth trying, by the clock of this process. */
+    /** When to stop retrying, by the clock of this process. */
     private readonly untilMs = 0,
   ) {}
 
@@ -57,29 +65,29 @@ export class Reservation {
     return this.decision.allowed;
   }
 
-  /** Whether it was settled, or tried to. */
+  /** Whether `settle` was called, with or without success. */
   get settled(): boolean {
     return this.#state !== 'open';
   }
 
   /**
-   * Charges what the work did cost: less than the estimate gives the rest back, more takes the overrun.
+   * Charges the real cost of the work: less than the estimate gives the rest back, more charges the overrun.
    *
-   * @throws {RefusedError} with status 410 if it comes too late: the estimate stays charged.
-   * @throws {UnavailableError} if the service cannot be reached: then it is tried again in the
-   * background until the reservation expires, and whoever calls this again tries at once.
+   * @throws {RefusedError} with status 410 if it is too late; the estimate stays charged.
+   * @throws {UnavailableError} if the service cannot be reached. It is retried in the background until the
+   * reservation expires; calling `settle` again retries at once.
    */
   async settle(spent: number): Promise<Settlement> {
     const cost = costOf(spent);
-    if (!this.allowed) throw new TidegateError('a reservation that was denied has nothing to settle');
+    if (!this.allowed) throw new TidegateError('a reservation that was denied cannot be settled');
     if (this.#retrying) {
       const done = await this.#takeOver(this.#retrying, cost);
       if (done) return done;
     }
-    if (this.#state === 'settled') throw new TidegateError('a reservation is settled once, and this one was');
+    if (this.#state === 'settled') throw new TidegateError('the reservation has been settled before');
     this.#state = 'settled';
     if (this.id === null) {
-      this.caller.adjustAlone(this.taken, cost - this.estimate);
+      this.client.adjustLocally(this.taken, cost - this.estimate);
       return { estimate: this.estimate, cost, limits: [] };
     }
     try {
@@ -93,7 +101,7 @@ export class Reservation {
     }
   }
 
-  /** Ends the tries in the background, and returns what they settled, if it is the same. */
+  /** Stops the retries in the background, and returns their settlement if it has the same cost. */
   async #takeOver(retrying: Retrying, cost: number): Promise<Settlement | undefined> {
     this.#retrying = undefined;
     clearTimeout(retrying.timer);
@@ -104,12 +112,12 @@ export class Reservation {
   #retryLater(retrying: Retrying, id: string): void {
     const waitMs = backoffMs(retrying.failures, Math.random());
     if (Date.now() + waitMs >= this.untilMs) {
-      this.caller.logger.warn('tidegate: a reservation expired before it could be settled, and stays charged as estimated');
+      this.client.logger.warn('tidegate: a reservation expired before it was settled, so its estimate stays charged');
       return;
     }
     this.#retrying = retrying;
     retrying.timer = setTimeout(() => (retrying.outcome = this.#retry(retrying, id)), waitMs);
-    // An app that is done does not wait for it.
+    // The timer does not keep the process running.
     retrying.timer.unref();
   }
 
@@ -121,8 +129,8 @@ export class Reservation {
     } catch (error) {
       if (!(error instanceof UnavailableError)) {
         this.#state = 'settled';
-        // A try may have arrived whose answer did not, or it was too late.
-        this.caller.logger.warn(`tidegate: a reservation was settled before, or stays charged as estimated: ${(error as Error).message}`);
+        // An earlier attempt may have arrived without its response, or it is too late.
+        this.client.logger.warn(`tidegate: a reservation was settled before, or stays charged as estimated: ${(error as Error).message}`);
         return undefined;
       }
       retrying.failures += 1;
@@ -132,53 +140,54 @@ export class Reservation {
   }
 
   async #send(id: string, cost: number): Promise<Settlement> {
-    const { status, text } = await this.caller.call('/v1/settle', { id, cost });
+    const { status, text } = await this.client.call('/v1/settle', { id, cost });
     const settlement = objectOf(text) as Partial<Settlement> | undefined;
     if (status !== 200 || typeof settlement?.cost !== 'number') {
-      throw new UnavailableError('answer', `status ${status} came without a settlement: is the url that of a Tidegate?`);
+      throw new UnavailableError('response', `the response (status ${status}) is not a settlement: is the url that of a Tidegate service?`);
     }
     return settlement as Settlement;
   }
 }
 
-/** @internal */
-export async function reserve(caller: Caller, request: ReserveRequest): Promise<Reservation> {
-  const asked = askedOf(request);
-  if (caller.alone) return reserveAlone(caller, asked);
+/** @internal Reserves in the service, or in this process if it cannot be reached. */
+export async function reserve(client: ClientInternals, request: ReserveRequest): Promise<Reservation> {
+  const body = checkBodyOf(request);
+  if (!client.usesService) return reserveInProcess(client, body);
   const ttlMs = request.ttlMs ?? DEFAULT_TTL_MS;
   const untilMs = Date.now() + ttlMs;
   try {
-    const answer = await caller.call('/v1/reserve', { ...asked, ttl_ms: ttlMs });
-    const decision = decisionOf(answer);
-    const { id, expires_at: expiresAt } = decision.body.json as WithId;
+    const decision = decisionOf(await client.call('/v1/reserve', { ...body, ttl_ms: ttlMs }));
+    const { id, expires_at: expiresAt } = decision.body.json as ReservedBody;
     if (decision.allowed && typeof id !== 'string') {
-      throw new UnavailableError('answer', 'a reservation came without an id: is the service too old?');
+      throw new UnavailableError('response', 'the response to a reservation has no id: is the service too old?');
     }
     const until = typeof expiresAt === 'string' ? new Date(expiresAt) : null;
-    return new Reservation(caller, decision, asked.cost, decision.allowed ? (id as string) : null, until, [], untilMs);
+    return new Reservation(client, decision, body.cost, decision.allowed ? (id as string) : null, until, [], untilMs);
   } catch (error) {
-    if (error instanceof UnavailableError) return reserveAlone(caller, asked);
+    if (error instanceof UnavailableError) return reserveInProcess(client, body);
     throw error;
   }
 }
 
-/** @internal A reservation in this process only. */
-export function reserveAlone(caller: Caller, asked: Asked): Reservation {
-  const { decision, taken } = caller.chargeAlone(asked);
-  return new Reservation(caller, decision, asked.cost, null, null, taken);
+/** @internal Reserves in the counters of this process. */
+export function reserveInProcess(client: ClientInternals, body: CheckBody): Reservation {
+  const { decision, taken } = client.chargeLocally(body);
+  return new Reservation(client, decision, body.cost, null, null, taken);
 }
 
 /**
- * Reserves, works, and settles. The work calls `reservation.settle` with what it cost. If it throws
- * before that, nothing is charged; if it forgets to, the estimate stays charged.
+ * Reserves, runs the work, and returns its result. The work settles the reservation with the real cost.
  *
  * ```ts
- * const text = await withReservation(client, { descriptor: { user }, limits: '1000/minute', cost: 400 }, async (r) => {
+ * const text = await withReservation(client, { descriptor: { user }, limits: '1000/minute', cost: 400 }, async (reservation) => {
  *   const { text, tokens } = await generate();
- *   await r.settle(tokens);
+ *   await reservation.settle(tokens);
  *   return text;
  * });
  * ```
+ *
+ * If the work throws before it has settled, nothing is charged. If it returns without having settled, the estimate
+ * stays charged.
  *
  * @throws {RateLimitExceeded} if the estimate is denied.
  */
@@ -193,7 +202,7 @@ export async function withReservation<T>(
     return await work(reservation);
   } catch (error) {
     if (!reservation.settled) {
-      // What went wrong with the work is what the caller has to hear of.
+      // The error of the work is the one to throw.
       await reservation.settle(0).catch((late: Error) => client.logger.warn(`tidegate: ${late.message}`));
     }
     throw error;

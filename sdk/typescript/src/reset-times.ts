@@ -1,20 +1,20 @@
-/** Waits and points in time as servers write them. What cannot be read is null. */
+/** Parses waits and points in time as servers write them. What cannot be parsed is null. */
 
 const DECIMAL = /^\d{1,15}(?:\.\d{1,9})?$/;
 const DURATION = /^(?:\d{1,15}(?:\.\d{1,9})?(?:ms|[dhms]))+$/;
-/** The three forms of a date in HTTP begin with a day; `Date.parse` alone takes much that is none. */
+/** The three forms of an HTTP date begin with a weekday; `Date.parse` by itself accepts much more. */
 const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i;
-/** Where a date of HTTP says its zone; the form of asctime has none, and is in GMT. */
+/** The time zone of an HTTP date; the form of asctime has none, and is in GMT. */
 const ZONE = / (?:(?:GMT|UTC?|Z|[ECMP][SD]T)(?:[+-]\d\d:?\d\d)?|[+-]\d\d:?\d\d)\b/i;
 const RFC_3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)$/;
 
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** From these on, a number is a moment in milliseconds or seconds since the epoch. */
+/** Numbers from these on are milliseconds or seconds since the epoch. */
 const EPOCH_MS = 1e12;
 const EPOCH_S = 1e9;
 
-/** Returns the seconds until a reset, told as a number, a duration, or a point in time. */
+/** Returns the seconds until a reset, which is written as a number, a duration, or a point in time. */
 export function resetAfterS(text: string, nowMs: number): number | null {
   const number = decimal(text);
   if (number === null) return durationS(text) ?? untilS(text, nowMs);
@@ -22,7 +22,7 @@ export function resetAfterS(text: string, nowMs: number): number | null {
   return secondsUntil(number >= EPOCH_MS ? number : number * 1_000, nowMs);
 }
 
-/** Returns `retry-after-ms` in seconds if it can be read, as it is finer, else `Retry-After`. */
+/** Returns the seconds of `retry-after-ms`, which is finer, or else of `Retry-After`. */
 export function retryAfterS(seconds: string, milliseconds: string, nowMs: number): number | null {
   const fine = decimal(milliseconds);
   if (fine !== null) return fine / 1_000;
@@ -33,7 +33,7 @@ function decimal(text: string): number | null {
   return DECIMAL.test(text) ? Number(text) : null;
 }
 
-/** Reads `1s`, `6m0s` or `120ms`. */
+/** Parses `1s`, `6m0s` or `120ms`. */
 function durationS(text: string): number | null {
   if (!DURATION.test(text)) return null;
   let totalMs = 0;
@@ -41,7 +41,7 @@ function durationS(text: string): number | null {
   return tidy(totalMs / 1_000);
 }
 
-/** Reads a date of HTTP or a time of RFC 3339; one that has passed is 0 seconds away. */
+/** Parses an HTTP date or an RFC 3339 time; returns the seconds until then, and 0 if it has passed. */
 function untilS(text: string, nowMs: number): number | null {
   const moment = RFC_3339.test(text) ? rfc3339Ms(text) : HTTP_DATE.test(text) ? httpDateMs(text) : NaN;
   return Number.isNaN(moment) ? null : secondsUntil(moment, nowMs);
@@ -61,7 +61,7 @@ function httpDateMs(text: string): number {
   return Date.parse(ZONE.test(text) ? text : inGmt);
 }
 
-/** Whether a time in GMT is on the day that it says: `Date.parse` makes 2 March of 30 February. */
+/** Returns whether a time in GMT is on the day that it names: `Date.parse` turns 30 February into 2 March. */
 function isOnDay(time: string, day: string | undefined): boolean {
   return new Date(time).getUTCDate() === Number(day);
 }
@@ -70,7 +70,7 @@ function secondsUntil(momentMs: number, nowMs: number): number {
   return Math.max(0, tidy((momentMs - nowMs) / 1_000));
 }
 
-/** Without what arithmetic adds after the ninth digit. */
+/** Rounds to nine digits, to remove errors of floating-point arithmetic. */
 function tidy(seconds: number): number {
   return Math.round(seconds * 1e9) / 1e9;
 }

@@ -1,7 +1,7 @@
-/** An item of a list, if its value is a name. */
+/** An item of a list whose value is a string or a token. */
 export interface NamedItem {
   readonly name: string;
-  /** Parameters that are whole numbers from 0 on; of others nothing is known here. */
+  /** The parameters that are whole numbers, 0 or more; others are ignored. */
   readonly numbers: ReadonlyMap<string, number>;
 }
 
@@ -19,8 +19,8 @@ const OPTIONAL_SPACE = /[ \t]*/y;
 type Bare = { readonly name: string } | { readonly number: number } | { readonly other: true };
 
 /**
- * Reads a header as a list of structured fields (RFC 9651) and returns its items that are named by a
- * string or a token. Returns undefined if it is no such list; inner lists are not expected here.
+ * Parses a header as a list of structured fields (RFC 9651), and returns its items that are strings or tokens. Returns
+ * undefined if it is not a valid list; inner lists are not supported.
  */
 export function namedItems(text: string): NamedItem[] | undefined {
   const reader = new Reader(text.trim());
@@ -45,7 +45,7 @@ function parameters(reader: Reader): Map<string, number> | undefined {
     if (key === undefined) return undefined;
     const value = reader.accept('=') ? reader.bare() : ({ other: true } as const);
     if (!value) return undefined;
-    // The last of a name counts, whatever it is.
+    // Of several parameters with one name, the last counts.
     numbers.delete(key);
     if ('number' in value && Number.isInteger(value.number) && value.number >= 0) numbers.set(key, value.number);
   }

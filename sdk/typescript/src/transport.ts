@@ -1,24 +1,24 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
 
-import type { Answer } from './decision.js';
+import type { ServiceResponse } from './decision.js';
 import { TidegateError, UnavailableError } from './errors.js';
 import { REFUND_PATH } from './refund.js';
 
-/** Where the service is, and how it is spoken to. */
+/** Options of a {@link Transport}. */
 export interface TransportOptions {
   readonly url: string;
   readonly token?: string;
 }
 
-/** The service closes a connection that was idle for 75 s; ours go before, so that none is used as it closes. */
+/** The service closes a connection that was idle for 75 s. Closing earlier avoids a request on a closed one. */
 const IDLE_MS = 60_000;
-/** Checks need two; the rest is for reservations and permits, which are not batched. */
-const MOST_SOCKETS = 64;
-/** The largest batch has answers of about 1 MiB. */
-const MOST_BYTES = 16 * 1024 * 1024;
+/** Checks need two; the others are for reservations and permits, which are not batched. */
+const MAX_SOCKETS = 64;
+/** The largest batch has a response of about 1 MiB. */
+const MAX_BYTES = 16 * 1024 * 1024;
 
-/** POSTs JSON over kept connections. `node:http`, because a call takes half of what the global fetch does. */
+/** Sends JSON over keep-alive connections. It uses `node:http`, which takes half the time of the global `fetch`. */
 export class Transport {
   readonly #agent: http.Agent;
   readonly #request: typeof http.request;
@@ -29,31 +29,31 @@ export class Transport {
   constructor({ url, token }: TransportOptions) {
     const at = parseUrl(url);
     if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
-      // The token itself is a secret, and stays out of logs.
+      // The token is a secret, so it is not part of the message.
       throw new TidegateError('token must be printable ASCII without spaces, as it is sent in a header');
     }
     const secure = at.protocol === 'https:';
-    const agentOptions = { keepAlive: true, maxSockets: MOST_SOCKETS, maxFreeSockets: 8, timeout: IDLE_MS };
+    const agentOptions = { keepAlive: true, maxSockets: MAX_SOCKETS, maxFreeSockets: 8, timeout: IDLE_MS };
     this.#agent = secure ? new https.Agent(agentOptions) : new http.Agent(agentOptions);
     this.#request = secure ? https.request : http.request;
     this.#basePath = at.pathname.replace(/\/$/, '');
-    // Brackets are how a URL writes version 6; a socket wants the bare address.
+    // A URL has brackets around an IPv6 address; a socket takes the bare address.
     const host = at.hostname.replace(/^\[(.*)\]$/, '$1');
     this.#options = { agent: this.#agent, method: 'POST', host, ...(at.port ? { port: at.port } : {}) };
     this.#headers = {
       'content-type': 'application/json',
-      // Where denials have a body of the operator's, the problem has the numbers.
+      // Even if the operator has set another body for denials, get the problem: it has the numbers.
       accept: 'application/json, application/problem+json',
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     };
   }
 
   /**
-   * Sends a body and waits for the whole answer, at most so long.
+   * Sends a body and returns the response, whatever its status.
    *
-   * @throws {UnavailableError} if there is none; an answer of any status is one.
+   * @throws {UnavailableError} if there is no complete response within `timeoutMs`.
    */
-  post(path: string, body: string, timeoutMs: number): Promise<Answer> {
+  post(path: string, body: string, timeoutMs: number): Promise<ServiceResponse> {
     return new Promise((resolve, reject) => {
       const call = new Call(body, resolve, reject);
       const options = {
@@ -61,7 +61,8 @@ export class Transport {
         path: this.#basePath + path,
         headers: { ...this.#headers, 'content-length': call.bytes.length },
       };
-      // Sent twice, anything else takes too much at worst; a refund would give away what nobody had taken.
+      // Any other request that arrives twice charges too much at worst. A refund that arrives twice would give back
+      // what nobody had taken.
       call.begin(timeoutMs, () => this.#request(options), path !== REFUND_PATH);
     });
   }
@@ -74,12 +75,12 @@ export class Transport {
 function parseUrl(url: string): URL {
   const at = URL.canParse(url) ? new URL(url) : undefined;
   if (at?.protocol !== 'http:' && at?.protocol !== 'https:') {
-    throw new TidegateError(`${JSON.stringify(url)} is no url of a service: write it like "http://localhost:8080"`);
+    throw new TidegateError(`url must be like "http://localhost:8080", got ${JSON.stringify(url)}`);
   }
   return at;
 }
 
-/** One call, which is sent again only if a kept connection turned out to be closed. */
+/** One request; it is sent again only if the service had closed the keep-alive connection. */
 class Call {
   readonly bytes: Buffer;
   #request: http.ClientRequest | undefined;
@@ -89,7 +90,7 @@ class Call {
 
   constructor(
     body: string,
-    private readonly resolve: (answer: Answer) => void,
+    private readonly resolve: (response: ServiceResponse) => void,
     private readonly reject: (error: UnavailableError) => void,
   ) {
     this.bytes = Buffer.from(body);
@@ -97,7 +98,7 @@ class Call {
 
   begin(timeoutMs: number, open: () => http.ClientRequest, mayRepeat: boolean): void {
     this.#timer = setTimeout(() => {
-      const message = `the service did not answer within ${Math.ceil(timeoutMs)} ms`;
+      const message = `the service did not respond within ${Math.ceil(timeoutMs)} ms`;
       this.#fail(new UnavailableError('timeout', message, { sent: this.#sent }));
     }, timeoutMs);
     this.#send(open, mayRepeat);
@@ -106,42 +107,42 @@ class Call {
   #send(open: () => http.ClientRequest, mayRepeat: boolean): void {
     const request = open();
     this.#request = request;
-    let answered = false;
-    // Nothing is written before the connection stands.
+    let responded = false;
+    // Nothing is written before the connection is established.
     request.once('socket', (socket) => {
       const sent = (): void => void (this.#sent = true);
       if (socket.connecting) socket.once('encrypted' in socket ? 'secureConnect' : 'connect', sent);
       else sent();
     });
     request.once('response', (response) => {
-      answered = true;
+      responded = true;
       this.#read(response);
     });
     request.on('error', (cause: NodeJS.ErrnoException) => {
       if (this.#ended) return;
-      // The service closed the connection, as when it was restarted, before it read this.
-      const stale = request.reusedSocket && !answered && (cause.code === 'ECONNRESET' || cause.code === 'EPIPE');
+      // The service closed the connection before it read the request, as when it is restarted.
+      const stale = request.reusedSocket && !responded && (cause.code === 'ECONNRESET' || cause.code === 'EPIPE');
       if (stale && mayRepeat) this.#send(open, false);
-      else this.#fail(new UnavailableError('connection', `the service cannot be reached: ${whatOf(cause)}`, { cause, sent: this.#sent }));
+      else this.#fail(new UnavailableError('connection', `the service cannot be reached: ${messageOf(cause)}`, { cause, sent: this.#sent }));
     });
     request.end(this.bytes);
   }
 
   #read(response: http.IncomingMessage): void {
-    const pieces: Buffer[] = [];
+    const chunks: Buffer[] = [];
     let length = 0;
-    response.on('data', (piece: Buffer) => {
-      pieces.push(piece);
-      length += piece.length;
-      if (length > MOST_BYTES) this.#fail(new UnavailableError('answer', `the answer is longer than ${MOST_BYTES} bytes`));
+    response.on('data', (chunk: Buffer) => {
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length > MAX_BYTES) this.#fail(new UnavailableError('response', `the response is longer than ${MAX_BYTES} bytes`));
     });
     response.on('error', (cause) => {
-      this.#fail(new UnavailableError('connection', `the answer broke off: ${whatOf(cause)}`, { cause }));
+      this.#fail(new UnavailableError('connection', `the response is incomplete: ${messageOf(cause)}`, { cause }));
     });
     response.on('end', () => {
       if (this.#ended) return;
       this.#end();
-      const text = (pieces.length === 1 ? pieces[0] ?? Buffer.alloc(0) : Buffer.concat(pieces)).toString('utf8');
+      const text = (chunks.length === 1 ? chunks[0] ?? Buffer.alloc(0) : Buffer.concat(chunks)).toString('utf8');
       this.resolve({ status: response.statusCode ?? 0, headers: response.headers, text });
     });
   }
@@ -159,8 +160,8 @@ class Call {
   }
 }
 
-function whatOf(cause: NodeJS.ErrnoException): string {
-  // Where a name has several addresses, the message is empty and each has its own.
+function messageOf(cause: NodeJS.ErrnoException): string {
+  // If a name has several addresses, the message is empty and each address has its own.
   const first = cause instanceof AggregateError ? (cause.errors[0] as Error | undefined) : undefined;
-  return cause.message || first?.message || cause.code || 'for no reason given';
+  return cause.message || first?.message || cause.code || 'unknown error';
 }

@@ -1,5 +1,5 @@
 /**
- * Rate limits for the WebSockets of the package `ws`: whoever opens too many is closed with 1008.
+ * Rate limits for WebSocket connections of the package `ws`.
  *
  * @module
  */
@@ -10,9 +10,9 @@ import { rawPairs } from './headers.js';
 import { Limiter } from './limiter.js';
 import type { LimiterOptions } from './limiter-options.js';
 
-/** A WebSocket as `ws` has it, as far as a limit needs to know it. */
+/** The part of a `WebSocket` of the package `ws` that {@link limitConnections} uses. */
 export interface LimitedSocket {
-  /** 1 while it is open. */
+  /** 1 while the connection is open. */
   readonly readyState: number;
   pause(): void;
   resume(): void;
@@ -20,20 +20,19 @@ export interface LimitedSocket {
   on(event: 'error', listener: (error: Error) => void): unknown;
 }
 
-/** Options of {@link limitConnections}: those of a `Limiter` that are not about the answer. Functions are called with the upgrade request. */
+/** Options of {@link limitConnections}: those of a `Limiter`, except those about the response. Functions get the upgrade request. */
 export type ConnectionLimitOptions = Omit<
   LimiterOptions<IncomingMessage>,
   'reserve' | 'reserveTtlMs' | 'onReject' | 'standardHeaders' | 'legacyHeaders' | 'identifier'
 >;
 
-/** Policy violation, which is what RFC 6455 has for it. */
+/** The close code for a policy violation (RFC 6455). */
 const POLICY_VIOLATION = 1008;
 const INTERNAL_ERROR = 1011;
 const OPEN = 1;
 
 /**
- * Limits how many connections a client opens. What passes goes to the listener; what does not is closed with
- * 1008 and a reason that says when to come back. Messages that come meanwhile wait.
+ * Returns a listener for `connection` events that limits how many connections a client opens.
  *
  * ```ts
  * const wss = new WebSocketServer({ server });
@@ -41,6 +40,9 @@ const OPEN = 1;
  *   socket.on('message', (data) => socket.send(data));
  * }));
  * ```
+ *
+ * A connection that is allowed is passed to `listener`, without losing messages that came meanwhile. One that is
+ * denied is closed with code 1008 and a reason such as `rate limit exceeded; retry in 12 seconds`.
  */
 export function limitConnections<S extends LimitedSocket>(
   options: ConnectionLimitOptions,
@@ -49,7 +51,7 @@ export function limitConnections<S extends LimitedSocket>(
   const limiter = new Limiter<IncomingMessage>(options);
   limiter.warnOfTwin();
   return (socket, request) => {
-    // Nobody listens yet: a message would be lost.
+    // There is no listener yet, so a message would be lost.
     socket.pause();
     const decide = async (): Promise<void> => {
       const outcome = await limiter.decide(plainRequest(request), request);
@@ -77,14 +79,14 @@ function plainRequest(request: IncomingMessage): Parameters<Limiter<IncomingMess
 }
 
 function refuse(socket: LimitedSocket, code: number, reason: string): void {
-  // The app does not listen to this one, and an error that nobody hears of ends the process.
+  // The app has no listener on this socket, and an unhandled 'error' event ends the process.
   socket.on('error', () => {});
-  // The answer to the close frame has to be read.
+  // The close frame of the client has to be read.
   socket.resume();
   socket.close(code, reason);
 }
 
-/** At most 123 bytes fit into a close frame. */
+/** Returns the reason for closing; a close frame has room for 123 bytes. */
 function reasonOf({ retryAfter }: Decision): string {
   if (retryAfter === null) return 'rate limit exceeded';
   return `rate limit exceeded; retry in ${retryAfter} second${retryAfter === 1 ? '' : 's'}`;

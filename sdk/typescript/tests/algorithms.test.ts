@@ -69,7 +69,7 @@ describe.each(ALGORITHMS)('%s', (algorithm) => {
       else if (op === 'charge' || op === 'hold' || op === 'peek') {
         verdict = counter.assess(limit, cost, at);
         if (verdict.allowed && cost > 0) counter.take(limit, cost, at);
-        else if (cost > 0) counter.carryOn?.(limit, at);
+        else if (cost > 0) counter.adoptNumbers?.(limit, at);
       } else {
         if (op === 'take') counter.take(limit, cost, at);
         else counter.giveBack(limit, cost, at);

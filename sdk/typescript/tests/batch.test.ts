@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 import { Batcher } from '../src/batch.js';
-import type { Answer } from '../src/decision.js';
+import type { ServiceResponse } from '../src/decision.js';
 import { RefusedError, UnavailableError } from '../src/errors.js';
 
 interface Sent {
   readonly body: string;
   readonly timeoutMs: number;
-  answer(answer: Answer): void;
+  answer(answer: ServiceResponse): void;
   fail(error: Error): void;
 }
 
@@ -35,7 +35,7 @@ function answerAll({ body, answer }: Sent): void {
 }
 
 test('one check is sent alone, as it is', async () => {
-  const answer = batcher.ask('1', 100);
+  const answer = batcher.check('1', 100);
   await settle();
   expect(sent.map(({ body }) => body)).toEqual(['1']);
   answerAll(sent[0] as Sent);
@@ -43,7 +43,7 @@ test('one check is sent alone, as it is', async () => {
 });
 
 test('checks of one tick are one batch, and each gets its own answer', async () => {
-  const answers = [1, 2, 3].map((one) => batcher.ask(String(one), 100));
+  const answers = [1, 2, 3].map((one) => batcher.check(String(one), 100));
   await settle();
   expect(sent.map(({ body }) => body)).toEqual(['[1,2,3]']);
   answerAll(sent[0] as Sent);
@@ -52,7 +52,7 @@ test('checks of one tick are one batch, and each gets its own answer', async () 
 
 test('while two are under way others gather', async () => {
   for (const one of ['1', '2', '3', '4', '5']) {
-    void batcher.ask(one, 100);
+    void batcher.check(one, 100);
     await settle();
   }
   expect(sent.map(({ body }) => body)).toEqual(['1', '2']);
@@ -62,21 +62,21 @@ test('while two are under way others gather', async () => {
 });
 
 test('a batch has at most a thousand checks, and the rest goes beside it', async () => {
-  for (let one = 0; one < 1_500; one += 1) void batcher.ask('1', 100);
+  for (let one = 0; one < 1_500; one += 1) void batcher.check('1', 100);
   await settle();
   expect(sent.map(({ body }) => (JSON.parse(body) as unknown[]).length)).toEqual([1_000, 500]);
 });
 
 test('a batch is no longer than the service takes', async () => {
   const long = JSON.stringify('x'.repeat(100_000));
-  for (let one = 0; one < 3; one += 1) void batcher.ask(long, 100);
+  for (let one = 0; one < 3; one += 1) void batcher.check(long, 100);
   await settle();
   expect(sent.map(({ body }) => body.length < 256 * 1024)).toEqual([true, true]);
 });
 
 test('each check has its own deadline, whichever batch it is in', async () => {
-  const early = batcher.ask('1', 100).catch((error: unknown) => error);
-  const late = batcher.ask('2', 200);
+  const early = batcher.check('1', 100).catch((error: unknown) => error);
+  const late = batcher.check('2', 200);
   await settle();
   expect(sent[0]?.timeoutMs).toBe(200);
   await vi.advanceTimersByTimeAsync(150);
@@ -87,11 +87,11 @@ test('each check has its own deadline, whichever batch it is in', async () => {
 
 test('what is too late before it was sent is not sent any more', async () => {
   for (const one of ['1', '2']) {
-    void batcher.ask(one, 1_000);
+    void batcher.check(one, 1_000);
     await settle();
   }
-  const early = batcher.ask('3', 100).catch((error: unknown) => error);
-  const late = batcher.ask('4', 1_000);
+  const early = batcher.check('3', 100).catch((error: unknown) => error);
+  const late = batcher.check('4', 1_000);
   await vi.advanceTimersByTimeAsync(150);
   expect(await early).toBeInstanceOf(UnavailableError);
   answerAll(sent[0] as Sent);
@@ -102,7 +102,7 @@ test('what is too late before it was sent is not sent any more', async () => {
 });
 
 test('one that is refused does not take the others with it', async () => {
-  const answers = [1, 2, 3, 4].map((one) => batcher.ask(String(one), 100).then(({ text }) => text));
+  const answers = [1, 2, 3, 4].map((one) => batcher.check(String(one), 100).then(({ text }) => text));
   await settle();
   sent[0]?.answer({ status: 400, headers: {}, text: '{"detail":"3 is broken"}' });
   await settle();
@@ -123,7 +123,7 @@ test.each([
   [{ status: 200, headers: {}, text: '[]' }, UnavailableError],
   [{ status: 200, headers: {}, text: '[1,2]' }, UnavailableError],
 ])('an answer to the whole is an answer to each: %j', async (answer, kind) => {
-  const answers = [1, 2].map((one) => batcher.ask(String(one), 100).catch((error: unknown) => error));
+  const answers = [1, 2].map((one) => batcher.check(String(one), 100).catch((error: unknown) => error));
   await settle();
   sent[0]?.answer(answer);
   for (const error of await Promise.all(answers)) expect(error).toBeInstanceOf(kind);
@@ -131,7 +131,7 @@ test.each([
 
 test('a failure frees the way for those that wait', async () => {
   for (const one of ['1', '2', '3']) {
-    batcher.ask(one, 100).catch(() => {});
+    batcher.check(one, 100).catch(() => {});
     await settle();
   }
   sent[0]?.fail(new UnavailableError('connection', 'gone'));
@@ -141,9 +141,9 @@ test('a failure frees the way for those that wait', async () => {
 
 test('the queue has a bound', async () => {
   for (const one of ['1', '2']) {
-    void batcher.ask(one, 100);
+    void batcher.check(one, 100);
     await settle();
   }
-  for (let one = 0; one < 10_000; one += 1) batcher.ask('3', 100).catch(() => {});
-  await expect(batcher.ask('4', 100)).rejects.toMatchObject({ reason: 'overload' });
+  for (let one = 0; one < 10_000; one += 1) batcher.check('3', 100).catch(() => {});
+  await expect(batcher.check('4', 100)).rejects.toMatchObject({ reason: 'overload' });
 });

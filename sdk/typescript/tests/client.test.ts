@@ -105,18 +105,18 @@ describe('what is asked wrongly is told without asking', () => {
     [{ descriptor: { a: 'b' }, cost: -1 }, 'cost must be'],
     [{ descriptor: { a: 'b' }, cost: 0.5 }, 'cost must be'],
     [{ descriptor: { a: undefined as unknown as string } }, 'must be a string'],
-    [{ descriptor: { a: 'b' }, limits: 'many' }, 'is no list of limits'],
+    [{ descriptor: { a: 'b' }, limits: 'many' }, 'is not a valid list of limits'],
   ])('%j', async (request, message) => {
     await expect(client.check(request)).rejects.toThrow(message);
   });
 
   test.each([
-    [{ url: 'localhost:8080' }, 'is no url'],
+    [{ url: 'localhost:8080' }, 'url must be like'],
     [{ token: 'two\nlines' }, 'token must be'],
     [{ deadlineMs: 0 }, 'deadlineMs must be'],
     [{ deadlineMs: Infinity }, 'deadlineMs must be'],
     [{ fallback: 'open' as 'allow' }, 'fallback must be'],
-    [{ localLimits: '5' }, 'is no list of limits'],
+    [{ localLimits: '5' }, 'is not a valid list of limits'],
   ])('%j', (options, message) => {
     expect(() => new Tidegate(options)).toThrow(message);
     expect(() => new Tidegate(options)).toThrow(TidegateError);
@@ -204,7 +204,7 @@ describe('a service that comes back', () => {
     stub.answer = passing();
     await until('the service decides', async () => (await client.check(ann)).source === 'memory');
     expect(told.lines).toHaveLength(2);
-    expect(told.lines[1]).toContain('answers again');
+    expect(told.lines[1]).toContain('responds again');
   });
 
   test('between two checks, is not missed: a kept connection that was closed is opened anew', async () => {

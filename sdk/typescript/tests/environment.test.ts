@@ -9,8 +9,8 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Tidegate } from '../src/client.js';
 import { rateLimit, type RateLimitOptions } from '../src/express.js';
 import { Limiter } from '../src/limiter.js';
-import { forgetScopes } from '../src/scope.js';
-import { forgetWarnings } from '../src/warnings.js';
+import { resetScopes } from '../src/scope.js';
+import { resetWarnings } from '../src/warnings.js';
 import { MAJORS, Running } from './support/app.js';
 import { closedAfterEach } from './support/open.js';
 import { passing, Stub } from './support/stub.js';
@@ -21,8 +21,8 @@ let told: Told;
 let stub: Stub;
 
 beforeEach(async () => {
-  forgetWarnings();
-  forgetScopes();
+  resetWarnings();
+  resetScopes();
   told = new Told();
   stub = await Stub.start(passing());
   open.push(stub);
@@ -63,7 +63,7 @@ describe('the environment', () => {
 
   test('that has no url in it is refused at start', () => {
     vi.stubEnv('TIDEGATE_URL', 'localhost:8080');
-    expect(() => new Tidegate()).toThrow('is no url of a service');
+    expect(() => new Tidegate()).toThrow('url must be like');
   });
 });
 

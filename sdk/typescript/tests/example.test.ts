@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
 import { installInto } from './support/built.js';
-import { passing, Stub, type Asked } from './support/stub.js';
+import { passing, Stub, type CheckBody } from './support/stub.js';
 import { until } from './support/until.js';
 
 const here = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -19,7 +19,7 @@ let app: ChildProcess;
 let url: string;
 
 /** Whatever is asked for passes. */
-function answer(asked: Asked): ReturnType<ReturnType<typeof passing>> {
+function answer(asked: CheckBody): ReturnType<ReturnType<typeof passing>> {
   const decision = { allowed: true, decided_by: null, source: 'memory', limits: [] };
   if (asked.path === '/v1/reserve') {
     return { status: 200, body: JSON.stringify({ id: 'r1', expires_at: '2100-01-01T00:00:00Z', ...decision }) };

@@ -4,8 +4,8 @@ import type { ErrorRequestHandler, Request } from 'express';
 
 import { Tidegate } from '../src/client.js';
 import { ipKeyGenerator, rateLimit, type RateLimitInfo, type RateLimitOptions } from '../src/express.js';
-import { forgetScopes } from '../src/scope.js';
-import { forgetWarnings } from '../src/warnings.js';
+import { resetScopes } from '../src/scope.js';
+import { resetWarnings } from '../src/warnings.js';
 import { MAJORS, Running, type App } from './support/app.js';
 import { closedAfterEach } from './support/open.js';
 import { denying, NOWHERE, passing, Stub, type Answering } from './support/stub.js';
@@ -22,8 +22,8 @@ let stub: Stub;
 let told: Told;
 
 beforeEach(async () => {
-  forgetWarnings();
-  forgetScopes();
+  resetWarnings();
+  resetScopes();
   told = new Told();
   stub = await Stub.start(passing());
   open.push(stub);
@@ -400,33 +400,33 @@ describe('options that make no sense are refused when the app starts', () => {
     [{ standardHeaders: 'draft-9' }, 'standardHeaders must be one of "draft-11", "draft-8", "draft-7", "draft-6", true, false, got "draft-9"'],
     [{ standardHeaders: 8 }, 'standardHeaders must be one of'],
     [{ headers: true, legacyHeaders: true }, 'old name of legacyHeaders'],
-    [{ name: '' }, 'name must be a text'],
-    [{ name: () => 'by request' }, 'name must be a text'],
+    [{ name: '' }, 'name must be a non-empty string'],
+    [{ name: () => 'by request' }, 'name must be a non-empty string'],
     [{ limits: '10/minute;10/minute' }, 'limits[1] is the same limit as limits[0]'],
-    [{ limits: [{ requests: 1, per: 'fortnight' }] }, 'is no window'],
+    [{ limits: [{ requests: 1, per: 'fortnight' }] }, 'is not a valid window'],
     [{ limits: [{ requests: 1.5, per: 'minute' }] }, 'limits[0].requests must be'],
     [{ limits: [{ requests: 1, per: 'minute', algorithm: 'sliding' }] }, 'limits[0].algorithm must be one of'],
     [{ limits: [{ requests: 1, per: 'minute', algorithm: 'fixed_window', burst: 2 }] }, 'limits[0].burst belongs to'],
     [{ limits: [{ requests: 1, per: 'minute', windowMs: 2 }] }, 'limits[0].windowMs is not a field'],
     [{ limits: [] }, 'limits must be a list'],
-    [{ trustedProxies: 1.5 }, 'how many proxies'],
+    [{ trustedProxies: 1.5 }, 'the number of proxies'],
     [{ trustedProxies: '10.0.0.0/8' }, 'list of networks'],
     [{ windowMS: 1 }, 'it is spelt windowMs'],
-    [{ onLimitReached: () => {} }, 'write a handler'],
+    [{ onLimitReached: () => {} }, 'use handler'],
     [{ dryRun: true }, 'unknown option dryRun'],
     [{ windowMs: 0 }, 'windowMs must be'],
     [{ limit: 1.5 }, 'limit must be'],
-    [{ limit: 1, max: 1 }, 'give one of them'],
-    [{ limits: '1/minute', limit: 1 }, 'give one of'],
-    [{ limits: '1/minute', descriptors: [] }, 'give one of'],
-    [{ limits: 'often' }, 'is no list of limits'],
-    [{ limits: '1/minute', identifier: 'x' }, 'identifier goes with'],
+    [{ limit: 1, max: 1 }, 'give only one of them'],
+    [{ limits: '1/minute', limit: 1 }, 'give only one of'],
+    [{ limits: '1/minute', descriptors: [] }, 'give only one of'],
+    [{ limits: 'often' }, 'is not a valid list of limits'],
+    [{ limits: '1/minute', identifier: 'x' }, 'identifier is for'],
     [{ fallback: 'open' }, 'fallback must be'],
-    [{ fallback: 'deny', passOnStoreError: true }, 'give one of them'],
-    [{ trustedProxies: ['proxy'] }, 'is no network of proxies'],
+    [{ fallback: 'deny', passOnStoreError: true }, 'give only one of them'],
+    [{ trustedProxies: ['proxy'] }, 'is not a network'],
     [{ ipv6Subnet: 0 }, 'from 1 to 128'],
     [{ header: 'x-real-ip' }, 'header must be'],
-    [{ url: 'nowhere' }, 'is no url'],
+    [{ url: 'nowhere' }, 'url must be like'],
   ])('%j', (options, message) => {
     expect(() => rateLimit(options as RateLimitOptions)).toThrow(message);
   });

@@ -1,13 +1,13 @@
 /** Laws of the bound on the counters of a process: which of them is forgotten for a new key. */
 import { describe, expect, test } from 'vitest';
 
-import { askedOf } from '../src/descriptor.js';
+import { checkBodyOf } from '../src/descriptor.js';
 import { LocalLimiter, localCharges } from '../src/fallback.js';
 import { numbersOf } from '../src/limit-numbers.js';
 import type { Limit } from '../src/limits.js';
 
-const MOST_KEYS = 100;
-const FLOOD = 10 * MOST_KEYS;
+const MAX_KEYS = 100;
+const FLOOD = 10 * MAX_KEYS;
 
 const SMALL: Limit = { requests: 5, per: 'hour' };
 const LIMITS: readonly Limit[] = [
@@ -26,13 +26,13 @@ class Counters {
   readonly limiter: LocalLimiter;
   now = 1_700_000_000_000;
 
-  constructor(mostKeys = MOST_KEYS) {
-    this.limiter = new LocalLimiter({ mostKeys });
+  constructor(maxKeys = MAX_KEYS) {
+    this.limiter = new LocalLimiter({ maxKeys });
   }
 
   /** Charges a key, and returns whether the cost passed. */
   take(user: string, limit: Limit, cost = 1): boolean {
-    const charges = localCharges(askedOf({ descriptor: { user }, limits: [limit], cost }), undefined);
+    const charges = localCharges(checkBodyOf({ descriptor: { user }, limits: [limit], cost }), undefined);
     return this.limiter.charge(charges, this.now)[0]?.allowed === true;
   }
 
@@ -41,19 +41,19 @@ class Counters {
   }
 
   remaining(user: string, limit: Limit): number | undefined {
-    const charges = localCharges(askedOf({ descriptor: { user }, limits: [limit], cost: 0 }), undefined);
+    const charges = localCharges(checkBodyOf({ descriptor: { user }, limits: [limit], cost: 0 }), undefined);
     return this.limiter.charge(charges, this.now)[0]?.remaining;
   }
 }
 
-const VICTIMS = Array.from({ length: MOST_KEYS / 4 }, (_, index) => ({ user: `victim ${index}`, limit: limitOf(index) }));
+const VICTIMS = Array.from({ length: MAX_KEYS / 4 }, (_, index) => ({ user: `victim ${index}`, limit: limitOf(index) }));
 
 /** Runs a flood against keys that are at their limits, and returns those that it freed. */
 function freedBy(flood: (counters: Counters) => void): string[] {
   const counters = new Counters();
   for (const { user, limit } of VICTIMS) counters.useUp(user, limit);
   flood(counters);
-  expect(counters.limiter.size).toBe(MOST_KEYS);
+  expect(counters.limiter.size).toBe(MAX_KEYS);
   return VICTIMS.filter(({ user, limit }) => counters.take(user, limit)).map(({ user }) => user);
 }
 
@@ -105,7 +105,7 @@ test('a key that has used much outlasts a flood of keys that use little', () => 
 
 test('counters that have run out make room, whatever is before them', () => {
   const counters = new Counters();
-  const users = Array.from({ length: MOST_KEYS - 1 }, (_, index) => String(index));
+  const users = Array.from({ length: MAX_KEYS - 1 }, (_, index) => String(index));
   counters.useUp('long', { requests: 5, per: 'day' });
   for (const user of users) counters.useUp(`short ${user}`, { requests: 1, per: 'second' });
   counters.now += 2_000;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { askedOf } from '../src/descriptor.js';
+import { checkBodyOf } from '../src/descriptor.js';
 import { LocalLimiter, localCharges, type LocalCharge } from '../src/fallback.js';
 import { checkedLimits } from '../src/limit-numbers.js';
 import { parseLimits, perOf, titlesOf, windowMs, type Limit } from '../src/limits.js';
@@ -9,7 +9,7 @@ import { local } from '../src/render.js';
 const START = 1_700_000_000_000;
 
 function charges(limits: string | Limit[], cost = 1, user = 'ann'): LocalCharge[] {
-  return localCharges(askedOf({ descriptor: { user }, limits, cost }), undefined);
+  return localCharges(checkBodyOf({ descriptor: { user }, limits, cost }), undefined);
 }
 
 /** Limits that count by two windows, however small they are. */
@@ -113,7 +113,7 @@ test('a request takes from all of its limits or from none', () => {
 
 test('two descriptors that are the same share one counter', () => {
   const limiter = new LocalLimiter();
-  const twice = localCharges(askedOf({ descriptors: [{ user: 'ann' }, { user: 'ann' }], limits: '3/minute' }), undefined);
+  const twice = localCharges(checkBodyOf({ descriptors: [{ user: 'ann' }, { user: 'ann' }], limits: '3/minute' }), undefined);
   expect(allowed(limiter, twice, START)).toBe(true);
   expect(allowed(limiter, twice, START)).toBe(false);
 });
@@ -144,7 +144,7 @@ test.each(['1/minute', '20/minute'])('time that steps back lets one more limit p
 test('what is settled changes what was taken, and not the part with a cost of its own', () => {
   const limiter = new LocalLimiter();
   const asked = localCharges(
-    askedOf({ descriptors: [{ tokens: 'ann' }, { entries: [{ key: 'requests', value: 'ann' }], cost: 1 }], limits: '10/minute', cost: 6 }),
+    checkBodyOf({ descriptors: [{ tokens: 'ann' }, { entries: [{ key: 'requests', value: 'ann' }], cost: 1 }], limits: '10/minute', cost: 6 }),
     undefined,
   );
   const taken = limiter.charge(asked, START);
@@ -179,8 +179,8 @@ test('what is settled after a turn of the window is not given back to the new on
 
 test('limits of the client stand in where a request has none', () => {
   const own = parseLimits('1/minute');
-  expect(localCharges(askedOf({ descriptor: { user: 'ann' } }), own).map(({ rule }) => rule)).toEqual(['local']);
-  expect(localCharges(askedOf({ descriptor: { user: 'ann' } }), undefined)).toEqual([]);
+  expect(localCharges(checkBodyOf({ descriptor: { user: 'ann' } }), own).map(({ rule }) => rule)).toEqual(['local']);
+  expect(localCharges(checkBodyOf({ descriptor: { user: 'ann' } }), undefined)).toEqual([]);
 });
 
 describe('what is rendered', () => {
@@ -252,7 +252,7 @@ describe('what is rendered', () => {
 
   test('of names is what a structured field can hold', () => {
     const limits = [{ requests: 1, per: 'minute', name: 'größer: "a"#2' }];
-    const asked = localCharges(askedOf({ descriptors: [{ a: '1' }, { b: '1' }], limits }), undefined);
+    const asked = localCharges(checkBodyOf({ descriptors: [{ a: '1' }, { b: '1' }], limits }), undefined);
     const decision = local(new LocalLimiter().charge(asked, START), START);
     expect(decision.headers['ratelimit-policy']).toBe(
       '"inline:gr%C3%B6%C3%9Fer%3A %22a%22%232";q=1;w=60, "inline:gr%C3%B6%C3%9Fer%3A %22a%22%232#2";q=1;w=60',
@@ -274,7 +274,7 @@ test.each([
 
 test('durations add up, and what is none is refused', () => {
   expect(windowMs('1h30m')).toBe(5_400_000);
-  for (const per of ['', 'fortnight', '5', '1.5h']) expect(() => windowMs(per)).toThrow('is no window');
+  for (const per of ['', 'fortnight', '5', '1.5h']) expect(() => windowMs(per)).toThrow('is not a valid window');
   for (const ms of [0, -1, 1.5, NaN, Infinity]) expect(() => perOf(ms)).toThrow('windowMs must be');
 });
 
@@ -301,7 +301,7 @@ test.each<[Limit[], string[]]>([
 test.each<[Limit[], string]>([
   [[{ requests: 6, per: 'minute', burst: 6 }, { requests: 6, per: '60s', algorithm: 'gcra' }], 'limits[1] is the same limit as limits[0]'],
   [[{ requests: 5, per: 'minute' }, { requests: 5, per: 'minute', algorithm: 'sliding_log' }], 'limits[1] is the same limit as limits[0]'],
-  [[{ requests: 5, per: 'minute', name: 'a' }, { requests: 9, per: 'hour', name: 'a' }], 'two limits of one list are called "a"'],
+  [[{ requests: 5, per: 'minute', name: 'a' }, { requests: 9, per: 'hour', name: 'a' }], 'two limits of one list have the name "a"'],
 ])('one counter or name twice in a list is refused: %j', (limits, problem) => {
   expect(() => checkedLimits(limits)).toThrow(problem);
 });
@@ -320,7 +320,7 @@ test('what is given back goes to the window of now first, then to the one before
 });
 
 test('giving back to who is not known forgets nobody', () => {
-  const limiter = new LocalLimiter({ mostKeys: 1 });
+  const limiter = new LocalLimiter({ maxKeys: 1 });
   limiter.charge(charges('5/minute', 5), START);
   limiter.giveBack(charges('5/minute', 1, 'bob'), START);
   limiter.adjust(new LocalLimiter().charge(charges('5/minute', 1, 'bob'), START), -1, START);

@@ -3,13 +3,13 @@ import express from 'express';
 import { beforeEach, describe, expect, test } from 'vitest';
 
 import { Tidegate } from '../src/client.js';
-import { askedOf, type Asked } from '../src/descriptor.js';
+import { checkBodyOf, type CheckBody } from '../src/descriptor.js';
 import { rateLimit } from '../src/express.js';
 import { localCharges } from '../src/fallback.js';
 import { Limiter } from '../src/limiter.js';
 import type { Limit } from '../src/limits.js';
-import { forgetScopes } from '../src/scope.js';
-import { forgetWarnings } from '../src/warnings.js';
+import { resetScopes } from '../src/scope.js';
+import { resetWarnings } from '../src/warnings.js';
 import { Running } from './support/app.js';
 import { closedAfterEach } from './support/open.js';
 import { passing, Stub } from './support/stub.js';
@@ -37,8 +37,8 @@ let stub: Stub;
 let client: Tidegate;
 
 beforeEach(async () => {
-  forgetWarnings();
-  forgetScopes();
+  resetWarnings();
+  resetScopes();
   stub = await Stub.start(passing());
   client = new Tidegate({ url: stub.url, deadlineMs: 20_000 });
   open.push(stub, client);
@@ -48,15 +48,15 @@ const QUIET = { validate: false } as const;
 
 /** Holds what was sent, and the counters of this process, to a case. */
 function hold(one: IdentityCase, asks: readonly Ask[]): void {
-  const bodies = stub.asked.map(({ body }) => JSON.parse(body) as Asked);
+  const bodies = stub.asked.map(({ body }) => JSON.parse(body) as CheckBody);
   expect(bodies).toHaveLength(asks.length);
   const keys = new Map<string, string>();
   for (const [index, ask] of asks.entries()) {
-    const asked = bodies[index] as Asked;
+    const asked = bodies[index] as CheckBody;
     expect(asked.descriptors, one.name).toEqual([
       { entries: ask.sent.entries.map(([key, value]) => ({ key, value })), limits: ask.sent.limits },
     ]);
-    const charges = localCharges(askedOf({ ...asked, descriptors: asked.descriptors }), undefined);
+    const charges = localCharges(checkBodyOf({ ...asked, descriptors: asked.descriptors }), undefined);
     for (const [at, { key }] of charges.entries()) {
       const counter = ask.counters[at] as string;
       expect(keys.get(counter) ?? key, `${counter} is one counter`).toBe(key);

@@ -120,7 +120,7 @@ describe('a key', () => {
       await expect(limiterOf(options).getKey('ann')).rejects.toThrow('client.refund');
       await expect(limiterOf(options).resetKey('ann')).rejects.toThrow('client.refund');
     }
-    await expect(limiterOf({ limit: 5, name: 'r' }).resetKey('')).rejects.toThrow('a key must be a text');
+    await expect(limiterOf({ limit: 5, name: 'r' }).resetKey('')).rejects.toThrow('a key must be a non-empty string');
   });
 
   test('is reset in this process alone while the service is away, and that is an error', async () => {

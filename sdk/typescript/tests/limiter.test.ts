@@ -4,7 +4,7 @@ import { Tidegate } from '../src/client.js';
 import { ClientIpFinder } from '../src/client-ip.js';
 import { Limiter } from '../src/limiter.js';
 import { parseLimits } from '../src/limits.js';
-import { forgetScopes } from '../src/scope.js';
+import { resetScopes } from '../src/scope.js';
 import { denying, passing, Stub } from './support/stub.js';
 
 let stub: Stub;
@@ -38,7 +38,7 @@ test('one that does not has its whole answer', async () => {
 });
 
 test('what is limited is as named, else the template, else the limiter, and never the path', async () => {
-  forgetScopes();
+  resetScopes();
   const limiter = new Limiter({ client, limits: '10/minute' });
   await limiter.decide(request);
   await limiter.decide({ ...request, path: '/b' });
@@ -95,10 +95,10 @@ test.each(['\u00a0', '\u2003', '\ufeff', '\v', '\r', '\n'])('%j is no space, nei
     const forwarded = new ClientIpFinder({ trustedProxies: ['10.0.0.0/8'], header: 'forwarded' });
     expect(forwarded.find(peer, { forwarded: `for=${text}` }).ip).toBe(peer);
     expect(forwarded.find(peer, { forwarded: `${odd}for=198.51.100.7` }).ip).toBe(peer);
-    expect(() => new ClientIpFinder({ trustedProxies: [`${text}/32`] })).toThrow('is no network of proxies');
+    expect(() => new ClientIpFinder({ trustedProxies: [`${text}/32`] })).toThrow('is not a network');
   }
   for (const text of [`${odd}1/minute`, `1/minute${odd}`, `1${odd}per minute`, `1/${odd}minute`, `1/5${odd}minutes`]) {
-    expect(() => parseLimits(text)).toThrow('is no list of limits');
+    expect(() => parseLimits(text)).toThrow('is not a valid list of limits');
   }
   const blanks = new ClientIpFinder({ trustedProxies: [' 10.0.0.0/8\t'], header: 'forwarded' });
   expect(blanks.find(peer, { forwarded: '\t for\t=\t198.51.100.7 \t' }).ip).toBe('198.51.100.7');

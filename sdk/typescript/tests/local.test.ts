@@ -6,8 +6,8 @@ import { rateLimit, type RateLimitOptions } from '../src/express.js';
 import { Limiter } from '../src/limiter.js';
 import { withPermit } from '../src/permit.js';
 import { withReservation } from '../src/reservation.js';
-import { forgetScopes } from '../src/scope.js';
-import { forgetWarnings } from '../src/warnings.js';
+import { resetScopes } from '../src/scope.js';
+import { resetWarnings } from '../src/warnings.js';
 import { MAJORS, Running } from './support/app.js';
 import { closedAfterEach } from './support/open.js';
 import { Told } from './support/until.js';
@@ -16,8 +16,8 @@ const open = closedAfterEach();
 let told: Told;
 
 beforeEach(() => {
-  forgetWarnings();
-  forgetScopes();
+  resetWarnings();
+  resetScopes();
   told = new Told();
 });
 

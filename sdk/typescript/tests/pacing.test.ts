@@ -22,10 +22,10 @@ beforeEach(() => {
 });
 afterEach(() => vi.useRealTimers());
 
-type Answer = Response | Error | (() => Response);
+type ServiceResponse = Response | Error | (() => Response);
 
 /** A fetch that answers with these in order, and then with 200. */
-function fetching(answers: Answer[], options: PacingOptions = {}): PacedFetch {
+function fetching(answers: ServiceResponse[], options: PacingOptions = {}): PacedFetch {
   return pacedFetch({
     random: () => 0,
     onRetry: (retry) => retries.push(retry),
@@ -200,7 +200,7 @@ describe('waiting', () => {
   });
 
   test('hosts do not wait for each other, unless they are told to', async () => {
-    const answers = (): Answer[] => [said(200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '20' })];
+    const answers = (): ServiceResponse[] => [said(200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '20' })];
     const apart = fetching(answers());
     await apart(URL_A);
     await apart('https://other.example/');

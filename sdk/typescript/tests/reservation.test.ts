@@ -6,7 +6,7 @@ import { RateLimitExceeded, RefusedError, UnavailableError } from '../src/errors
 import { withPermit } from '../src/permit.js';
 import { withReservation } from '../src/reservation.js';
 import { closedAfterEach } from './support/open.js';
-import { denying, NOWHERE, Stub, type Answering, type Asked } from './support/stub.js';
+import { denying, NOWHERE, Stub, type Answering, type CheckBody } from './support/stub.js';
 import { Told, until } from './support/until.js';
 
 const open = closedAfterEach();
@@ -33,7 +33,7 @@ function bookkeeping(): Answering {
   };
 }
 
-async function clientOf(answer: Answering): Promise<{ client: Tidegate; asked: Asked[]; told: Told }> {
+async function clientOf(answer: Answering): Promise<{ client: Tidegate; asked: CheckBody[]; told: Told }> {
   const stub = await Stub.start(answer);
   const told = new Told();
   const client = new Tidegate({ url: stub.url, logger: told, deadlineMs: 20_000 });
@@ -41,7 +41,7 @@ async function clientOf(answer: Answering): Promise<{ client: Tidegate; asked: A
   return { client, asked: stub.asked, told };
 }
 
-const bodies = (asked: Asked[]): [string, unknown][] => asked.map(({ path, body }) => [path, JSON.parse(body)]);
+const bodies = (asked: CheckBody[]): [string, unknown][] => asked.map(({ path, body }) => [path, JSON.parse(body)]);
 
 describe('a reservation', () => {
   test('takes the estimate, and settles what it did cost', async () => {
@@ -60,7 +60,7 @@ describe('a reservation', () => {
     const { client } = await clientOf(bookkeeping());
     const reservation = await client.reserve(tokens);
     await reservation.settle(1);
-    await expect(reservation.settle(1)).rejects.toThrow('settled once');
+    await expect(reservation.settle(1)).rejects.toThrow('settled before');
   });
 
   test('that comes too late to be settled is an error with 410', async () => {
@@ -73,7 +73,7 @@ describe('a reservation', () => {
     const { client } = await clientOf(denying());
     const reservation = await client.reserve(tokens);
     expect(reservation).toMatchObject({ allowed: false, id: null, decision: { status: 429, retryAfter: 7 } });
-    await expect(reservation.settle(1)).rejects.toThrow('nothing to settle');
+    await expect(reservation.settle(1)).rejects.toThrow('cannot be settled');
   });
 
   test.each([-1, 0.5, NaN])('does not cost %d', async (cost) => {
@@ -114,7 +114,7 @@ describe('a reservation', () => {
     await until('it is settled', () => settled.length > 0);
     // Whoever had not heard of it hears that it was, once.
     expect(await reservation.settle(90)).toMatchObject({ estimate: 400, cost: 90 });
-    await expect(reservation.settle(90)).rejects.toThrow('settled once');
+    await expect(reservation.settle(90)).rejects.toThrow('settled before');
     expect(settled).toEqual([90]);
   });
 
@@ -124,7 +124,7 @@ describe('a reservation', () => {
     await expect(reservation.settle(90)).rejects.toBeInstanceOf(UnavailableError);
     back();
     await until('it is settled', () => settled.length > 0);
-    await expect(reservation.settle(91)).rejects.toThrow('settled once');
+    await expect(reservation.settle(91)).rejects.toThrow('settled before');
     expect(settled).toEqual([90]);
   });
 
@@ -132,7 +132,7 @@ describe('a reservation', () => {
     const { client, told, settled } = await returning();
     const reservation = await client.reserve({ ...tokens, ttlMs: 200 });
     await expect(reservation.settle(90)).rejects.toBeInstanceOf(UnavailableError);
-    await until('it gives up', () => told.lines.some((line) => line.includes('expired before it could be settled')));
+    await until('it gives up', () => told.lines.some((line) => line.includes('expired before it was settled')));
     expect(settled).toEqual([]);
   });
 
@@ -159,7 +159,7 @@ describe('a reservation', () => {
     await expect(reservation.settle(1)).rejects.toBeInstanceOf(UnavailableError);
     away = false;
     expect(await reservation.settle(1)).toMatchObject({ cost: 1 });
-    await expect(reservation.settle(1)).rejects.toThrow('settled once');
+    await expect(reservation.settle(1)).rejects.toThrow('settled before');
   });
 });
 

@@ -5,8 +5,8 @@ import { Tidegate } from '../src/client.js';
 import { rateLimit, type RateLimitOptions } from '../src/express.js';
 import { Limiter } from '../src/limiter.js';
 import type { Limit } from '../src/limits.js';
-import { forgetScopes } from '../src/scope.js';
-import { forgetWarnings } from '../src/warnings.js';
+import { resetScopes } from '../src/scope.js';
+import { resetWarnings } from '../src/warnings.js';
 import { MAJORS, Running, type App, type Got } from './support/app.js';
 import { closedAfterEach } from './support/open.js';
 import { serviceForAll } from './support/service.js';
@@ -17,8 +17,8 @@ const open = closedAfterEach();
 let told: Told;
 
 beforeEach(() => {
-  forgetWarnings();
-  forgetScopes();
+  resetWarnings();
+  resetScopes();
   told = new Told();
 });
 

@@ -8,7 +8,7 @@ import { rateLimit, type RateLimitOptions } from '../src/express.js';
 import { Limiter } from '../src/limiter.js';
 import type { PlainRequest } from '../src/limiter-options.js';
 import type { Limit } from '../src/limits.js';
-import { forgetWarnings } from '../src/warnings.js';
+import { resetWarnings } from '../src/warnings.js';
 import { MAJORS, Running } from './support/app.js';
 import { closedAfterEach } from './support/open.js';
 import { passing, Stub } from './support/stub.js';
@@ -19,7 +19,7 @@ let told: Told;
 let client: Tidegate;
 
 beforeEach(async () => {
-  forgetWarnings();
+  resetWarnings();
   told = new Told();
   const stub = await Stub.start(passing());
   client = new Tidegate({ url: stub.url, logger: told, deadlineMs: 20_000 });

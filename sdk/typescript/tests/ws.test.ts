@@ -9,7 +9,7 @@ import { WebSocket, WebSocketServer } from 'ws';
 
 import { Tidegate } from '../src/client.js';
 import { rateLimit } from '../src/express.js';
-import { forgetScopes } from '../src/scope.js';
+import { resetScopes } from '../src/scope.js';
 import { limitConnections, type ConnectionLimitOptions } from '../src/ws.js';
 import { closedAfterEach } from './support/open.js';
 import { denying, passing, Stub } from './support/stub.js';
@@ -19,7 +19,7 @@ const open = closedAfterEach();
 let told: Told;
 
 beforeEach(() => {
-  forgetScopes();
+  resetScopes();
   told = new Told();
 });
 

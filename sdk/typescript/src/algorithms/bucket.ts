@@ -1,16 +1,16 @@
-import { MOST_COUNT, type Counter, type Numbers, type Taken, type Verdict } from './counter.js';
+import { MAX_COUNT, type Counter, type Numbers, type Taken, type Verdict } from './counter.js';
 
-/** The longest a bucket can be overdrawn for: ten years. */
-const MOST_DRAIN_US = BigInt(10 * 365 * 86_400) * 1_000_000n;
+/** The longest time that an overdrawn bucket takes to drain: ten years. */
+const MAX_DRAIN_US = BigInt(10 * 365 * 86_400) * 1_000_000n;
 
-/** What a bucket owed when it was last written, in units x microseconds, so that nothing rounds. */
+/** What a bucket owed when it was last charged, in units x microseconds, so that nothing is rounded. */
 interface Written {
   readonly debt: bigint;
   readonly atUs: number;
-  /** The rate it drains at: `requests` when it was written. */
+  /** The rate at which it drains: `requests` when it was last charged. */
   readonly rate: bigint;
   readonly burst: bigint;
-  /** For a bucket that owes more than it holds: how many binary digits the time to drain it has. */
+  /** For a bucket that owes more than it holds: the number of binary digits of the time to drain it. */
   readonly overdrawnDigits: number | undefined;
 }
 
@@ -20,7 +20,7 @@ export class Bucket implements Counter {
 
   assess(limit: Numbers, cost: number, nowUs: number): Verdict {
     const requests = BigInt(limit.requests);
-    // A limit of nothing denies everything, whatever its burst.
+    // A limit of 0 denies every request, whatever its burst.
     if (requests === 0n) return { allowed: cost === 0, remaining: 0, resetAfterUs: 0, retryAfterUs: null };
     const periodUs = BigInt(limit.periodUs);
     const capacity = BigInt(limit.burst) * periodUs;
@@ -55,7 +55,7 @@ export class Bucket implements Counter {
     this.#refund(limit, debtOf(limit, cost), nowUs);
   }
 
-  /** What may have drained since is not given back: an empty bucket saves nothing. */
+  /** What may have drained since the charge is not given back: an empty bucket saves nothing. */
   giveBackTaken(limit: Numbers, cost: number, taken: Taken, nowUs: number): void {
     const requests = BigInt(limit.requests);
     const drained = BigInt(Math.max(0, nowUs - taken.atUs)) * requests;
@@ -65,7 +65,7 @@ export class Bucket implements Counter {
     if (given > 0n) this.#refund(limit, given, nowUs);
   }
 
-  carryOn(limit: Numbers, nowUs: number): void {
+  adoptNumbers(limit: Numbers, nowUs: number): void {
     const { rate, burst } = this.#written;
     const same = rate === BigInt(limit.requests) && burst === BigInt(limit.burst);
     if (limit.requests === 0 || (same && this.#owed(nowUs) <= capacityOf(limit))) return;
@@ -78,7 +78,7 @@ export class Bucket implements Counter {
     this.#write(limit, debt > given ? debt - given : 0n, nowUs);
   }
 
-  /** What is written down, whether the bucket can hold it or not. */
+  /** Returns what is owed, even if the bucket cannot hold it. */
   #owed(nowUs: number): bigint {
     const { debt, atUs, rate } = this.#written;
     const left = debt - BigInt(nowUs - atUs) * rate;
@@ -86,9 +86,8 @@ export class Bucket implements Counter {
   }
 
   /**
-   * The debt now. More than the bucket holds is found for one of three reasons: it was overdrawn, and all
-   * of it is owed; the limit was lowered, and the bucket counts as full; or the clock stepped back, which
-   * nobody should pay for, and it counts as empty.
+   * Returns the debt now. It can be more than the bucket holds for three reasons: the bucket was overdrawn, and all of it
+   * is owed; the limit was lowered, and the bucket counts as full; or the clock was set back, and it counts as empty.
    */
   #debt(limit: Numbers, nowUs: number): bigint {
     const debt = this.#owed(nowUs);
@@ -96,7 +95,7 @@ export class Bucket implements Counter {
     if (debt <= capacity) return debt;
     const { overdrawnDigits, burst, rate } = this.#written;
     if (overdrawnDigits !== undefined) {
-      const most = BigInt(limit.requests) * MOST_DRAIN_US;
+      const most = BigInt(limit.requests) * MAX_DRAIN_US;
       const drainsUs = rate === 0n ? 0n : debt / rate;
       if (drainsUs >> BigInt(overdrawnDigits) > 0n) return 0n;
       return debt < most ? debt : most;
@@ -106,9 +105,9 @@ export class Bucket implements Counter {
 
   #write(limit: Numbers, debt: bigint, nowUs: number): void {
     const rate = BigInt(limit.requests);
-    // A limit of nothing is a ban: the bucket is left as it is, for the limit that comes after.
+    // A limit of 0 leaves the bucket as it is, for the time after the ban.
     if (rate === 0n) return;
-    const most = rate * MOST_DRAIN_US;
+    const most = rate * MAX_DRAIN_US;
     const kept = debt < most ? debt : most;
     const overdrawnDigits = kept > capacityOf(limit) ? (kept / rate).toString(2).length : undefined;
     this.#written = { debt: kept, atUs: nowUs, rate, burst: BigInt(limit.burst), overdrawnDigits };
@@ -120,7 +119,7 @@ function capacityOf({ burst, periodUs }: Numbers): bigint {
 }
 
 function debtOf({ periodUs }: Numbers, cost: number): bigint {
-  return BigInt(Math.min(cost, MOST_COUNT)) * BigInt(periodUs);
+  return BigInt(Math.min(cost, MAX_COUNT)) * BigInt(periodUs);
 }
 
 function divCeil(debt: bigint, requests: bigint): number {

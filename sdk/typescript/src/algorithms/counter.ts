@@ -1,52 +1,52 @@
-/** The numbers of a limit as the algorithms count with them. Times are whole microseconds. */
+/** The numbers of a limit for the algorithms. Times are whole microseconds. */
 export interface Numbers {
   readonly requests: number;
   readonly periodUs: number;
   /** Units that may pass at once: the depth of a bucket, or `requests` of the other algorithms. At least 1. */
   readonly burst: number;
-  /** Parts of the window; only `sub_windows` looks at it. */
+  /** The number of buckets; only `sub_windows` uses it. */
   readonly buckets: number;
 }
 
-/** What would become of a charge. */
+/** The outcome of a charge. */
 export interface Verdict {
   readonly allowed: boolean;
   /** The largest cost that still fits: after the charge if it is allowed, as it stands if it is denied. */
   readonly remaining: number;
-  /** Until the limit is as if untouched. */
+  /** Microseconds until the counter is as if nothing had been charged. */
   readonly resetAfterUs: number;
-  /** Until the same charge fits; null if it is allowed, or never will be. */
+  /** Microseconds until the same charge would pass; null if it passes now, or never would. */
   readonly retryAfterUs: number | null;
 }
 
-/** What a later correction has to know of a charge. */
+/** An earlier charge that is to be corrected. */
 export interface Taken {
   readonly atUs: number;
-  /** When the limit would have been untouched again, had nothing more been charged. */
+  /** When the counter would have been empty again, had nothing more been charged. */
   readonly clearAtUs: number;
 }
 
 /**
- * What is counted under one key, by one algorithm. They are those of the service, decision by decision:
- * `vectors.json` of each algorithm in its repository holds both to the same numbers.
+ * The counter of one key, by one algorithm. The algorithms decide as those of the service; the file `vectors.json` of
+ * each algorithm in the repository checks that.
  */
 export interface Counter {
-  /** Returns what would become of a charge, and changes nothing. A cost of 0 only looks. */
+  /** Returns the outcome of a charge without charging it. A cost of 0 always passes, unless the counter is overdrawn. */
   assess(limit: Numbers, cost: number, nowUs: number): Verdict;
-  /** Charges, whether it fits or not. */
+  /** Charges a cost, whether it fits or not. */
   take(limit: Numbers, cost: number, nowUs: number): void;
-  /** Charges what was used already, even if that is more than the limit holds. */
+  /** Charges a cost that was used already, even if it is more than the limit has. */
   overdraw(limit: Numbers, cost: number, nowUs: number): void;
-  /** Gives back, never above full; what was charged last first. */
+  /** Gives a cost back, never above full; what was charged last comes first. */
   giveBack(limit: Numbers, cost: number, nowUs: number): void;
-  /** Gives a part of one charge back to where it was taken, as far as that still counts. */
+  /** Gives a part of an earlier charge back to the window that was charged, as far as that still counts. */
   giveBackTaken(limit: Numbers, cost: number, taken: Taken, nowUs: number): void;
-  /** Goes on under numbers that have changed; called when a charge is denied. */
-  carryOn?(limit: Numbers, nowUs: number): void;
+  /** Continues under numbers that may have changed; called when a charge is denied. */
+  adoptNumbers?(limit: Numbers, nowUs: number): void;
 }
 
-/** Counts and costs are at most this. */
-export const MOST_COUNT = 2 ** 53;
+/** The largest count or cost. */
+export const MAX_COUNT = 2 ** 53;
 
 /** Returns `a * b / c` rounded down; the product may need more than 53 bits. */
 export function mulDivFloor(a: number, b: number, c: number): number {

@@ -1,8 +1,8 @@
-import { MOST_COUNT, type Counter, type Numbers, type Taken, type Verdict } from './counter.js';
+import { MAX_COUNT, type Counter, type Numbers, type Taken, type Verdict } from './counter.js';
 
-/** One count per window, which begins at a multiple of its length since the epoch. */
+/** One count per window; windows begin at multiples of their length since the epoch. */
 export class FixedWindow implements Counter {
-  /** Names the window that the count belongs to. */
+  /** The end of the window that the count belongs to. */
   #endUs = 0;
   #count = 0;
 
@@ -17,7 +17,7 @@ export class FixedWindow implements Counter {
 
   take({ periodUs }: Numbers, cost: number, nowUs: number): void {
     const endUs = endOf(periodUs, nowUs);
-    this.#count = Math.min(this.#countIn(endUs) + cost, MOST_COUNT);
+    this.#count = Math.min(this.#countIn(endUs) + cost, MAX_COUNT);
     this.#endUs = endUs;
   }
 

@@ -8,7 +8,7 @@ import { SubWindows } from './sub-windows.js';
 
 export type { Counter, Numbers, Taken, Verdict } from './counter.js';
 
-const MAKES: Readonly<Record<Algorithm, (limit: Numbers) => Counter>> = {
+const FACTORIES: Readonly<Record<Algorithm, (limit: Numbers) => Counter>> = {
   fixed_window: () => new FixedWindow(),
   sliding_window: () => new SlidingWindow(),
   sub_windows: (limit) => new SubWindows(limit),
@@ -18,7 +18,7 @@ const MAKES: Readonly<Record<Algorithm, (limit: Numbers) => Counter>> = {
   leaky_bucket: () => new Bucket(),
 };
 
-/** Makes a counter of which nothing is taken yet. */
+/** Returns an empty counter. */
 export function counterOf(algorithm: Algorithm, limit: Numbers): Counter {
-  return MAKES[algorithm](limit);
+  return FACTORIES[algorithm](limit);
 }

@@ -1,13 +1,13 @@
-import { MOST_COUNT, type Counter, type Numbers, type Taken, type Verdict } from './counter.js';
+import { MAX_COUNT, type Counter, type Numbers, type Taken, type Verdict } from './counter.js';
 
 interface Stamp {
   readonly atUs: number;
   cost: number;
 }
 
-/** A stamp per request: exact over any window. There are never more stamps than the limit has units. */
+/** A timestamp per request, which is exact over any window. There are never more of them than the limit has units. */
 export class SlidingLog implements Counter {
-  /** Oldest first, one per moment. */
+  /** Oldest first, one per microsecond. */
   #stamps: Stamp[] = [];
   #total = 0;
 
@@ -48,7 +48,7 @@ export class SlidingLog implements Counter {
 
   overdraw(limit: Numbers, cost: number, nowUs: number): void {
     this.#prune(limit, nowUs);
-    const kept = Math.min(cost, MOST_COUNT - this.#total);
+    const kept = Math.min(cost, MAX_COUNT - this.#total);
     if (kept <= 0 || limit.requests === 0) return;
     this.#add(kept, nowUs);
     while (this.#stamps.length > limit.requests) this.#dropOldest();
@@ -78,7 +78,7 @@ export class SlidingLog implements Counter {
     if (stamp.cost === 0) this.#stamps = this.#stamps.filter((one) => one !== stamp);
   }
 
-  /** The stamps that count. None do if the newest lies ahead: the clock stepped back. */
+  /** Returns the stamps that count. None do if the newest is in the future: the clock was set back. */
   #live({ periodUs }: Numbers, nowUs: number): readonly Stamp[] {
     const newest = this.#stamps.at(-1);
     if (!newest || newest.atUs > nowUs) return [];

@@ -1,6 +1,6 @@
-import { mulDivCeil, mulDivFloor, MOST_COUNT, type Counter, type Numbers, type Taken, type Verdict } from './counter.js';
+import { mulDivCeil, mulDivFloor, MAX_COUNT, type Counter, type Numbers, type Taken, type Verdict } from './counter.js';
 
-/** The current window, and the one before weighed by how much of it the sliding one still covers. */
+/** Two counters: the current window, and the previous one weighted by the part that is less than a window ago. */
 export class SlidingWindow implements Counter {
   #startUs = 0;
   #current = 0;
@@ -9,7 +9,7 @@ export class SlidingWindow implements Counter {
   assess({ requests, periodUs }: Numbers, cost: number, nowUs: number): Verdict {
     const { startUs, current, previous } = this.#at(periodUs, nowUs);
     const leftUs = periodUs - (nowUs - startUs);
-    // Rounded up, so that nothing passes too early.
+    // Rounded up, so that no request passes too early.
     const room = requests - current - mulDivCeil(previous, leftUs, periodUs);
     if (cost <= room) {
       return { allowed: true, remaining: room - cost, resetAfterUs: resetAfter(current + cost, previous, leftUs, periodUs), retryAfterUs: null };
@@ -24,7 +24,7 @@ export class SlidingWindow implements Counter {
 
   take({ periodUs }: Numbers, cost: number, nowUs: number): void {
     this.#moveTo(periodUs, nowUs);
-    this.#current = Math.min(this.#current + cost, MOST_COUNT);
+    this.#current = Math.min(this.#current + cost, MAX_COUNT);
   }
 
   overdraw(limit: Numbers, cost: number, nowUs: number): void {
@@ -45,7 +45,7 @@ export class SlidingWindow implements Counter {
     else if (takenIn + limit.periodUs === this.#startUs) this.#previous = Math.max(0, this.#previous - cost);
   }
 
-  /** The counts as seen from now. A window that lies ahead was written before the clock stepped back, and does not count. */
+  /** Returns the counts at a time. A window in the future was charged before the clock was set back, and does not count. */
   #at(periodUs: number, nowUs: number): { startUs: number; current: number; previous: number } {
     const startUs = nowUs - (nowUs % periodUs);
     if (this.#startUs === startUs) return { startUs, current: this.#current, previous: this.#previous };
@@ -65,14 +65,14 @@ function resetAfter(current: number, previous: number, leftUs: number, periodUs:
   return previous > 0 ? leftUs : 0;
 }
 
-/** Until `most` would be left: in this window as the one before fades, else in the next as this one does. */
+/** Returns the time until at most `used` units count: in this window as the previous one fades, else in the next. */
 function retryAfter(
   { current, previous }: { current: number; previous: number },
-  most: number,
+  used: number,
   leftUs: number,
   periodUs: number,
 ): number {
   const overlapUs = (room: number, count: number): number => Math.min(mulDivFloor(room, periodUs, count), periodUs);
-  if (current <= most) return leftUs - overlapUs(most - current, previous);
-  return leftUs + periodUs - overlapUs(most, current);
+  if (current <= used) return leftUs - overlapUs(used - current, previous);
+  return leftUs + periodUs - overlapUs(used, current);
 }

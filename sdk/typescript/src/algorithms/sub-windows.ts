@@ -1,14 +1,14 @@
-import { mulDivCeil, mulDivFloor, MOST_COUNT, type Counter, type Numbers, type Taken, type Verdict } from './counter.js';
+import { mulDivCeil, mulDivFloor, MAX_COUNT, type Counter, type Numbers, type Taken, type Verdict } from './counter.js';
 
-/** The window as a ring of smaller fixed ones. */
+/** A window that is divided into buckets, kept as a ring. */
 export class SubWindows implements Counter {
-  /** Number of the newest bucket since the epoch. */
+  /** The number of the newest bucket since the epoch. */
   #newest = 0;
   /** Bucket `i` is at `i % length`. */
   readonly #counts: number[];
 
   constructor({ buckets, periodUs }: Numbers) {
-    // Buckets shorter than a microsecond would tell nothing apart.
+    // A bucket is not shorter than a microsecond, the unit of time.
     this.#counts = new Array<number>(Math.min(buckets, periodUs)).fill(0);
   }
 
@@ -37,7 +37,7 @@ export class SubWindows implements Counter {
   take(limit: Numbers, cost: number, nowUs: number): void {
     const bucket = this.#advance(limit, nowUs);
     const total = this.#counts.reduce((sum, count) => sum + count, 0);
-    this.#counts[bucket % this.#counts.length] = this.#count(bucket) + Math.min(cost, Math.max(0, MOST_COUNT - total));
+    this.#counts[bucket % this.#counts.length] = this.#count(bucket) + Math.min(cost, Math.max(0, MAX_COUNT - total));
   }
 
   overdraw(limit: Numbers, cost: number, nowUs: number): void {
@@ -74,14 +74,14 @@ export class SubWindows implements Counter {
     return mulDivCeil(bucket, periodUs, this.#counts.length);
   }
 
-  /** The buckets that count while `bucket` is the current one, oldest first. None do if the clock stepped back. */
+  /** Returns the buckets that count while `bucket` is the current one, oldest first. None do if the clock was set back. */
   #live(bucket: number): number[] {
     if (this.#newest > bucket) return [];
     const oldest = Math.max(0, bucket + 1 - this.#counts.length);
     return Array.from({ length: Math.max(0, this.#newest + 1 - oldest) }, (_, index) => oldest + index);
   }
 
-  /** Makes the bucket of now the newest, and empties those that fall out. */
+  /** Makes the current bucket the newest, and empties those that have expired. */
   #advance(limit: Numbers, nowUs: number): number {
     const bucket = this.#bucketAt(limit, nowUs);
     const length = this.#counts.length;

@@ -2,7 +2,7 @@
 import * as http from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
-export interface Asked {
+export interface CheckBody {
   readonly path: string;
   readonly headers: http.IncomingHttpHeaders;
   readonly body: string;
@@ -14,10 +14,10 @@ export type StubReply =
   | 'drop'
   | { readonly status: number; readonly headers?: Readonly<Record<string, string>>; readonly body: string };
 
-export type Answering = (asked: Asked) => StubReply | Promise<StubReply>;
+export type Answering = (asked: CheckBody) => StubReply | Promise<StubReply>;
 
 export class Stub {
-  readonly asked: Asked[] = [];
+  readonly asked: CheckBody[] = [];
   /** Connections that were ever opened. */
   connections = 0;
   answer: Answering;

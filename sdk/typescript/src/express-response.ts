@@ -3,15 +3,15 @@ import type { Response } from 'express';
 import type { Decision } from './decision.js';
 import { TidegateError } from './errors.js';
 
-/** An answer as a whole. */
-export interface Whole {
+/** A complete response. */
+export interface FullResponse {
   readonly status: number;
   readonly headers: readonly (readonly [string, string])[];
   readonly body: string;
 }
 
-/** Below Express, which would add a charset and an ETag: the bytes are the service's. */
-export function send(res: Response, { status, headers, body }: Whole): void {
+/** Sends a response by Node itself: Express would add a charset and an ETag to what the service rendered. */
+export function send(res: Response, { status, headers, body }: FullResponse): void {
   const bytes = Buffer.from(body);
   res.statusCode = status;
   setHeaders(res, headers, true);
@@ -19,14 +19,14 @@ export function send(res: Response, { status, headers, body }: Whole): void {
   res.end(bytes);
 }
 
-/** What middlewares of ours have set on an answer: a later one may change it, the app's own stays. */
-const ours = new WeakMap<Response, Map<string, string>>();
+/** Headers that limiters have set on a response: a later limiter may replace them, but not those of the app. */
+const setByLimiters = new WeakMap<Response, Map<string, string>>();
 
 /** Sets headers; without `replace`, only those that the app has not set. */
 export function setHeaders(res: Response, headers: readonly (readonly [string, string])[], replace: boolean): void {
   if (res.headersSent) return;
-  const set = ours.get(res) ?? new Map<string, string>();
-  ours.set(res, set);
+  const set = setByLimiters.get(res) ?? new Map<string, string>();
+  setByLimiters.set(res, set);
   for (const [name, value] of headers) {
     if (!replace && res.hasHeader(name) && res.getHeader(name) !== set.get(name)) continue;
     res.setHeader(name, value);
@@ -34,14 +34,27 @@ export function setHeaders(res: Response, headers: readonly (readonly [string, s
   }
 }
 
-/** Answers with a denial as the service rendered it. */
+/**
+ * Sends a denial as the service rendered it, for handlers that call {@link Tidegate.check} themselves.
+ *
+ * ```ts
+ * const decision = await client.check({ descriptor: { user: req.user }, limits: '10/minute' });
+ * if (!decision.allowed) return sendDenial(res, decision);
+ * ```
+ */
 export function sendDenial(res: Response, decision: Decision): void {
   if (decision.allowed) throw new TidegateError('only a denial can be sent; this decision allows the request');
   const headers = [['content-type', decision.contentType] as const, ...Object.entries(decision.headers)];
   send(res, { status: decision.status, headers, body: decision.body.text });
 }
 
-/** Adds the headers of a decision to an answer. */
+/**
+ * Adds the rate limit headers of a decision to a response, except those that the app has set.
+ *
+ * ```ts
+ * addHeaders(res, await client.check({ descriptor: { user: req.user }, limits: '10/minute' }));
+ * ```
+ */
 export function addHeaders(res: Response, decision: Decision): void {
   setHeaders(res, Object.entries(decision.headers), false);
 }

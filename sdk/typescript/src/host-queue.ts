@@ -1,21 +1,21 @@
 import { TidegateError } from './errors.js';
-import { Lane, type Start } from './lane.js';
+import { HostState, type Start } from './host-state.js';
 import { isDenial, type Learned } from './learn.js';
 
-/** The wait would end after the deadline, so the request was not sent. */
+/** A request would have to wait until after the deadline, so it was not sent. */
 export class PacingDeadlineError extends TidegateError {
   override name = 'PacingDeadlineError';
 
   constructor(
-    /** How long it would have had to wait. */
+    /** Milliseconds that it would have had to wait. */
     readonly waitMs: number,
   ) {
     super(`the limit of the server allows the next request in ${Math.ceil(waitMs)} ms, which is after the deadline`);
   }
 }
 
-/** A timer for longer goes off at once. */
-export const LONGEST_MS = 2 ** 31 - 1;
+/** The longest delay of a timer of Node; a longer one fires at once. */
+export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 interface Waiter {
   readonly deadlineAt: number;
@@ -23,42 +23,42 @@ interface Waiter {
   readonly reject: (error: unknown) => void;
 }
 
-/** The requests to one host that wait for their turn, first come, first served. */
-export class Gate {
-  readonly #lane = new Lane();
+/** Requests to one host that wait for their turn, first come, first served. */
+export class HostQueue {
+  readonly #state = new HostState();
   #last: Learned | undefined;
   #waiting: Waiter[] = [];
   #timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly now: () => number) {}
 
-  /** What the last answer that told anything did; undefined before the first answer. */
+  /** What the last response with rate limit headers said; undefined before the first response. */
   get learned(): Learned | undefined {
-    return this.#lane.learned ?? this.#last;
+    return this.#state.learned ?? this.#last;
   }
 
-  /** How long a request would wait that comes now, unless an answer changes it. */
+  /** The milliseconds that a new request would wait, unless a response changes it. */
   get delayMs(): number {
-    return Math.max(0, Math.ceil(this.#lane.readyAt(this.now()) - this.now()));
+    return Math.max(0, Math.ceil(this.#state.readyAt(this.now()) - this.now()));
   }
 
-  /** Takes in what the answer to a request told. */
+  /** Updates the state from the response to a request. */
   respond(start: Start, status: number, learned: Learned): void {
     this.#last = learned;
-    this.#lane.respond(start, learned, { denied: isDenial(status, learned), now: this.now() });
+    this.#state.respond(start, learned, { denied: isDenial(status, learned), now: this.now() });
     this.#pump();
   }
 
-  /** Notes that a request has no answer. */
+  /** Notes that a request ended without a response. */
   fail(start: Start): void {
-    this.#lane.fail(start, this.now());
+    this.#state.fail(start, this.now());
     this.#pump();
   }
 
   /**
-   * Waits for a turn; whoever gets it tells how it ended by `respond` or `fail`.
+   * Waits for the turn of a request. The caller then sends it, and reports the result by `respond` or `fail`.
    *
-   * @throws {PacingDeadlineError} as soon as it is clear that the turn comes too late.
+   * @throws {PacingDeadlineError} as soon as it is clear that the turn would come after the deadline.
    */
   enter(deadlineAt: number, signal: AbortSignal | undefined): Promise<Start> {
     return new Promise((resolve, reject) => {
@@ -92,20 +92,20 @@ export class Gate {
   #pump(): void {
     clearTimeout(this.#timer);
     const now = this.now();
-    let readyAt = this.#lane.readyAt(now);
-    for (; readyAt <= now && this.#waiting.length > 0; readyAt = this.#lane.readyAt(now)) {
-      this.#waiting.shift()?.release(this.#lane.start(now));
+    let readyAt = this.#state.readyAt(now);
+    for (; readyAt <= now && this.#waiting.length > 0; readyAt = this.#state.readyAt(now)) {
+      this.#waiting.shift()?.release(this.#state.start(now));
     }
     this.#rejectLate(now, readyAt);
     if (this.#waiting.length === 0) return;
     const nextAt = Math.min(readyAt, ...this.#waiting.map(({ deadlineAt }) => deadlineAt));
-    this.#timer = setTimeout(() => this.#pump(), Math.min(Math.max(1, Math.ceil(nextAt - now)), LONGEST_MS));
+    this.#timer = setTimeout(() => this.#pump(), Math.min(Math.max(1, Math.ceil(nextAt - now)), MAX_TIMER_MS));
   }
 
-  /** Whoever is sure to wait beyond its deadline hears of it now. */
+  /** Rejects the requests whose turn is certain to come after their deadline. */
   #rejectLate(now: number, readyAt: number): void {
-    // While an answer is awaited, the wait may yet turn out to be shorter, but for what the server forbade.
-    const surelyUntil = this.#lane.awaitsResponse ? this.#lane.blockedUntil : readyAt;
+    // A response that is awaited may shorten the wait, but not the time that the server blocked.
+    const surelyUntil = this.#state.awaitsResponse ? this.#state.blockedUntil : readyAt;
     this.#waiting = this.#waiting.filter((waiter) => {
       if (surelyUntil <= waiter.deadlineAt && now < waiter.deadlineAt) return true;
       waiter.reject(new PacingDeadlineError(Math.max(0, readyAt - now)));
