@@ -325,3 +325,36 @@ def test_a_real_app_under_uvicorn(service: Service, client_name: str) -> None:
     assert denial.headers["content-type"] == "application/problem+json"
     assert denial.json()["retry_after"] == int(denial.headers["retry-after"])
     assert denial.json()["source"] == "memory"
+
+
+def inner_dependency(app: FastAPI) -> None:
+    @app.get("/", dependencies=[Depends(limit("10/minute"))])
+    async def index() -> str:
+        return "hello"
+
+
+def inner_decorators(app: FastAPI) -> None:
+    @app.get("/")
+    @limited("50/minute")
+    @limited("10/minute")
+    async def index() -> str:
+        return "hello"
+
+
+def inner_without_limits(app: FastAPI) -> None:
+    @app.get("/", dependencies=[Depends(limit("10/minute")), Depends(limit(descriptors={"no": "rule"}))])
+    async def index() -> str:
+        return "hello"
+
+
+@pytest.mark.parametrize("add_route", [inner_dependency, inner_decorators, inner_without_limits])
+async def test_the_response_shows_the_innermost_limit(add_route: Any) -> None:
+    app = FastAPI(dependencies=[Depends(limit("100/minute"))])
+    client = Tidegate.local()
+    install(app, client=client)
+    app.add_middleware(TidegateMiddleware, limits="1000/minute", client=client)
+    add_route(app)
+    async with web(app) as asking:
+        answer = await asking.get("/")
+    assert answer.headers.get_list("ratelimit-policy") == ['"inline:minute";q=10;w=60']
+    assert answer.headers.get_list("x-ratelimit-remaining") == ["9"]

@@ -1,4 +1,4 @@
-"""Real gunicorn and real Celery with a client that is used before they fork: each worker gets its own decisions."""
+"""Real gunicorn and Celery, with a client that is used before they fork: no worker gets others' decisions."""
 
 from __future__ import annotations
 

@@ -134,7 +134,8 @@ class Decider:
 
 
 def _store(scope: Scope, decision: Decision) -> None:
-    request_state_of(scope).decision = decision
+    if decision.headers:
+        request_state_of(scope).decision = decision
     scope.setdefault("state", {})["tidegate"] = decision
 
 

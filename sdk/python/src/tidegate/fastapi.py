@@ -89,8 +89,7 @@ class limit:  # noqa: N801 - it is called like a function
     async def __call__(self, connection: HTTPConnection, response: Response) -> Decision | None:
         """Decides a request or websocket; FastAPI calls it."""
         decision = await self.decide(connection)
-        if decision is not None:
-            add_headers(response, decision)
+        add_headers(response, connection.scope)
         return decision
 
     async def decide(self, connection: HTTPConnection) -> Decision | None:
@@ -172,7 +171,7 @@ class reserve:  # noqa: N801 - it is called like a function
                 reservation = await stack.enter_async_context(reserving)
             except RateLimitExceeded as denied:
                 raise await _denial(connection, denied.decision) from None
-            add_headers(response, reservation.decision)
+            add_headers(response, connection.scope)
             yield reservation
 
 
@@ -219,11 +218,11 @@ def limited(
                 raise TypeError(
                     "the endpoint was called without a request; put @limited below the route decorator"
                 )
-            decision = await dependency.decide(connection)
+            await dependency.decide(connection)
             result = await call(*args, **kwargs)
             final = result if isinstance(result, Response) else response
-            if decision is not None and final is not None:
-                add_headers(final, decision)
+            if final is not None:
+                add_headers(final, connection.scope)
             return result
 
         limited_endpoint.__signature__ = with_parameters(signature)  # type: ignore[attr-defined]
@@ -265,15 +264,18 @@ async def rate_limit_handler(request: Request, error: Exception) -> Response:
         raise error
     decision = error.decision
     response = Response(decision.content, decision.status, media_type=decision.content_type)
-    add_headers(response, decision)
     request_state_of(request.scope).decision = decision
+    add_headers(response, request.scope)
     return response
 
 
-def add_headers(response: Response, decision: Decision) -> None:
-    """Adds the headers of a decision to a response, except those that it already has."""
-    for name, value in decision.headers:
-        response.headers.setdefault(name, value)
+def add_headers(response: Response, scope: Scope) -> None:
+    """Adds the headers of the innermost limiter to a response, except those that the app has set."""
+    state = request_state_of(scope)
+    for name, value in state.decision.headers if state.decision is not None else ():
+        if response.headers.get(name) in (None, state.added_headers.get(name)):
+            response.headers[name] = value
+            state.added_headers[name] = value
 
 
 class _InstalledMiddleware:

@@ -82,7 +82,9 @@ class RequestState:
         self.charged: set[object] = set()
         """Counters that were charged so far."""
         self.decision: Decision | None = None
-        """The last decision."""
+        """The last decision with headers, which is that of the innermost limiter: the response gets them."""
+        self.added_headers: dict[str, str] = {}
+        """Headers that limiters have set on the response; the innermost limiter may replace them."""
         self.decider: object | None = None
         self.before_response: list[Callable[[], Awaitable[None]]] = []
         """What has to be done before the response begins."""
