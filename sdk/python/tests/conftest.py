@@ -30,7 +30,7 @@ def _no_settings_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One service for all tests that leave it alone; they ask about clients of their own."""
+    """One service for all tests that do not stop it; each uses client names of its own."""
     service = Service(tmp_path_factory.mktemp("service"), {"apps": APPS, "api": API})
     yield service
     service.kill()
@@ -59,5 +59,5 @@ def reserving_service(service: Service) -> Service:
 
 @pytest.fixture
 def client_name(request: pytest.FixtureRequest) -> str:
-    """A client that no other test asks about."""
+    """A client name that no other test uses."""
     return str(request.node.nodeid)

@@ -45,7 +45,7 @@ def entries(stub: Stub) -> list[dict[str, str]]:
     ]
 
 
-async def test_asks_about_route_and_address_with_the_limits_given(stub: Stub) -> None:
+async def test_checks_route_and_address_with_the_limits(stub: Stub) -> None:
     async with web(limiting(stub, limits="10/minute;200/hour")) as client:
         answer = await client.get("/items/7?q=1")
     assert answer.text == "hello"
@@ -115,9 +115,7 @@ async def test_templates_are_known_to_a_middleware_around_the_whole_app(stub: St
     assert [one["route"] for one in entries(stub)] == ["GET /items/{id}"] * 2 + ["GET /inner/deep/{name}"]
 
 
-async def test_nobody_escapes_a_limit_by_paths_that_nobody_has_heard_of(
-    service: Service, client_name: str
-) -> None:
+async def test_unknown_paths_share_one_counter(service: Service, client_name: str) -> None:
     async with Tidegate(service.url, deadline=30, fallback="deny") as limiter:
         for app in (hello, Starlette(routes=[Route("/known", hello)]), FastAPI()):
             name = f"{client_name} {type(app)}"
@@ -181,7 +179,7 @@ async def test_descriptors_of_the_apps_own_leave_limits_to_the_rules(stub: Stub,
     assert stub.bodies("/v1/check") == [{"domain": "shop", "descriptors": [{"entries": pairs}]}]
 
 
-async def test_behind_a_proxy_the_client_is_who_the_proxy_says(stub: Stub) -> None:
+async def test_behind_a_trusted_proxy_the_client_is_the_forwarded_address(stub: Stub) -> None:
     app = limiting(stub, trusted_proxies=["10.0.0.0/8"])
     async with web(app, peer="10.0.0.1") as client:
         await client.get("/", headers={"x-forwarded-for": "1.2.3.4, 2001:db8:1:2ff::9"})
@@ -203,7 +201,7 @@ async def test_a_denied_request_never_reaches_the_app() -> None:
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
 
 
-async def test_a_denial_can_be_answered_by_the_app() -> None:
+async def test_the_app_can_respond_to_a_denial_itself() -> None:
     async def on_denied(request: Request, decision: Decision) -> ASGIApp:
         return JSONResponse({"path": request.path, "wait": decision.retry_after}, status_code=503)
 
@@ -238,7 +236,7 @@ async def test_only_headers_about_limits_are_passed_on() -> None:
 
 
 @pytest.mark.parametrize("kind", ["websocket", "lifespan"])
-async def test_what_is_no_http_request_passes_untouched(stub: Stub, kind: str) -> None:
+async def test_events_other_than_http_requests_pass_untouched(stub: Stub, kind: str) -> None:
     seen = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -266,7 +264,7 @@ async def test_the_app_can_see_the_decision(stub: Stub) -> None:
     assert [decision.source for decision in seen] == ["memory"]
 
 
-async def test_a_mistake_in_what_is_asked_does_not_take_the_app_down(
+async def test_a_check_that_the_service_refuses_does_not_take_the_app_down(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def forbid(_: Received) -> Reply:
@@ -339,7 +337,7 @@ async def test_whatever_the_key_the_service_limits_it_like_any_other(
 
 
 @pytest.mark.parametrize("cost", [-1, 1.5, True, "2", None])
-async def test_a_cost_that_is_none_is_an_error(stub: Stub, cost: Any) -> None:
+async def test_an_invalid_cost_is_an_error(stub: Stub, cost: Any) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(cost))):
         limiting(stub, cost=cost)
     async with web(limiting(stub, cost=lambda _: cost)) as client:

@@ -1,4 +1,4 @@
-"""Laws of travelling together. The service is a function here, and tests hold its answers."""
+"""Laws of batches. The service is a function here, whose responses the tests control."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE_S = 30.0
 
 
 class Service:
-    """Notes what comes, and answers when it is told to."""
+    """Records requests, and responds when a test lets it."""
 
     def __init__(self, *, open_: bool = True) -> None:
         self.bodies: list[bytes] = []
@@ -78,7 +78,7 @@ async def test_one_check_is_sent_as_it_is() -> None:
     assert service.bodies == [b"7"]
 
 
-async def test_checks_of_one_tick_are_one_batch_and_answers_find_their_way() -> None:
+async def test_checks_of_one_loop_iteration_are_one_batch_and_each_gets_its_own_response() -> None:
     service = Service()
     assert await ask(batcher_of(service), range(100)) == [f'{{"n": {number}}}' for number in range(100)]
     assert service.sizes() == [100]
@@ -125,7 +125,7 @@ async def test_each_check_has_a_deadline_of_its_own() -> None:
     assert service.under_way == 0  # what nobody waits for is given up
 
 
-async def test_who_waits_in_line_fails_with_the_first_that_does() -> None:
+async def test_queued_checks_fail_together_with_the_first_failure() -> None:
     service = Service(open_=False)
     batcher = batcher_of(service)
     tasks = []
@@ -142,7 +142,7 @@ async def test_who_waits_in_line_fails_with_the_first_that_does() -> None:
     assert len(service.bodies) == 2
 
 
-async def test_after_a_failure_nobody_waits_until_one_alone_has_tried() -> None:
+async def test_after_a_failure_no_check_waits_until_a_probe_has_succeeded() -> None:
     clock = FakeClock()
     service = Service()
     service.failure = CallFailed("connection refused")
@@ -163,7 +163,7 @@ async def test_after_a_failure_nobody_waits_until_one_alone_has_tried() -> None:
     assert await ask(batcher, [6, 7]) == ['{"n": 6}', '{"n": 7}']
 
 
-async def test_an_answer_of_5xx_is_no_reason_to_back_off() -> None:
+async def test_a_5xx_response_does_not_open_the_breaker() -> None:
     service = Service()
     service.failure = CallFailed("503", is_down=False)
     batcher = batcher_of(service)
@@ -173,7 +173,7 @@ async def test_an_answer_of_5xx_is_no_reason_to_back_off() -> None:
     assert service.bodies == [b"1", b"2"]
 
 
-async def test_who_does_not_wait_any_more_does_not_disturb_the_others() -> None:
+async def test_a_cancelled_check_does_not_disturb_the_others() -> None:
     service = Service(open_=False)
     batcher = batcher_of(service)
     gone = asyncio.create_task(batcher.check(b"1"))
@@ -185,7 +185,7 @@ async def test_who_does_not_wait_any_more_does_not_disturb_the_others() -> None:
     assert gone.cancelled() or isinstance(gone.exception(), asyncio.CancelledError)
 
 
-async def test_a_batch_that_nobody_waits_for_ends_at_its_deadline() -> None:
+async def test_a_batch_without_waiting_checks_ends_at_its_deadline() -> None:
     service = Service(open_=False)
     batcher = batcher_of(service, deadline_s=0.05)
     gone = asyncio.create_task(batcher.check(b"1"))
@@ -201,7 +201,7 @@ async def test_a_batch_that_nobody_waits_for_ends_at_its_deadline() -> None:
     assert service.under_way == 0
 
 
-async def test_an_answer_that_came_while_the_loop_was_blocked_counts() -> None:
+async def test_a_response_that_came_while_the_loop_was_blocked_counts() -> None:
     service = Service(open_=False)
     batcher = batcher_of(service, deadline_s=0.05)
     task = asyncio.create_task(batcher.check(b"1"))
@@ -215,7 +215,7 @@ async def test_an_answer_that_came_while_the_loop_was_blocked_counts() -> None:
     "text",
     ["", "{}", "[", "[]", '[{"status":200}]', '[{"status":200,"headers":{},"body":{}}]', "[1,2]", "nonsense"],
 )
-async def test_an_answer_to_a_batch_that_cannot_be_read_is_none(text: str) -> None:
+async def test_a_batch_response_that_cannot_be_parsed_is_a_failure(text: str) -> None:
     async def post(body: bytes) -> ServiceResponse:
         return ServiceResponse(200, (), text)
 
@@ -224,7 +224,7 @@ async def test_an_answer_to_a_batch_that_cannot_be_read_is_none(text: str) -> No
     assert [type(answer) for answer in answers] == [CallFailed, CallFailed]
 
 
-async def test_closing_leaves_nobody_waiting() -> None:
+async def test_closing_fails_every_waiting_check() -> None:
     service = Service(open_=False)
     batcher = batcher_of(service)
     tasks = [asyncio.create_task(batcher.check(b"1"))]
@@ -234,7 +234,7 @@ async def test_closing_leaves_nobody_waiting() -> None:
         await tasks[0]
 
 
-async def test_whatever_goes_wrong_nobody_waits_for_the_deadline() -> None:
+async def test_an_unexpected_error_fails_checks_before_their_deadline() -> None:
     service = Service()
     service.failure = RuntimeError("a mistake of ours")
     breaker = Breaker(FakeClock().clock(), probe_timeout_s=60)

@@ -14,7 +14,7 @@ def breaker_of(clock: FakeClock) -> Breaker:
     return Breaker(clock.clock(), probe_timeout_s=1.5)
 
 
-def test_everybody_may_send_while_the_service_answers() -> None:
+def test_every_request_is_admitted_while_the_service_responds() -> None:
     breaker = breaker_of(FakeClock())
     admissions = [breaker.admit() for _ in range(3)]
     assert all(admission and not admission.is_probe for admission in admissions)

@@ -40,7 +40,7 @@ async def check(url: str, *, fallback: FallbackMode = "allow", deadline: float =
     return decision
 
 
-async def test_what_is_asked_is_what_the_service_takes() -> None:
+async def test_the_body_of_a_check_is_what_the_service_expects() -> None:
     with serve(always(ALLOWED)) as stub:
         async with Tidegate(stub.url + "/", token="secret") as client:
             await client.check(
@@ -70,7 +70,7 @@ async def test_what_is_asked_is_what_the_service_takes() -> None:
     }
 
 
-async def test_a_denial_is_a_decision_and_raises_when_asked_to() -> None:
+async def test_a_denial_is_a_decision_and_raise_for_denied_raises() -> None:
     with serve(always(denied(7))) as stub:
         decision = await check(stub.url)
     assert (decision.allowed, bool(decision), decision.status, decision.retry_after) == (False, False, 429, 7)
@@ -104,7 +104,7 @@ async def test_4xx_is_the_callers_mistake_and_never_a_decision(status: int) -> N
     ],
     ids=lambda reply: repr(reply.raw if reply.raw is not None else reply.body)[:30],
 )
-async def test_what_is_no_answer_takes_the_fallback(reply: Reply) -> None:
+async def test_the_fallback_decides_on_an_invalid_response(reply: Reply) -> None:
     with serve(lambda _: reply) as stub:
         assert (await check(stub.url, fallback="allow")).source == "allow"
         assert (await check(stub.url, fallback="local")).source == "local"
@@ -118,7 +118,7 @@ async def test_a_connection_that_is_refused_takes_the_fallback() -> None:
     assert (await check(f"http://127.0.0.1:{port}", fallback="deny")).source == "deny"
 
 
-async def test_no_answer_within_the_deadline_takes_the_fallback() -> None:
+async def test_the_fallback_decides_after_the_deadline() -> None:
     never = threading.Event()
 
     def hang(_: Received) -> Reply:
@@ -132,7 +132,7 @@ async def test_no_answer_within_the_deadline_takes_the_fallback() -> None:
         never.set()
 
 
-async def test_an_answer_that_drips_is_cut_off_at_the_deadline_in_threads_too() -> None:
+async def test_a_response_that_drips_is_cut_off_at_the_deadline_in_threads_too() -> None:
     done = threading.Event()
 
     def drip(server: socket.socket) -> None:
@@ -260,13 +260,13 @@ def assert_token(stub: Stub) -> None:
 
 
 @pytest.mark.parametrize("entries", [{"user": 7}, [("user", None)]])
-def test_values_that_are_no_texts_are_refused_here(entries: Any) -> None:
+def test_values_that_are_not_strings_are_refused(entries: Any) -> None:
     with pytest.raises(TypeError, match="must be strings"):
         Descriptor(entries)
 
 
 @pytest.mark.parametrize("cost", [-1, 1.5, True, "2"])
-async def test_a_cost_that_is_none_is_an_error_whoever_decides(cost: Any) -> None:
+async def test_an_invalid_cost_is_an_error_with_and_without_the_service(cost: Any) -> None:
     async with Tidegate("http://127.0.0.1:9") as client:
         with pytest.raises(ValueError, match=re.escape(repr(cost))):
             await client.check({"user": "ann"}, cost=cost, limits="10/minute")
@@ -279,7 +279,7 @@ async def test_a_cost_that_is_none_is_an_error_whoever_decides(cost: Any) -> Non
                 reservation.settle(cost)
 
 
-def test_a_cost_of_more_than_can_be_told_exactly_is_the_most_that_can() -> None:
+def test_a_cost_above_2_to_the_53_is_sent_as_2_to_the_53() -> None:
     entries = {"user": "ann"}
     ask = make_check_body([Descriptor(entries, cost=2**60)], domain="apps", limits=None, cost=2**53 + 1)
     assert (ask.cost, ask.descriptors[0].cost) == (2**53, 2**53)

@@ -41,7 +41,7 @@ def test_the_app_of_the_page(app: FastAPI) -> None:
     assert statuses(app, ["/nowhere"] * 101) == [404] * 100 + [429]
 
 
-def test_a_path_parameter_is_no_way_round() -> None:
+def test_a_path_parameter_does_not_evade_the_limit() -> None:
     app = FastAPI()
 
     @app.get("/users/{name}")

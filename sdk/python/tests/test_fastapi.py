@@ -219,7 +219,7 @@ async def test_decorators_may_be_stacked_on_endpoints_of_starlette() -> None:
         assert [(await asking.get("/search")).status_code for _ in range(3)] == [200, 200, 429]
 
 
-async def test_the_client_that_nobody_made_is_nobody_s_mistake(
+async def test_the_default_client_causes_no_warning(
     stub: Stub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("tidegate.client._shared", None)
@@ -238,7 +238,9 @@ async def test_the_client_that_nobody_made_is_nobody_s_mistake(
 
 
 @pytest.mark.parametrize("trusted", [(), ["10.0.0.0/8"], 1])
-async def test_clients_without_an_address_are_told_of(caplog: pytest.LogCaptureFixture, trusted: Any) -> None:
+async def test_connections_without_an_address_are_warned_of(
+    caplog: pytest.LogCaptureFixture, trusted: Any
+) -> None:
     """As behind a Unix socket."""
     app = FastAPI()
     install(app, client=Tidegate.local(), trusted_proxies=trusted)

@@ -83,7 +83,7 @@ async def test_reserves_settles_and_tells(stub: Stub, installed: bool) -> None:
         assert [pair for pair in answer.headers.items() if pair[0].startswith("ratelimit")] == list(HEADERS)
 
 
-async def test_it_is_settled_before_the_answer_begins(stub: Stub) -> None:
+async def test_it_is_settled_before_the_response_begins(stub: Stub) -> None:
     app = app_of(stub)
     settled_at_start = []
 
@@ -119,7 +119,7 @@ async def test_a_request_at_fault_reserves_nothing(stub: Stub, body: dict[str, A
 
 
 @pytest.mark.parametrize(("on_error", "settled"), [("refund", [0]), ("keep", [])])
-async def test_who_fails_pays_nothing_unless_told_otherwise(
+async def test_an_exception_charges_nothing_unless_on_error_is_keep(
     stub: Stub, on_error: str, settled: list[int]
 ) -> None:
     async with web(app_of(stub, on_error=on_error)) as client:
@@ -127,7 +127,7 @@ async def test_who_fails_pays_nothing_unless_told_otherwise(
     assert [body["cost"] for body in stub.bodies("/v1/settle")] == settled
 
 
-async def test_who_forgets_to_settle_has_paid_the_estimate(stub: Stub) -> None:
+async def test_without_settling_the_estimate_stays_charged(stub: Stub) -> None:
     async with web(app_of(stub)) as client:
         assert (await client.post("/work/a", json={"most": 5})).status_code == 200
     assert stub.bodies("/v1/settle") == []
@@ -143,7 +143,7 @@ async def test_a_denial_is_the_service_s(installed: bool) -> None:
     assert answer.text == denied(7).body
 
 
-async def test_a_mistake_in_what_is_asked_does_not_take_the_app_down(
+async def test_a_check_that_the_service_refuses_does_not_take_the_app_down(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def forbid(_: Received) -> Reply:

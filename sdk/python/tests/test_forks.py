@@ -1,4 +1,4 @@
-"""Clients that are made before a fork: parent and children each get the answers to what they asked."""
+"""Clients that are created before a fork: parent and children each get their own decisions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.stub import Received, Reply, Stub, decided, serve
 
 
 def named(check: dict[str, object]) -> Reply:
-    """Says in the answer who asked."""
+    """Returns a decision that names the process that asked for it."""
     who = check["descriptors"][0]["entries"][0]["value"]  # type: ignore[index]
     by = f'{{"rule":"{who}","name":"minute"}}'
     return Reply(body=f'{{"allowed":true,"decided_by":{by},"source":"memory","limits":[]}}')
@@ -162,7 +162,7 @@ NAMES = ["idle", "busy", "async", "paced", "locks"]
 
 
 @pytest.mark.parametrize("script", [IDLE, BUSY, ASYNC, PACED, LOCKS], ids=NAMES)
-def test_each_process_gets_its_own_answers(stub: Stub, script: str) -> None:
+def test_each_process_gets_its_own_decisions(stub: Stub, script: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script, stub.url], timeout=60, capture_output=True, text=True
     )

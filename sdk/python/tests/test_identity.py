@@ -124,7 +124,7 @@ LIMITED = [dependency, decorator, middleware, installed]
 @pytest.mark.parametrize("limit_it", LIMITED)
 @pytest.mark.parametrize("mounts", [["/t/{tenant}"], ["/a/{one}", "/b/{two}"], ["/static", "/t/{tenant}"]])
 @pytest.mark.parametrize("root_path", ["", "/behind/a/proxy"])
-async def test_a_parameter_of_a_mount_is_no_way_round(
+async def test_a_parameter_of_a_mount_does_not_evade_the_limit(
     limit_it: Callable[[FastAPI, Tidegate], None], mounts: list[str], root_path: str
 ) -> None:
     async with Tidegate.local() as client:
@@ -153,7 +153,7 @@ async def test_apps_under_different_mounts_are_counted_apart(stub: Stub) -> None
 
 
 @pytest.mark.parametrize("around", [True, False])
-async def test_a_host_is_no_way_round(around: bool) -> None:
+async def test_a_host_does_not_evade_the_limit(around: bool) -> None:
     async with Tidegate.local() as client:
         sub = FastAPI()
         app: ASGIApp = Starlette(routes=[Host("{tenant}.example.org", app=sub)])
@@ -187,7 +187,7 @@ async def test_an_app_that_hides_its_routes_still_has_their_templates(stub: Stub
     assert scopes(stub) == ["GET /t/{tenant}/items/{id}"] * 2
 
 
-async def test_a_method_that_a_client_makes_up_is_no_way_round() -> None:
+async def test_an_invented_method_does_not_evade_the_limit() -> None:
     async def anything(scope: Any, receive: Any, send: Any) -> None:
         await PlainTextResponse("hello")(scope, receive, send)
 
@@ -199,7 +199,7 @@ async def test_a_method_that_a_client_makes_up_is_no_way_round() -> None:
             assert (await asking.get("/raw/x")).status_code == 200
 
 
-async def test_a_mount_within_a_router_is_no_way_round() -> None:
+async def test_a_mount_within_a_router_does_not_evade_the_limit() -> None:
     async with Tidegate.local() as client:
         sub, router, app = FastAPI(), APIRouter(), FastAPI()
         dependency(sub, client)
@@ -230,7 +230,7 @@ def scopes(stub: Stub) -> list[str]:
     return [body["descriptors"][0]["entries"][0]["value"] for body in stub.bodies("/v1/check")]
 
 
-async def test_limits_over_the_same_window_are_told_apart() -> None:
+async def test_limits_over_the_same_window_have_separate_counters() -> None:
     async with Tidegate.local() as client:
         asks = [await client.check({"user": "ann"}, limits="3/minute;5/minute;9/hour") for _ in range(4)]
     assert [one.name for one in asks[0].limits] == ["3/minute", "5/minute", "hour"]
@@ -276,7 +276,7 @@ def test_an_empty_list_of_limits_is_refused_with_a_reason(make: Callable[[Any], 
             make(none)
 
 
-def test_small_limits_are_exact_unless_told_otherwise() -> None:
+def test_small_limits_are_exact_by_default() -> None:
     small, large = parse_limits("10/minute;11/minute")
     assert (small.applied_algorithm, large.applied_algorithm) == ("sliding_log", "sliding_window")
     assert Limit(5, "minute", algorithm="fixed_window").applied_algorithm == "fixed_window"

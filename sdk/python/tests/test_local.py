@@ -112,7 +112,7 @@ def test_a_refund_goes_to_the_current_window_first_and_then_to_the_one_before() 
     assert limiter.charge([charge_of(cost=0)])[0].remaining == 5
 
 
-def test_giving_back_to_who_is_not_known_forgets_nobody() -> None:
+def test_giving_back_to_an_unknown_key_displaces_no_other() -> None:
     limiter = LocalLimiter(FakeClock().clock().monotonic, max_keys=1)
     limiter.charge([charge_of("ann", cost=5)])
     limiter.give_back(charge_of("bob"))

@@ -110,7 +110,7 @@ def test_where_all_are_at_their_limits_the_last_one_that_came_goes() -> None:
     assert [counters.remaining(key, LIMITS[0]) for key in ("ann", "bob", "eve")] == [0, 5, 0]
 
 
-def test_a_key_that_only_looks_or_is_denied_takes_nobodys_place() -> None:
+def test_a_key_that_is_peeked_or_denied_displaces_no_other() -> None:
     counters = Counters(max_keys=1)
     assert counters.take("ann", LIMITS[0])
     counters.remaining("bob", LIMITS[0])

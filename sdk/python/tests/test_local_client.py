@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 ANN = {"user": "ann"}
 
 
-async def test_a_local_client_counts_and_asks_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_local_client_counts_without_a_service(caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock()
     async with Tidegate.local(clock=clock.clock()) as client:
         decisions = [await client.check(ANN, limits="2/minute") for _ in range(3)]
@@ -162,7 +162,7 @@ async def test_a_reset_makes_every_limit_whole_again() -> None:
             client.reset()
 
 
-async def test_a_client_that_is_switched_off_lets_everything_pass_and_asks_nobody() -> None:
+async def test_a_disabled_client_lets_every_request_pass_without_a_service() -> None:
     with serve(lambda received: decided(received, lambda _: ALLOWED)) as stub:
         client = Tidegate(stub.url, enabled=False, fallback="deny")
         decisions = [await client.check(ANN, limits="1/hour") for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Laws of clients that pace themselves. Nobody sleeps here but a fake clock."""
+"""Laws of pacing clients, on a fake clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answers = list[httpx.Response | Exception]
 
 
 class Server:
-    """Answers in turn, and notes when it was asked."""
+    """Returns its responses in turn, and records the time of each request."""
 
     def __init__(self, clock: FakeClock, answers: Answers) -> None:
         self.clock = clock
@@ -100,7 +100,7 @@ async def test_jitter_is_at_most_five_seconds_and_at_least_up_to_a_tenth_of_one(
     assert asked_at == [0, 0.1]
 
 
-async def test_backs_off_where_nobody_says_how_long() -> None:
+async def test_backs_off_if_the_server_requests_no_wait() -> None:
     clock = FakeClock()
     outcome, asked_at = await ask(clock, Server(clock, [said(502), said(503), said(504)]))
     assert status(outcome) == 200
@@ -151,7 +151,7 @@ async def test_errors_are_raised_when_tries_run_out() -> None:
     assert len(asked_at) == 4
 
 
-async def test_other_answers_are_final() -> None:
+async def test_other_responses_are_final() -> None:
     clock = FakeClock()
     outcome, asked_at = await ask(clock, Server(clock, [said(500), said(404)]))
     assert status(outcome) == 500
@@ -234,7 +234,7 @@ def test_one_goes_ahead_where_nothing_is_known_and_the_others_wait_for_its_respo
     assert starts(lane, 5, now_s=0.2) == [0.2] * 5
 
 
-def test_a_request_without_a_response_holds_nobody_up() -> None:
+def test_a_request_without_a_response_does_not_block_others() -> None:
     lane = HostState()
     lane.fail(lane.start(0.0), 0.3)
     assert lane.ready_at_s(0.3) == 0.3
@@ -254,7 +254,7 @@ def test_long_requests_that_the_server_has_counted_are_not_counted_twice() -> No
     assert starts(lane, 5, now_s=60.1) == [60.1] * 5
 
 
-def test_what_was_learnt_long_ago_holds_nobody_up() -> None:
+def test_outdated_knowledge_does_not_block_requests() -> None:
     lane = told(Learned(limit=100, remaining=1, reset_after_s=30))
     assert lane.ready_at_s(31.0) == 31.0
 
@@ -272,7 +272,7 @@ def test_what_was_learnt_long_ago_holds_nobody_up() -> None:
         Learned(limit=10, remaining=1, reset_after_s=10),
     ],
 )
-def test_no_response_shortens_the_wait_that_another_asked_for(first: Learned, late: Learned) -> None:
+def test_no_response_shortens_the_wait_that_another_requested(first: Learned, late: Learned) -> None:
     lane = HostState()
     requests = [lane.start(0.0), lane.start(0.0)]
     lane.respond(requests[0], first, denied=False, now_s=0.0)
@@ -280,7 +280,7 @@ def test_no_response_shortens_the_wait_that_another_asked_for(first: Learned, la
     assert lane.ready_at_s(6.0) == 60.0
 
 
-async def test_who_waited_waits_again_if_meanwhile_nothing_passes() -> None:
+async def test_a_request_waits_again_if_nothing_is_left_meanwhile() -> None:
     loop = VirtualLoop()
     asked_at: list[float] = []
 
@@ -317,7 +317,7 @@ def test_one_client_may_be_used_in_several_event_loops() -> None:
         assert [answer.status_code for answer in asyncio.run(ask())] == [200] * 5
 
 
-async def test_who_gives_up_in_line_holds_nobody_up() -> None:
+async def test_a_cancelled_request_in_the_queue_does_not_block_others() -> None:
     loop = VirtualLoop()
     asked_at: list[float] = []
 

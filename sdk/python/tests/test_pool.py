@@ -120,7 +120,7 @@ async def test_what_goes_over_the_wire() -> None:
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\n",
     ],
 )
-async def test_every_shape_of_an_answer_and_another_after_it(answer: bytes) -> None:
+async def test_every_form_of_a_response_and_another_after_it(answer: bytes) -> None:
     async def handle(peer: Peer) -> None:
         await peer.read()
         await peer.write(answer)
@@ -165,7 +165,7 @@ async def test_a_connection_that_is_closed_while_a_request_is_on_its_way_is_repl
     assert server.connections == 3
 
 
-async def test_a_refund_is_sent_once_even_if_a_kept_connection_ends_before_the_answer() -> None:
+async def test_a_refund_is_sent_once_even_if_the_connection_ends_before_the_response() -> None:
     heads = []
 
     async def once(peer: Peer) -> None:
@@ -199,7 +199,7 @@ async def test_there_are_never_too_many_connections() -> None:
     assert server.most_at_once <= MAX_CONNECTIONS
 
 
-async def test_who_gives_up_does_not_leave_an_answer_for_the_next() -> None:
+async def test_a_cancelled_request_leaves_no_response_for_the_next() -> None:
     asked = asyncio.Event()
 
     async def handle(peer: Peer) -> None:
@@ -227,7 +227,7 @@ async def test_who_gives_up_does_not_leave_an_answer_for_the_next() -> None:
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n\xff\xff",
     ],
 )
-async def test_what_is_no_answer_is_told(answer: bytes) -> None:
+async def test_an_invalid_response_is_an_error_that_says_why(answer: bytes) -> None:
     async def handle(peer: Peer) -> None:
         await peer.read()
         await peer.write(answer)

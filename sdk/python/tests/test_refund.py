@@ -69,7 +69,7 @@ async def test_without_a_service_it_comes_back_from_the_window_before_too() -> N
 @pytest.mark.parametrize(
     "reply", [Reply(200, "{}"), Reply(200, "<html>"), Reply(429, "{}"), Reply(503, "{}")]
 )
-async def test_an_answer_that_is_none_counts_as_no_answer(reply: Reply) -> None:
+async def test_an_invalid_response_to_a_refund_counts_as_no_response(reply: Reply) -> None:
     with serve(lambda _: reply) as stub:
         async with Tidegate(stub.url, deadline=PATIENCE_S) as client:
             assert await client.refund({"user": "ann"}) == ()
@@ -78,7 +78,7 @@ async def test_an_answer_that_is_none_counts_as_no_answer(reply: Reply) -> None:
     assert [one.path for one in stub.received] == ["/v1/refund"] * 2
 
 
-def test_threads_send_it_once_even_if_a_kept_connection_ends_before_the_answer() -> None:
+def test_threads_send_it_once_even_if_the_connection_ends_before_the_response() -> None:
     def answer(received: Received) -> Reply:
         return Reply(raw=b"") if received.path == "/v1/refund" else decided(received, lambda _: ALLOWED)
 

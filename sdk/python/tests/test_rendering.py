@@ -85,7 +85,7 @@ APPS = [middleware, dependency, dependency_without_install, decorator, decorator
 
 
 def rendered(expect: dict[str, Any], received: Received) -> Reply:
-    """The service's answer: whoever accepts a problem, or asks in a batch, gets it in any case."""
+    """The response of the service: a client that accepts a problem, or sends a batch, always gets one."""
     for_programs = isinstance(received.body, list) or PROBLEM_TYPE in received.headers["accept"]
     problem = expect.get("problem") if for_programs else None
     content_type = expect["content_type"] if problem is None else PROBLEM_TYPE
@@ -158,7 +158,7 @@ def test_denials_of_the_fallback_have_the_services_shape(name: str) -> None:
         (3_599_500_000, 3600, 3605),
     ],
 )
-def test_waits_of_the_fallback_are_never_too_short_and_spread_by_who_was_denied(
+def test_waits_of_the_fallback_are_never_too_short_and_spread_by_key(
     wait_us: int, least: int, most: int
 ) -> None:
     def wait(name: str, domain: str = "apps", rule: str = "inline") -> int | None:

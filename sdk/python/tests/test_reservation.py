@@ -99,13 +99,15 @@ async def test_await_settles_at_once(stub: Stub, client: Tidegate) -> None:
     assert settled(stub) == [7]
 
 
-async def test_who_forgets_to_settle_has_paid_the_estimate(stub: Stub, client: Tidegate) -> None:
+async def test_without_settling_the_estimate_stays_charged(stub: Stub, client: Tidegate) -> None:
     async with client.reserve(USER, cost=500):
         pass
     assert settled(stub) == []
 
 
-async def test_an_exception_gives_everything_back_unless_told_otherwise(stub: Stub, client: Tidegate) -> None:
+async def test_an_exception_gives_everything_back_unless_on_error_is_keep(
+    stub: Stub, client: Tidegate
+) -> None:
     with pytest.raises(KeyError):
         async with client.reserve(USER, cost=500):
             raise KeyError
@@ -124,7 +126,7 @@ async def test_what_was_settled_before_an_exception_counts(stub: Stub, client: T
     assert settled(stub) == [3]
 
 
-async def test_whoever_is_cancelled_gives_everything_back(stub: Stub, client: Tidegate) -> None:
+async def test_a_cancelled_block_gives_everything_back(stub: Stub, client: Tidegate) -> None:
     entered = asyncio.Event()
 
     async def work() -> None:
@@ -150,7 +152,7 @@ async def test_a_denial_raises_on_entering() -> None:
 
 
 @pytest.mark.parametrize(("cost", "error"), [(410, ReservationGone), (500, ServiceUnavailable)])
-async def test_what_could_not_be_settled_is_told_to_who_waits_and_logged_for_others(
+async def test_a_failed_settlement_raises_if_awaited_and_is_logged_otherwise(
     client: Tidegate, caplog: pytest.LogCaptureFixture, cost: int, error: type[TidegateError]
 ) -> None:
     async with client.reserve(USER, cost=500) as reservation:
@@ -198,7 +200,7 @@ async def test_a_settlement_that_failed_may_be_tried_again() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_what_arrived_though_its_answer_was_lost_is_settled(times: int) -> None:
+async def test_a_settlement_that_arrived_without_its_response_is_settled(times: int) -> None:
     with serve(faltering(*[0] * times)) as stub:
         # Over a kept connection one loss is made good unseen; after two the service counts as away.
         async with Tidegate(stub.url, deadline=30, clock=FakeClock(chance=0).clock()) as client:
@@ -210,7 +212,7 @@ async def test_what_arrived_though_its_answer_was_lost_is_settled(times: int) ->
         assert settled(stub) == [7] * (times + 1)
 
 
-async def test_after_the_block_it_is_tried_until_the_service_answers() -> None:
+async def test_after_the_block_it_is_retried_until_the_service_responds() -> None:
     clock = FakeClock()
     with serve(faltering(500, 500, 503)) as stub:
         async with Tidegate(stub.url, deadline=30, clock=clock.clock()) as client:
@@ -222,7 +224,7 @@ async def test_after_the_block_it_is_tried_until_the_service_answers() -> None:
     assert clock.slept == [0.05, 0.1, 0.2]
 
 
-async def test_nobody_tries_to_settle_what_has_run_out(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_expired_reservation_is_not_retried(caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock()
     with serve(faltering(*[500] * 1000)) as stub:
         async with Tidegate(stub.url, deadline=30, clock=clock.clock()) as client:
@@ -233,7 +235,7 @@ async def test_nobody_tries_to_settle_what_has_run_out(caplog: pytest.LogCapture
     assert "expired before it was settled" in caplog.text
 
 
-async def test_who_closes_the_client_does_not_wait_for_what_cannot_be_settled() -> None:
+async def test_closing_the_client_does_not_wait_for_pending_settlements() -> None:
     clock = FakeClock(chance=0)  # time stands still
     with serve(faltering(*[500] * 100_000)) as stub:
         async with Tidegate(stub.url, deadline=30, clock=clock.clock()) as client:

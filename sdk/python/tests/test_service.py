@@ -33,9 +33,7 @@ async def test_inline_limits_are_counted_by_the_service(service: Service, client
     assert last.header("RateLimit-Policy") == '"inline:hour";q=2;w=3600, "inline:day";q=100;w=86400'
 
 
-async def test_a_batch_and_single_checks_are_told_apart_by_nothing(
-    service: Service, client_name: str
-) -> None:
+async def test_a_batch_and_single_checks_have_the_same_results(service: Service, client_name: str) -> None:
     async with Tidegate(service.url, deadline=PATIENCE_S) as client:
         asked = [{"route": f'größer "{number}" \\', "client": client_name} for number in range(20)]
         for entries in asked:
@@ -61,7 +59,7 @@ async def test_rules_of_the_service_apply_without_limits(service: Service, clien
     assert decisions[-1].decided_by == DecidedBy("orders", "minute")
 
 
-async def test_limits_where_the_domain_allows_none_are_an_error(service: Service) -> None:
+async def test_limits_in_a_domain_that_does_not_accept_them_are_an_error(service: Service) -> None:
     async with Tidegate(service.url, deadline=PATIENCE_S) as client:
         with pytest.raises(RequestRefused) as refused:
             await client.check({"api_key": "ann"}, limits="1/day", domain="api_platform")
@@ -143,7 +141,7 @@ def lists_of_limits() -> list[LimitsLike]:
 async def test_this_process_counts_as_the_service_does(
     service: Service, client_name: str, limits: LimitsLike
 ) -> None:
-    """What a client is told by name, number and outcome does not depend on who counts."""
+    """Names, numbers and outcomes in decisions are the same from the service and from the fallback."""
     entries = {"route": "search", "client": client_name}
     async with Tidegate(service.url, deadline=PATIENCE_S) as remote, Tidegate.local() as local:
         for _ in range(4):
@@ -193,7 +191,7 @@ def times(decision: Decision) -> list[float]:
     ]
 
 
-async def test_counters_are_told_apart_by_the_service(service: Service, client_name: str) -> None:
+async def test_the_service_has_a_counter_for_each_identity(service: Service, client_name: str) -> None:
     """A general and a stricter limit over the same window, of one route and one client."""
     entries = {"route": client_name, "client": "ann"}
     async with Tidegate(service.url, deadline=PATIENCE_S) as client:

@@ -34,7 +34,7 @@ async def test_a_limiter_made_per_request_denies() -> None:
     assert statuses == [200] * 3 + [429] * 5
 
 
-async def test_limiters_made_while_a_request_is_handled_are_not_told_apart() -> None:
+async def test_limiters_created_within_requests_share_a_scope() -> None:
     kept = []
     async with Tidegate.local() as client:
 
@@ -47,7 +47,7 @@ async def test_limiters_made_while_a_request_is_handled_are_not_told_apart() -> 
     assert statuses == [200] * 3 + [429] * 5
 
 
-async def test_limiters_made_before_are_told_apart_though_they_are_numbered_by_a_request() -> None:
+async def test_limiters_created_before_have_separate_scopes_though_a_request_numbers_them() -> None:
     first, second = (LimiterScope(None, limits_of("3/hour")) for _ in range(2))
     marks = type("RequestState", (), {})()
     warnings.note_request(marks)
@@ -56,7 +56,7 @@ async def test_limiters_made_before_are_told_apart_though_they_are_numbered_by_a
 
 
 @pytest.mark.parametrize(("limits", "word"), [("3/hour", "limiter"), (None, "limiter:dynamic")])
-def test_so_many_are_told_apart_at_most(limits: str | None, word: str) -> None:
+def test_the_number_of_scopes_is_bounded(limits: str | None, word: str) -> None:
     kept = [scope_of(limits) for _ in range(MAX_NUMBER + 10)]
     names = [name_of(one) for one in kept]
     assert len(set(names)) == MAX_NUMBER

@@ -1,4 +1,4 @@
-"""Mistakes are told once, with a code and a remedy."""
+"""Likely mistakes are logged once, with a code and what to do."""
 
 from __future__ import annotations
 

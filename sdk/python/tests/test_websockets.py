@@ -139,7 +139,7 @@ def test_requests_and_websockets_of_one_app_are_limited_together() -> None:
         websocket.receive_text()
 
 
-def test_a_middleware_leaves_websockets_alone_unless_told() -> None:
+def test_a_middleware_limits_websockets_only_if_enabled() -> None:
     app = Starlette(routes=[WebSocketRoute("/ws", echo)])
     asking = TestClient(TidegateMiddleware(app, "1/hour", client=Tidegate.local()))
     for _ in range(3):

@@ -30,7 +30,7 @@ test('all may send while nothing is wrong', () => {
   expect(breaker.closed).toBe(true);
 });
 
-test('after a failure nobody asks until the wait is over, then one alone', () => {
+test('after a failure no request is sent until the wait is over, then a single one', () => {
   breaker.failed(admitted());
   expect(breaker.admit()).toBeUndefined();
   now += 49;

@@ -29,7 +29,7 @@ function clientOf(url: string, options: ClientOptions = {}): Tidegate {
 }
 
 describe('a service that answers', () => {
-  test('is asked for the domain, the descriptors, the limits and the cost', async () => {
+  test('gets the domain, the descriptors, the limits and the cost', async () => {
     const stub = await stubbed(passing());
     const client = clientOf(stub.url, { token: 'secret' });
     const decision = await client.check({ ...ann, cost: 2 });
@@ -51,7 +51,7 @@ describe('a service that answers', () => {
     expect(stub.asked[0]?.path).toBe('/limits/v1/check');
   });
 
-  test('is asked over one connection, again and again', async () => {
+  test('is called over one keep-alive connection', async () => {
     const stub = await stubbed(passing());
     const client = clientOf(stub.url);
     for (let times = 0; times < 20; times += 1) await client.check(ann);
@@ -97,7 +97,7 @@ describe('a service that answers', () => {
   });
 });
 
-describe('what is asked wrongly is told without asking', () => {
+describe('invalid requests and options are errors without a call to the service', () => {
   const client = new Tidegate({ url: 'http://127.0.0.1:9' });
   test.each([
     [{}, 'either descriptor or descriptors'],
@@ -152,7 +152,7 @@ describe('without a service', () => {
     });
   });
 
-  test('refused connections too, and the fallback may be told with the check', async () => {
+  test('refused connections too, and a check may set its own fallback', async () => {
     const client = clientOf(NOWHERE);
     expect(await client.check(ann)).toMatchObject({ allowed: true, source: 'local' });
     expect(await client.check(ann, { fallback: 'deny' })).toMatchObject({ allowed: false, source: 'deny' });
@@ -169,7 +169,7 @@ describe('without a service', () => {
     for (let times = 0; times < 5; times += 1) expect((await unlimited.check(rules)).allowed).toBe(true);
   });
 
-  test('a batch that finds nobody is decided one by one', async () => {
+  test('a batch that cannot be sent is decided check by check', async () => {
     const client = clientOf(NOWHERE);
     const decisions = await Promise.all(Array.from({ length: 10 }, () => client.check(ann)));
     expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(2);
@@ -197,7 +197,7 @@ describe('without a service', () => {
 });
 
 describe('a service that comes back', () => {
-  test('is used again, and both are told once', async () => {
+  test('is used again, and both events are logged once', async () => {
     const stub = await stubbed(() => 'drop');
     const client = clientOf(stub.url);
     expect((await client.check(ann)).source).toBe('local');

@@ -74,7 +74,7 @@ interface Report {
   readonly shared: number[];
 }
 
-test('each worker gets the decisions it asked for, and limiters of all workers count together', async () => {
+test('each worker gets its own decisions, and limiters of all workers count together', async () => {
   const file = join(folder, 'app.mjs');
   writeFileSync(file, APP);
   const app = spawn(process.execPath, [file], { env: { ...process.env, TIDEGATE_URL: service.url }, stdio: ['ignore', 'pipe', 'inherit'] });

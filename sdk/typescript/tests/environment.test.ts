@@ -48,7 +48,7 @@ describe('the environment', () => {
     expect(stub.asked.map(({ headers }) => headers.authorization)).toEqual(['Bearer tg_secret', 'Bearer tg_secret']);
   });
 
-  test('is not asked where the code says it, and an empty variable says nothing', async () => {
+  test('is not used if the code sets the option, and an empty variable counts as missing', async () => {
     vi.stubEnv('TIDEGATE_URL', 'http://127.0.0.1:1');
     vi.stubEnv('TIDEGATE_TOKEN', 'tg_secret');
     const told = new Tidegate({ url: stub.url, token: 'mine', deadlineMs: 20_000 });
@@ -93,7 +93,7 @@ describe.each(MAJORS)('%s', (_, make) => {
     }
   }
 
-  test('through a Unix socket all share one key, and that is told once', async () => {
+  test('through a Unix socket all clients share one key, which is warned of once', async () => {
     await throughSocket({}, ['198.51.100.1', '198.51.100.2']);
     expect(clients()).toEqual(['unknown', 'unknown']);
     expect(codes()).toEqual(['TIDEGATE_NO_ADDRESS']);

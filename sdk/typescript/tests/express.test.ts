@@ -121,7 +121,7 @@ describe.each(MAJORS)('%s', (_, make) => {
     ]);
   });
 
-  test('who asked is told by trusted proxies only', async () => {
+  test('only trusted proxies determine the address of the client', async () => {
     const headers = { 'x-forwarded-for': '1.2.3.4, 2001:db8:1:2ff::9' };
     await (await limited()).get('/', { headers });
     await (await limited({ trustedProxies: ['127.0.0.1/32'] })).get('/', { headers });
@@ -143,14 +143,14 @@ describe.each(MAJORS)('%s', (_, make) => {
     expect(entries()['client']).toBe('198.51.100.7');
   });
 
-  test('keys may be made by the app; whoever has none is known by address', async () => {
+  test('the app may return keys; clients without one are limited by address', async () => {
     const app = await limited({ keyGenerator: (req) => Promise.resolve(req.get('x-api-key')) });
     await app.get('/', { headers: { 'x-api-key': 'k1' } });
     await app.get('/');
     expect([entries(0)['client'], entries(1)['client']]).toEqual(['k1', '127.0.0.1']);
   });
 
-  test('a key that is none is an error of the app', async () => {
+  test('a key that is not a string is an error', async () => {
     const app = await serve((app) => {
       app.use(limiter({ keyGenerator: () => 7 as unknown as string }));
       const answer: ErrorRequestHandler = (error, _req, res, _next) => void res.status(500).send(String(error));
@@ -160,7 +160,7 @@ describe.each(MAJORS)('%s', (_, make) => {
     expect([got.status, got.body]).toEqual([500, expect.stringContaining('must return a string')]);
   });
 
-  test('what is skipped is not asked about', async () => {
+  test('a skipped request is not sent to the service', async () => {
     const app = await limited({ skip: (req) => req.path === '/health' });
     expect((await app.get('/health')).headers['ratelimit']).toBeUndefined();
     await app.get('/');
@@ -284,7 +284,7 @@ describe.each(MAJORS)('%s', (_, make) => {
   });
 
   describe('what the service refuses', () => {
-    test('is told once, and the fallback decides: the app stays up', async () => {
+    test('is logged once, and the fallback decides: the app stays up', async () => {
       stub.answer = () => ({ status: 403, body: '{"detail":"allow inline_limits in the rules"}' });
       const app = await limited({ limit: 1 });
       expect((await app.get('/')).status).toBe(200);
@@ -371,7 +371,7 @@ describe.each(MAJORS)('%s', (_, make) => {
       expect(settled()).toEqual([0]);
     });
 
-    test('an estimate is settled by the app, once, and what fails is told and not thrown', async () => {
+    test('an estimate is settled by the app once, and a failure is logged and not thrown', async () => {
       stub.answer = reserving;
       const app = await serve((app) => {
         app.use(limiter({ reserve: true, cost: 400 }));

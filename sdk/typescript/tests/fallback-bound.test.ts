@@ -120,7 +120,7 @@ test('where all are at their limits, the last one that came goes', () => {
   expect(['ann', 'bob', 'eve'].map((user) => counters.remaining(user, SMALL))).toEqual([0, 5, 0]);
 });
 
-test("a key that only looks or is denied takes nobody's place", () => {
+test("a key that is peeked or denied displaces no other", () => {
   const counters = new Counters(1);
   counters.take('ann', SMALL);
   counters.remaining('bob', SMALL);

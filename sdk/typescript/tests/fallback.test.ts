@@ -60,7 +60,7 @@ test.each(EVERY)('what is denied is allowed exactly at retry_after: $algorithm',
   }
 });
 
-test.each([10, 20])('who asks all the time gets what a limit of %d says on average, and hardly less', (requests) => {
+test.each([10, 20])('a client that never pauses gets what a limit of %d allows on average, and hardly less', (requests) => {
   const limiter = new LocalLimiter();
   const passed: number[] = [];
   for (let now = START; now < START + 3_600_000; now += 500) {
@@ -89,7 +89,7 @@ test('a burst is a bucket: it passes at once, and then the rate', () => {
   expect([passed(START), passed(START), passed(START + 1_000), passed(START + 3_000)]).toEqual([3, 0, 1, 2]);
 });
 
-test('a limit is told apart by its numbers, or by its name', () => {
+test('a limit is identified by its numbers, or by its name', () => {
   const limiter = new LocalLimiter();
   for (let times = 0; times < 5; times += 1) expect(allowed(limiter, charges('5/minute'), START)).toBe(true);
   expect(allowed(limiter, charges('5/60s'), START)).toBe(false);
@@ -272,7 +272,7 @@ test.each([
   expect(windowMs(per)).toBe(ms);
 });
 
-test('durations add up, and what is none is refused', () => {
+test('durations add up, and invalid ones are refused', () => {
   expect(windowMs('1h30m')).toBe(5_400_000);
   for (const per of ['', 'fortnight', '5', '1.5h']) expect(() => windowMs(per)).toThrow('is not a valid window');
   for (const ms of [0, -1, 1.5, NaN, Infinity]) expect(() => perOf(ms)).toThrow('windowMs must be');
@@ -319,7 +319,7 @@ test('what is given back goes to the window of now first, then to the one before
   expect(left(begins)).toBe(5);
 });
 
-test('giving back to who is not known forgets nobody', () => {
+test('giving back to an unknown key displaces no other', () => {
   const limiter = new LocalLimiter({ maxKeys: 1 });
   limiter.charge(charges('5/minute', 5), START);
   limiter.giveBack(charges('5/minute', 1, 'bob'), START);

@@ -47,7 +47,7 @@ async function appOf(
 }
 
 describe('a key', () => {
-  test('is told of, and has all of its limits back when it is reset', async () => {
+  test('has a state, and has all of its limits back when it is reset', async () => {
     const limiter = limiterOf({ limits: '2/hour;5/day', name: 'by-key' });
     const ask = await appOf(limiter, '/search');
     expect(await limiter.getKey('ann')).toBeUndefined();
@@ -62,7 +62,7 @@ describe('a key', () => {
     expect([await ask('ann'), await ask('ann'), await ask('ann')]).toEqual([200, 200, 429]);
   });
 
-  test('has one counter on all routes, and can be asked about before the first request', async () => {
+  test('has one counter on all routes, and has a state before the first request', async () => {
     const limiter = limiterOf({ windowMs: 3_600_000, limit: 2, name: 'all-routes' });
     const ask = await appOf(limiter, '/one', '/two');
     expect(await limiter.getKey('dan')).toBeUndefined();

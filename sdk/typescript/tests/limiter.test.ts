@@ -67,7 +67,7 @@ test.each([-1, 0.5, NaN])('a cost of %d is a mistake of the app', async (cost) =
   await expect(new Limiter({ client, descriptors: [own] }).decide(request)).rejects.toThrow('whole number');
 });
 
-test('an empty key is none: the address is limited', async () => {
+test('an empty key stands for the address', async () => {
   const outcome = await new Limiter({ client, limits: '10/minute', key: () => '' }).decide(request);
   expect(outcome).toMatchObject({ key: '203.0.113.7' });
 });

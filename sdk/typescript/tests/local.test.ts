@@ -42,7 +42,7 @@ describe('Tidegate.local', () => {
     expect((await client.check(request)).allowed).toBe(true);
   });
 
-  test('refunds, reserves and settles, and lets whoever needs a permit work', async () => {
+  test('refunds, reserves and settles, and grants every permit', async () => {
     const client = Tidegate.local();
     const request = { descriptor: { user: 'ann' }, limits: '1000/hour' };
     await client.check({ ...request, cost: 400 });

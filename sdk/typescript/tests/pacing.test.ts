@@ -51,7 +51,7 @@ async function finish<T>(work: Promise<T>): Promise<T> {
 }
 
 describe('waiting', () => {
-  test('nothing waits while nothing is said', async () => {
+  test('no request waits while the server reports no limits', async () => {
     const fetch = fetching([]);
     for (let count = 0; count < 3; count += 1) await finish(fetch(URL_A));
     expect(sent).toHaveLength(3);
@@ -169,21 +169,21 @@ describe('waiting', () => {
     expect(times()).toEqual([0, 1_000, 21_000]);
   });
 
-  test('those that waited go as soon as they may, if an answer told meanwhile that there is plenty', async () => {
+  test('waiting requests start as soon as a response reports that enough is left', async () => {
     const fetch = await answered(said(429, { 'retry-after': '5' }), said(200, plenty));
     const rest = [fetch(URL_A), fetch(URL_A), fetch(URL_A)];
     await finish(Promise.all(rest));
     expect(times().slice(2)).toEqual([6_000, 6_000, 6_000]);
   });
 
-  test('an answer makes a wait longer, and what it told is known', async () => {
+  test('a response makes a wait longer, and the state shows it', async () => {
     const fetch = await answered(said(200, { 'retry-after': '2' }), said(200, { 'retry-after': '20' }));
     expect(fetch.state('api.example')).toMatchObject({ delayMs: 20_000, learned: { retryAfterS: 20 } });
     await finish(fetch(URL_A));
     expect(times()).toEqual([0, 1_000, 22_000]);
   });
 
-  test('a wait that is over is forgotten: what is told after it counts', async () => {
+  test('a wait that is over is forgotten: later responses count', async () => {
     const fetch = fetching([said(200, { 'retry-after': '20' }), said(200, plenty)]);
     await fetch(URL_A);
     await finish(fetch(URL_A));
@@ -192,14 +192,14 @@ describe('waiting', () => {
     expect(sent).toHaveLength(4);
   });
 
-  test('what was told stays known when an answer says nothing', async () => {
+  test('what is known stays known when a response has no rate limit headers', async () => {
     const fetch = fetching([said(200, plenty), said(200)]);
     await fetch(URL_A);
     await fetch(URL_A);
     expect(fetch.state('api.example')?.learned.remaining).toBe(90);
   });
 
-  test('hosts do not wait for each other, unless they are told to', async () => {
+  test('hosts do not wait for each other, unless they share a key', async () => {
     const answers = (): ServiceResponse[] => [said(200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '20' })];
     const apart = fetching(answers());
     await apart(URL_A);
@@ -230,7 +230,7 @@ describe('waiting', () => {
     expect(sent).toHaveLength(2);
   });
 
-  test('who is aborted while it waits leaves the queue to the others', async () => {
+  test('a request that is aborted while it waits does not block the others', async () => {
     const fetch = fetching([said(200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '20' })]);
     await fetch(URL_A);
     const abort = new AbortController();
@@ -281,7 +281,7 @@ describe('retrying', () => {
     expect([got.status, times()]).toEqual([403, [0, 7_000, 8_500]]);
   });
 
-  test('a wait told in milliseconds is obeyed to the millisecond', async () => {
+  test('a wait in milliseconds is kept to the millisecond', async () => {
     const fetch = fetching([said(429, { 'retry-after-ms': '250', 'retry-after': '1' })]);
     expect((await finish(fetch(URL_A))).status).toBe(200);
     expect(times()).toEqual([0, 250]);

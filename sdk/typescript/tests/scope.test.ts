@@ -112,7 +112,7 @@ describe.each(MAJORS)('%s', (_, make) => {
       expect(got.at(-1)?.headers['x-ratelimit-remaining']).toBe('80');
     });
 
-    test('a burst that is the default is the same counter as one that is told', async () => {
+    test('a default burst has the same counter as the same burst written out', async () => {
       const written: Limit[] = [
         { requests: 6, per: 'hour', burst: 6 },
         { requests: 6, per: 'hour', algorithm: 'token_bucket' },
@@ -194,7 +194,7 @@ describe('limiters without a name that have a limit in common', () => {
     expect(codes()).toEqual([]);
   });
 
-  test('are told apart up to the hundredth', async () => {
+  test('have separate scopes up to the hundredth', async () => {
     const limiters = Array.from({ length: 150 }, () => new Limiter({ client: Tidegate.local(), limits: '3/minute' }));
     const scopes = await Promise.all(limiters.map(async (limiter) => {
       const asked = limiter.client.check.bind(limiter.client);
@@ -209,7 +209,7 @@ describe('limiters without a name that have a limit in common', () => {
     expect(new Set(scopes).size).toBe(100);
   });
 
-  test('are not told of while their requests have templates', async () => {
+  test('are not warned of while their requests have templates', async () => {
     const limiters = [1, 2].map(() => new Limiter({ client, logger: told, limits: '3/minute' }));
     const request = { method: 'GET', path: '/7', peer: '192.0.2.1', headers: {} };
     for (const limiter of limiters) await limiter.decide({ ...request, template: 'GET /:id' });

@@ -76,7 +76,7 @@ describe('limits in code', () => {
   });
 });
 
-test('rules of the service apply where no limits are told', async () => {
+test('rules of the service apply to requests without limits', async () => {
   const request = { domain: 'shop', descriptor: { user: somebody() } };
   const decisions = await Promise.all(Array.from({ length: 5 }, () => client.check(request)));
   expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(3);
@@ -232,7 +232,7 @@ describe('a service that goes and comes', () => {
     await until('the service decides', async () => (await app.check(request)).source === 'memory');
   });
 
-  test('paused, nobody waits for longer than the deadline; woken, it decides again', async () => {
+  test('while it is paused no check waits longer than the deadline; when it resumes, it decides again', async () => {
     await mine.pause();
     const started = Date.now();
     const decisions = await Promise.all(Array.from({ length: 50 }, () => app.check(request)));

@@ -103,7 +103,7 @@ describe('limiters that are gone', () => {
 });
 
 for (const [name, make] of MAJORS) {
-  test(`${name}: a limiter made while a request is handled is told of`, async () => {
+  test(`${name}: a limiter created while a request is handled is warned of`, async () => {
     const app = make();
     app.get('/sync', (req, res, next) => rateLimit({ client, logger: told, name: 'one' })(req, res, next));
     app.get('/sync', (_req, res) => void res.send('hello'));
@@ -114,7 +114,7 @@ for (const [name, make] of MAJORS) {
     expect(codes()).toEqual(['TIDEGATE_LIMITER_PER_REQUEST']);
   });
 
-  test(`${name}: a request that is counted twice is told of, once`, async () => {
+  test(`${name}: a request that is counted twice is warned of once`, async () => {
     const app = make();
     const limit = rateLimit({ client, logger: told, name: 'one' });
     app.use(limit);
@@ -158,7 +158,7 @@ for (const [name, make] of MAJORS) {
     expect(codes()).toEqual(['TIDEGATE_DOUBLE_COUNT']);
   });
 
-  test(`${name}: trust proxy of the app is not ours, and that is told`, async () => {
+  test(`${name}: trust proxy of the app is not used, which is warned of`, async () => {
     const app = make();
     app.set('trust proxy', true);
     app.use(rateLimit({ client, logger: told, name: 'one' }));

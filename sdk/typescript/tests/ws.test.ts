@@ -67,7 +67,7 @@ test('so many connections are accepted, and the others closed with 1008 and a re
   expect(met[3]?.heard).toEqual([]);
 });
 
-test('what is said before the decision is not lost', async () => {
+test('messages that come before the decision are not lost', async () => {
   let decide = (): void => {};
   const decided = new Promise<void>((resolve) => (decide = resolve));
   const stub = await Stub.start(async (asked) => {
@@ -106,7 +106,7 @@ test('a client that breaks the protocol after it was refused ends nothing', asyn
   expect((await meet(place)).code).toBe(1008);
 });
 
-test('clients are told apart by a key of the app, and limiters that share a name share their counters', async () => {
+test('the app may return keys of clients, and limiters with the same name share their counters', async () => {
   const client = Tidegate.local();
   const key = (request: http.IncomingMessage): string | undefined => request.headers['x-user'] as string | undefined;
   const place = await serve({ client, name: 'chat', limits: '2/minute', key }, (app) => {

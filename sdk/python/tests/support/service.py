@@ -98,7 +98,7 @@ class Service:
             self._process.stdout.close()
 
     def post(self, path: str, body: object) -> httpx.Response:
-        """Asks it directly, past the package."""
+        """Sends a request without the package."""
         with httpx.Client(trust_env=False) as client:
             return client.post(self.url + path, json=body, timeout=30)
 

@@ -1,4 +1,4 @@
-"""A small HTTP server that answers as a test says."""
+"""A small HTTP server whose responses a test chooses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer; ``raw`` in place of everything else."""
+    """A response; ``raw`` is sent in place of everything else."""
 
     status: int = 200
     body: str = "{}"
@@ -33,7 +33,7 @@ class Received:
 
 @dataclass
 class Stub:
-    """What came, and how to answer."""
+    """A running server: the requests it received, and how it responds."""
 
     answer: Callable[[Received], Reply]
     url: str = ""
@@ -49,7 +49,7 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Ignores clients that have gone away."""
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def serve(answer: Callable[[Received], Reply]) -> Iterator[Stub]:
                 self.wfile.write(content)
 
         def log_message(self, *_: Any) -> None:
-            """Quietly."""
+            """Logs nothing."""
 
     server = _Server(("127.0.0.1", 0), Handler)
     stub.url = f"http://127.0.0.1:{server.server_address[1]}"
@@ -100,7 +100,7 @@ def serve(answer: Callable[[Received], Reply]) -> Iterator[Stub]:
 
 
 def decided(received: Received, each: Callable[[Any], Reply]) -> Reply:
-    """Answers a check, or a batch of them, by what ``each`` says of one."""
+    """Returns the response to a check or to a batch of them; ``each`` returns the one to a single check."""
     if not isinstance(received.body, list):
         return each(received.body)
     parts = []
