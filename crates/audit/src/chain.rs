@@ -1,7 +1,7 @@
-//! How lines are sealed, and what a sealed line must look like.
+//! The hash chain: how lines are sealed and checked.
 //!
-//! A line is one JSON object that begins with `seq` and `prev` and ends with `hash`, which is the
-//! SHA-256 of the line's text before `,"hash":`. So anybody can check one with `sha256sum`.
+//! A line is a JSON object that begins with `seq` and `prev` and ends with `hash`, which is the SHA-256 of
+//! the text of the line before `,"hash":`. So it can be checked with `sha256sum`.
 
 use std::fmt::{self, Write as _};
 
@@ -10,28 +10,28 @@ use sha2::{Digest, Sha256};
 
 use crate::record::{Lost, MAX_RECORD_BYTES};
 
-/// A sealed line adds a number, two hashes and what is missing to its record.
+/// The longest line. Sealing adds a number, two hashes and the counts of missing records to a record.
 pub(crate) const MAX_LINE_BYTES: usize = MAX_RECORD_BYTES + 1024;
 
 const HASH: &str = ",\"hash\":\"";
 const END: &str = "\"}";
 const TAIL_BYTES: usize = HASH.len() + 64 + END.len();
 
-/// A SHA-256, written in lower-case hexadecimal digits.
+/// A SHA-256 hash, written in lower-case hexadecimal digits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Hash([u8; 32]);
 
-/// The end of a chain: what the next line goes on from.
+/// The end of a chain: the line that the next one continues from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tip {
     /// The number of the newest line; 0 before the first.
     pub seq: u64,
-    /// Its hash; zeros before the first.
+    /// The hash of the newest line; zeros before the first.
     pub hash: Hash,
 }
 
 impl Tip {
-    /// Adds `record`, a JSON object, to `lines` as the next line, and moves on to it.
+    /// Appends `record`, a JSON object, to `lines` as the next line, and advances to it.
     pub(crate) fn seal(&mut self, record: &str, missing: Lost, lines: &mut Vec<u8>) {
         let begin = lines.len();
         self.seq += 1;
@@ -40,22 +40,22 @@ impl Tip {
             let Lost { changes, denials } = missing;
             let _ = write!(line, "\"missing\":{{\"changes\":{changes},\"denials\":{denials}}},");
         }
-        // The record's own braces make way for those of the line.
+        // The braces of the record are replaced by those of the line.
         line += record.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
         lines.extend_from_slice(line.as_bytes());
         self.hash = Hash::of(&lines[begin..]);
         lines.extend_from_slice(format!("{HASH}{}{END}\n", self.hash).as_bytes());
     }
 
-    /// Moves on to `line`, which is without its newline.
+    /// Advances to `line`, which is given without its newline.
     ///
     /// # Errors
-    /// Why it cannot be the next line.
+    /// Returns why it cannot be the next line.
     pub(crate) fn follow(&mut self, line: &[u8]) -> Result<(), String> {
         let hash = checked_hash(line)?;
         let (seq, prev) = beginning(line).ok_or("it does not begin with seq and prev")?;
         if seq != self.seq + 1 {
-            return Err(format!("its seq should be {}, and is {seq}", self.seq + 1));
+            return Err(format!("its seq should be {}, but is {seq}", self.seq + 1));
         }
         if prev != self.hash {
             return Err("its prev is not the hash of the line before".to_owned());
@@ -64,7 +64,7 @@ impl Tip {
         Ok(())
     }
 
-    /// The tip before `line`, as the line tells it.
+    /// Returns the tip before `line`, according to the `seq` and `prev` of the line.
     pub(crate) fn before(line: &[u8]) -> Option<Self> {
         let (seq, hash) = beginning(line)?;
         Some(Self { seq: seq.checked_sub(1)?, hash })
@@ -75,7 +75,7 @@ fn head(seq: u64, prev: Hash) -> String {
     format!("{{\"seq\":{seq},\"prev\":\"{prev}\",")
 }
 
-/// `seq` and `prev`, written exactly as [`head`] writes them.
+/// Parses `seq` and `prev`, which must be formatted exactly as by [`head`].
 fn beginning(line: &[u8]) -> Option<(u64, Hash)> {
     let digits = line.strip_prefix(b"{\"seq\":")?;
     let digits = &digits[..digits.iter().position(|byte| !byte.is_ascii_digit())?];
@@ -85,7 +85,7 @@ fn beginning(line: &[u8]) -> Option<(u64, Hash)> {
     line.starts_with(head(seq, prev).as_bytes()).then_some((seq, prev))
 }
 
-/// The hash at the end of a line, if it is that of the rest.
+/// Returns the hash at the end of a line, if it is the hash of the rest of the line.
 fn checked_hash(line: &[u8]) -> Result<Hash, String> {
     let unsealed = "it does not end with a hash";
     let at = line.len().checked_sub(TAIL_BYTES).ok_or(unsealed)?;
@@ -96,12 +96,12 @@ fn checked_hash(line: &[u8]) -> Result<Hash, String> {
 }
 
 impl Hash {
-    /// The hash of these bytes.
+    /// Returns the hash of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// 64 lower-case digits, and nothing else.
+    /// Parses exactly 64 lower-case hexadecimal digits.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let digit = |byte: u8| match byte {
             b'0'..=b'9' => Some(byte - b'0'),

@@ -1,4 +1,4 @@
-//! A sink of files: a folder of segments, the oldest of which go as the settings ask.
+//! A sink that writes files: a folder of segments, of which the oldest are removed according to the settings.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
@@ -10,59 +10,60 @@ use thiserror::Error;
 use tidegate_core::Micros;
 
 use crate::chain::Tip;
-use crate::folder::{self, Head, LOCK, Noted, Segment, private};
+use crate::folder::{self, Head, HeadNote, LOCK, Segment, private};
 use crate::record::{Cut, Retired};
 use crate::recovery::{End, began, micros_of};
 use crate::settings::Settings;
 use crate::sink::{Batch, Sink};
 
-/// Why a folder cannot be written.
+/// Reasons why an audit folder cannot be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// Another process writes it.
-    #[error("the audit folder {path} is written by another process; stop that one, or choose another folder")]
+    /// Another process writes to the folder.
+    #[error("the audit folder {path} is in use by another process; stop that one, or choose another folder")]
     InUse {
         /// The folder.
         path: PathBuf,
     },
-    /// It cannot be made, read or written.
+    /// The folder cannot be created, read or written.
     #[error(
         "the audit folder {path} cannot be used: {source}; make it readable and writable, or choose another"
     )]
     Unusable {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// A segment that no line is added to any more, or the newest.
+/// A segment in the folder, with its size and times.
 #[derive(Debug)]
-struct Kept {
+struct SegmentInfo {
     segment: Segment,
     bytes: u64,
-    /// When its first line was recorded.
+    /// When the first line was recorded.
     began: Micros,
-    /// When its last line was written, by the trail's clock or the file's time: a record may claim any.
+    /// When the last line was written, by the clock of the trail or the time of the file. The time in a
+    /// record is not used, because a record may contain any time.
     last: Micros,
 }
 
-/// The newest segment, open.
+/// The newest segment, open for writing.
 #[derive(Debug)]
 struct Current {
     file: File,
-    /// Bytes of lines that were written for certain; what the file has beyond them does not count.
+    /// The bytes of lines that are certainly written. Anything beyond them does not count.
     bytes: u64,
-    /// Whether the file may have more than that.
+    /// Whether the file may be longer than `bytes`, because a write failed.
     torn: bool,
 }
 
 /// Appends lines to segments in a folder.
 pub struct FileSink {
     folder: PathBuf,
-    /// Oldest first; the last is the current one, if that is open.
-    kept: VecDeque<Kept>,
+    /// All segments, oldest first. The last is the current one, if that is open.
+    kept: VecDeque<SegmentInfo>,
     current: Option<Current>,
     head: Option<Head>,
     tip: Tip,
@@ -71,16 +72,16 @@ pub struct FileSink {
     segment_age_us: u64,
     total_bytes: u64,
     total_age_us: u64,
-    /// Locked; the lock goes with the process, however that ends.
+    /// Holds the lock of the folder. The system releases it when the process ends in any way.
     _lock: File,
 }
 
 impl FileSink {
-    /// Makes the folder if it is missing, locks it, and finds the end of its chain. An unfinished last
-    /// line, as a crash leaves it, is cut off.
+    /// Creates the folder if it is missing, locks it, and finds the end of its chain. An unfinished last
+    /// line, as a crash leaves it, is removed.
     ///
     /// # Errors
-    /// If another process writes the folder, or it cannot be used.
+    /// Returns an error if another process writes to the folder, or it cannot be used.
     pub fn open(folder: &Path, settings: &Settings) -> Result<Self, OpenError> {
         let unusable = |source| OpenError::Unusable { path: folder.to_owned(), source };
         folder::create(folder).map_err(unusable)?;
@@ -114,26 +115,26 @@ impl FileSink {
             let about = fs::metadata(&segment.path)?;
             let last = about.modified().map_or(Micros(0), micros_of);
             let began = began(&segment)?.unwrap_or(last);
-            self.kept.push_back(Kept { segment, bytes: about.len(), began, last });
+            self.kept.push_back(SegmentInfo { segment, bytes: about.len(), began, last });
         }
-        let noted = Head::read(&self.folder)?;
+        let note = Head::read(&self.folder)?;
         let mut cut = Cut::default();
         let mut found = self.find_end(&mut cut)?;
-        match noted {
-            Noted::Line(noted) if noted.seq > self.tip.seq => {
+        match note {
+            HeadNote::Line(noted) if noted.seq > self.tip.seq => {
                 cut.records = noted.seq - self.tip.seq;
-                found.push("records that had been written are gone");
+                found.push("records that had been written are missing");
             }
-            Noted::Nonsense => found.push("the note of the newest line was no such note"),
-            Noted::Nothing if self.tip.seq > 0 => found.push("the note of the newest line was gone"),
-            Noted::Line(_) | Noted::Nothing => {}
+            HeadNote::Invalid => found.push("the note of the newest line was invalid"),
+            HeadNote::Missing if self.tip.seq > 0 => found.push("the note of the newest line was missing"),
+            HeadNote::Line(_) | HeadNote::Missing => {}
         }
         cut.reason = found.join("; ");
         self.cut = (!found.is_empty()).then_some(cut);
         Ok(())
     }
 
-    /// Sets the tip and the current segment. Answers with what is amiss.
+    /// Finds the end of the chain, and sets the tip and the current segment. Returns the problems found.
     fn find_end(&mut self, cut: &mut Cut) -> io::Result<Vec<&'static str>> {
         let mut found = Vec::new();
         while let Some(last) = self.kept.back_mut() {
@@ -143,18 +144,18 @@ impl FileSink {
                 cut.file = last.segment.name();
             }
             if end.foreign {
-                // Not what a crash leaves: nothing of it is destroyed.
-                found.push("the newest segment has lines that are no part of the chain");
+                // A crash does not leave this, so nothing of it is removed.
+                found.push("the newest segment has lines that are not part of the chain");
             } else if end.bytes < last.bytes {
                 cut.bytes += last.bytes - end.bytes;
                 found.push("the last line was unfinished");
             }
             match (end.foreign, end.bytes > 0) {
-                // `verify` goes on to show it, and lines go on in another segment.
+                // The segment stays for `verify` to report, and the trail continues in another one.
                 (true, true) => {}
-                // The next segment takes its name.
+                // Renamed, because the next segment needs the name.
                 (true, false) => fs::rename(path, path.with_extension("foreign"))?,
-                // Begun, and no line got into it.
+                // The segment was created, but no line was written.
                 (false, false) => fs::remove_file(path)?,
                 (false, true) => {
                     let file = private().open(path)?;
@@ -175,7 +176,7 @@ impl FileSink {
         Ok(found)
     }
 
-    /// Opens the segment that the batch goes to, and takes away what an attempt before left there.
+    /// Opens the segment for the batch, and removes what a failed attempt has left there.
     fn prepare(&mut self, batch: &Batch) -> io::Result<()> {
         if self.head.is_none() {
             self.head = Some(Head::open_or_create(&self.folder, self.tip)?);
@@ -203,10 +204,10 @@ impl FileSink {
     fn begin_segment(&mut self, batch: &Batch) -> io::Result<()> {
         let segment = Segment::new(&self.folder, batch.first);
         let file = private().create(true).truncate(true).open(&segment.path)?;
-        // The name first: were it lost in a power cut, so would be every line below it.
+        // The name must survive a power failure, or else all lines in the file would be lost.
         folder::sync(&self.folder)?;
         self.kept.retain(|kept| kept.segment != segment);
-        self.kept.push_back(Kept { segment, bytes: 0, began: batch.now, last: batch.now });
+        self.kept.push_back(SegmentInfo { segment, bytes: 0, began: batch.now, last: batch.now });
         self.current = Some(Current { file, bytes: 0, torn: false });
         Ok(())
     }
@@ -226,7 +227,7 @@ impl Sink for FileSink {
         self.tip
     }
 
-    fn mended(&mut self) -> Option<Cut> {
+    fn take_cut(&mut self) -> Option<Cut> {
         self.cut.take()
     }
 
@@ -236,7 +237,7 @@ impl Sink for FileSink {
             return Err(io::Error::other("no segment is open"));
         };
         current.write(&batch.lines)?;
-        // Only now, so that the note never names a line that a power cut can take.
+        // After the lines are flushed, so that the note never names a line that a power failure can lose.
         head.write(batch.tip)?;
         current.torn = false;
         current.bytes += batch.lines.len() as u64;

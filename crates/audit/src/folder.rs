@@ -1,4 +1,4 @@
-//! What lies in a trail's folder: segments, the note of the newest line, and the lock.
+//! The files of a trail's folder: segments, the note of the newest line, and the lock.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use crate::chain::{Hash, MAX_LINE_BYTES, Tip};
 
-/// The note of the newest line. Without it, nobody could tell that lines were cut off at the end.
+/// The file that notes the newest line. Without it, truncation at the end could not be detected.
 pub(crate) const HEAD: &str = "audit-head";
 
-/// Locked by the process that writes.
+/// The file that is locked by the process that writes the trail.
 pub(crate) const LOCK: &str = "audit-lock";
 
-/// A file of lines.
+/// A file with lines of the trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// The number of its first line, which is in its name.
+    /// The number of the first line, which is part of the file name.
     pub(crate) first: u64,
     pub(crate) path: PathBuf,
 }
@@ -37,7 +37,7 @@ impl Segment {
     }
 }
 
-/// The segments of a folder, oldest first.
+/// Returns the segments of a folder, oldest first.
 pub(crate) fn segments(folder: &Path) -> io::Result<Vec<Segment>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -47,8 +47,8 @@ pub(crate) fn segments(folder: &Path) -> io::Result<Vec<Segment>> {
     Ok(all)
 }
 
-/// Reads the next line into `line`, without its newline. `Ended::File` leaves what came after the last
-/// newline in `line`.
+/// Reads the next line into `line`, without its newline. With `Ended::File`, `line` contains the bytes after
+/// the last newline.
 pub(crate) fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Ended> {
     line.clear();
     from.take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', line)?;
@@ -64,35 +64,36 @@ pub(crate) fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Resu
 /// How reading a line ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// At its newline.
+    /// At a newline.
     Line,
     /// At the end of the file.
     File,
-    /// Without a newline within the longest line there can be.
+    /// At the maximum length of a line, without a newline.
     Long,
 }
 
-/// What the note of the newest line says.
+/// The contents of the note of the newest line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Noted {
+pub(crate) enum HeadNote {
     /// There is no note.
-    Nothing,
-    /// This line.
+    Missing,
+    /// The number and hash of the newest line.
     Line(Tip),
-    /// Something else than a line.
-    Nonsense,
+    /// The file is not a valid note.
+    Invalid,
 }
 
-/// The note of the newest line, as a file of a fixed length, so that writing it again needs no room.
+/// The open note of the newest line. The file has a fixed length, so that writing it again works on a full
+/// disk.
 pub(crate) struct Head(File);
 
 impl Head {
-    /// The note in this folder, made or mended if need be: then of `tip`.
+    /// Opens the note in this folder. If it is missing or invalid, writes `tip` to it.
     pub(crate) fn open_or_create(folder: &Path, tip: Tip) -> io::Result<Self> {
-        let noted = Self::read(folder)?;
+        let note = Self::read(folder)?;
         let file = private().create(true).truncate(false).open(folder.join(HEAD))?;
         let mut head = Self(file);
-        if !matches!(noted, Noted::Line(_)) {
+        if !matches!(note, HeadNote::Line(_)) {
             head.0.set_len(0)?;
             head.write(tip)?;
             head.0.sync_all()?;
@@ -105,16 +106,16 @@ impl Head {
         self.0.write_all(format!("{:020} {}\n", tip.seq, tip.hash).as_bytes())
     }
 
-    /// What the note in this folder says.
-    pub(crate) fn read(folder: &Path) -> io::Result<Noted> {
+    /// Reads the note in this folder.
+    pub(crate) fn read(folder: &Path) -> io::Result<HeadNote> {
         let file = match File::open(folder.join(HEAD)) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Noted::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HeadNote::Missing),
             Err(error) => return Err(error),
         };
         let mut text = Vec::new();
         file.take(1024).read_to_end(&mut text)?;
-        Ok(Self::parse(&text).map_or(Noted::Nonsense, Noted::Line))
+        Ok(Self::parse(&text).map_or(HeadNote::Invalid, HeadNote::Line))
     }
 
     fn parse(text: &[u8]) -> Option<Tip> {
@@ -125,21 +126,21 @@ impl Head {
     }
 }
 
-/// Options for a file that only its owner reads: a trail names people.
+/// Returns options for opening a file that only its owner may read, because a trail contains names of people.
 pub(crate) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt as _;
-        // A link that somebody left there is not followed: what it points to would be written over.
-        let not_followed = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-        options.mode(0o600).custom_flags(not_followed);
+        // Symbolic links are not followed, so that no other file is overwritten.
+        let no_follow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        options.mode(0o600).custom_flags(no_follow);
     }
     options
 }
 
-/// Makes the folder, for its owner only, if it is missing.
+/// Creates the folder if it is missing. Only its owner may access it.
 pub(crate) fn create(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -148,7 +149,7 @@ pub(crate) fn create(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Makes names in the folder survive a power cut.
+/// Flushes the folder, so that the names of new files survive a power failure.
 pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }

@@ -1,12 +1,12 @@
-//! The audit trail: who changed what, and, sampled, who was denied.
+//! The audit trail: who changed what, and a sample of the denials.
 //!
-//! A trail is a folder of files to which lines are only ever added. Every line names the hash of the
-//! line before it, so that a line that was edited, removed, moved or put in between shows, and a note
-//! of the newest line shows what was cut off at the end. The chain has no key: whoever can write the
-//! folder and knows this format can write another trail. Who must exclude that keeps the hash of
-//! [`Summary::last`] elsewhere from time to time, or streams the trail away by a [`Sink`] of their own.
+//! A trail is a folder of files to which lines are only appended. Every line contains the hash of the line
+//! before it, so that editing, removing, moving or inserting a line can be detected. A note of the newest
+//! line detects truncation at the end. The chain has no key: whoever can write to the folder and knows the
+//! format can write another trail. To exclude that, store the hash of [`Summary::last`] elsewhere from time
+//! to time, or stream the trail to another machine with a [`Sink`] of your own.
 //!
-//! Recording never waits for the disk. A disk that is full or gone costs records, which are counted,
+//! Recording never waits for the disk. If the disk is full or unavailable, records are dropped and counted,
 //! and the trail itself says where they are missing.
 //!
 //! ```
@@ -32,13 +32,13 @@
 //!
 //! # Layout
 //!
-//! - [`record`]: what is written down; [`settings`]: how much of it is kept
-//! - [`trail`]: the handle that records; `queue` and `writer` behind it
-//! - [`sampler`]: which denials are worth a record
+//! - [`record`]: the records; [`settings`]: the bounds of a trail
+//! - [`trail`]: the handle that records; `queue` and `writer`: its implementation
+//! - [`sampler`]: selects the denials to record
 //! - [`chain`]: how lines are sealed and checked
-//! - [`sink`]: where lines go; [`file`](mod@file): a folder of segments; `folder`: their names;
-//!   `recovery`: where they end
-//! - [`verify`](mod@verify), [`read`](mod@read): checking and showing a folder
+//! - [`sink`]: the destination of lines; [`file`](mod@file): a folder of segments; `folder`: its files;
+//!   `recovery`: finds the end of a segment
+//! - [`verify`](mod@verify), [`read`](mod@read): verify and read a folder
 
 pub mod chain;
 pub mod file;
@@ -62,4 +62,4 @@ pub use sampler::Sampler;
 pub use settings::Settings;
 pub use sink::{Batch, Sink};
 pub use trail::{Dropped, NotWritten, Trail, Written};
-pub use verify::{Broken, Place, Summary, VerifyError, verify};
+pub use verify::{Broken, LineId, Summary, VerifyError, verify};

@@ -1,4 +1,4 @@
-//! What waits for the writer: bounded, and changes before denials.
+//! The bounded queue of records for the writer. Changes are written before denials.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,45 +9,46 @@ use tokio::sync::oneshot;
 use crate::record::Lost;
 use crate::settings::Settings;
 
-/// A batch ends after so many records or bytes, so that a line is on the disk soon after the first.
+/// The bounds of a batch, so that its last line is on the disk soon after its first.
 const BATCH_RECORDS: usize = 1000;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Told the number of a record once that is on the disk.
+/// Receives the number of a record once that is on the disk.
 pub(crate) type Ack = oneshot::Sender<u64>;
 
-/// A record that waits, encoded.
-pub(crate) struct Waiting {
+/// An encoded record that waits to be written.
+pub(crate) struct PendingRecord {
     pub(crate) text: String,
     pub(crate) ack: Option<Ack>,
 }
 
-/// Which of the two a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Change,
     Denial,
 }
 
-/// What the writer writes next.
+/// The records that the writer writes next.
 pub(crate) struct Work {
-    pub(crate) records: Vec<Waiting>,
+    pub(crate) records: Vec<PendingRecord>,
+    /// The number of records of each kind.
     pub(crate) of: Lost,
-    /// What did not fit since the work before.
+    /// The records that did not fit into the queue since the previous batch.
     pub(crate) missing: Lost,
 }
 
-/// The bounded buffer between those who record and the one who writes. The lock is held to move a few
-/// words only, never while anything is written.
+/// The bounded buffer between the callers that record and the writer. The lock is held only to move a few
+/// words, never while anything is written.
 pub(crate) struct Queue {
     held: Mutex<Held>,
-    /// There may be work, or it is time to end.
+    /// Signals that there may be work, or that it is time to end.
     work: Condvar,
-    /// The writer ended.
+    /// Signals that the writer has ended.
     ended: Condvar,
     max_records: usize,
     max_bytes: usize,
-    /// So many denials wait for no more company.
+    /// The number of denials that are written without waiting for more.
     enough: usize,
 }
 
@@ -55,32 +56,32 @@ pub(crate) struct Queue {
 struct Held {
     changes: Lane,
     denials: Lane,
-    /// What did not fit and no line tells yet.
+    /// Records that did not fit and are not mentioned by any line yet.
     missing: Lost,
-    /// All that did not fit.
+    /// All records that did not fit.
     full: Lost,
-    /// What fitted and was never written.
+    /// Records that fitted but were never written.
     unwritten: Lost,
-    /// No more is taken, and the writer ends when everything is written.
+    /// Whether no more records are accepted. The writer ends when everything is written.
     closing: bool,
-    /// The writer ends now.
+    /// Whether the writer has to end now.
     abandoned: bool,
     ended: bool,
 }
 
 #[derive(Default)]
 struct Lane {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingRecord>,
     bytes: usize,
 }
 
 impl Lane {
-    fn push(&mut self, waiting: Waiting) {
+    fn push(&mut self, waiting: PendingRecord) {
         self.bytes += waiting.text.len();
         self.waiting.push_back(waiting);
     }
 
-    fn pop(&mut self) -> Option<Waiting> {
+    fn pop(&mut self) -> Option<PendingRecord> {
         let waiting = self.waiting.pop_front()?;
         self.bytes -= waiting.text.len();
         Some(waiting)
@@ -112,8 +113,8 @@ impl Queue {
         }
     }
 
-    /// Takes a record, or counts that it did not fit; then its `ack` goes unanswered.
-    pub(crate) fn push(&self, kind: Kind, waiting: Waiting) {
+    /// Adds a record. If it does not fit, it is counted as missing, and its `ack` is dropped.
+    pub(crate) fn push(&self, kind: Kind, waiting: PendingRecord) {
         let mut held = self.held.lock();
         if held.closing {
             held.unwritten += kind.one();
@@ -142,7 +143,7 @@ impl Queue {
         }
     }
 
-    /// Whether a change fits; denials make way for it.
+    /// Returns whether a change fits, after dropping denials to make room for it.
     fn make_room(&self, held: &mut Held, text: &str) -> bool {
         while !held.changes.fits(
             text,
@@ -157,8 +158,8 @@ impl Queue {
         true
     }
 
-    /// Waits for records; denials alone wait for `gather`, so that they share a write. None if there
-    /// will be no more.
+    /// Waits for records. If there are only denials, waits for `gather`, so that several share a write.
+    /// Returns `None` if there will be no more.
     pub(crate) fn next(&self, gather: Duration) -> Option<Work> {
         let mut held = self.held.lock();
         let idle = |held: &mut Held| held.is_empty() && !held.closing;
@@ -188,25 +189,26 @@ impl Queue {
         Some(work)
     }
 
-    /// Waits before the writer tries again. False if it should end instead.
+    /// Waits before the writer tries again. Returns false if it should end instead.
     pub(crate) fn pause(&self, pause: Duration) -> bool {
         let mut held = self.held.lock();
         self.work.wait_while_for(&mut held, |held| !held.abandoned, pause);
         !held.abandoned
     }
 
-    /// Counts what the writer had taken and could not write.
+    /// Counts records that the writer had taken but could not write.
     pub(crate) fn give_up(&self, lost: Lost) {
         self.held.lock().unwritten += lost;
     }
 
-    /// No more is taken; the writer ends when everything is written.
+    /// Accepts no more records. The writer ends when everything is written.
     pub(crate) fn begin_closing(&self) {
         self.held.lock().closing = true;
         self.work.notify_all();
     }
 
-    /// Waits until the writer has ended; past the deadline it is told to let go. Whether all is written.
+    /// Waits until the writer has ended. At the deadline the writer is told to give up. Returns whether
+    /// everything was written.
     pub(crate) fn close(&self, deadline: Duration) -> bool {
         self.begin_closing();
         let mut held = self.held.lock();
@@ -215,13 +217,13 @@ impl Queue {
         drop(held);
         self.work.notify_all();
         let mut held = self.held.lock();
-        // A writer that waits for the disk cannot be interrupted; one that pauses ends at once.
+        // A writer that waits for the disk cannot be interrupted; one that waits to retry ends at once.
         self.ended.wait_while_for(&mut held, |held| !held.ended, Duration::from_secs(1));
         held.count_rest();
         held.ended && held.unwritten == Lost::default()
     }
 
-    /// The writer has ended.
+    /// Records that the writer has ended.
     pub(crate) fn end(&self) {
         let mut held = self.held.lock();
         held.ended = true;
@@ -231,13 +233,13 @@ impl Queue {
         self.ended.notify_all();
     }
 
-    /// What did not fit, and what fitted and was not written.
+    /// Returns the records that did not fit, and those that fitted but were not written.
     pub(crate) fn lost(&self) -> (Lost, Lost) {
         let held = self.held.lock();
         (held.full, held.unwritten)
     }
 
-    /// Records that wait.
+    /// Returns the number of records that wait.
     pub(crate) fn len(&self) -> usize {
         let held = self.held.lock();
         held.changes.waiting.len() + held.denials.waiting.len()
@@ -254,7 +256,7 @@ impl Held {
         self.full += kind.one();
     }
 
-    /// Everything that still waits will not be written.
+    /// Counts everything that still waits as not written.
     fn count_rest(&mut self) {
         while self.changes.pop().is_some() {
             self.unwritten += Kind::Change.one();

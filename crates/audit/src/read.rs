@@ -1,4 +1,4 @@
-//! Showing a folder, newest first.
+//! Reads the lines of a folder, newest first.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,38 +10,38 @@ use crate::chain::MAX_LINE_BYTES;
 use crate::folder;
 use crate::record::{Entry, Event};
 
-/// A page reads so much of a trail at most; a filter that nothing matches answers in bounded time.
+/// The most bytes that are read for one page, so that a filter without matches takes bounded time.
 const MAX_READ_BYTES: u64 = 64 << 20;
 
 const BLOCK_BYTES: u64 = 64 << 10;
 
-/// Which lines to show. What is not given matches all; a text that ends with `*` matches what begins
-/// like it.
+/// Which lines to return. A field that is `None` matches all lines. A text that ends with `*` matches all
+/// texts with that prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// `change`, `denial`, `cut` or `retired`.
     pub kind: Option<String>,
-    /// Who; matches changes only.
+    /// The actor; matches changes only.
     pub actor: Option<String>,
-    /// What was done; matches changes only.
+    /// The action; matches changes only.
     pub action: Option<String>,
-    /// To what: the object of a change, or the rule of a denial.
+    /// The object of a change, or the rule of a denial.
     pub object: Option<String>,
-    /// Not before this time.
+    /// Only lines at this time or later.
     pub from: Option<Micros>,
-    /// Before this time.
+    /// Only lines before this time.
     pub to: Option<Micros>,
-    /// Only lines with a smaller number: where the page before ended.
+    /// Only lines with a smaller number: the [`next`](Page::next) of the previous page.
     pub before: Option<u64>,
 }
 
-/// Some lines, newest first.
+/// A page of lines, newest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page {
     /// The lines.
     pub entries: Vec<Entry>,
-    /// [`Filter::before`] of the next page, if there may be one. It may be there even if this page is
-    /// not full: then there was too much to read at once.
+    /// The [`Filter::before`] of the next page, if there may be one. It may be present even if this page is
+    /// not full: then there was too much to read for one page.
     pub next: Option<u64>,
 }
 
@@ -57,28 +57,29 @@ impl Filter {
         };
         let at = entry.event.at();
         self.kind.as_ref().is_none_or(|wanted| wanted == kind)
-            && fits(self.actor.as_ref(), actor)
-            && fits(self.action.as_ref(), action)
-            && fits(self.object.as_ref(), object)
+            && matches(self.actor.as_ref(), actor)
+            && matches(self.action.as_ref(), action)
+            && matches(self.object.as_ref(), object)
             && self.from.is_none_or(|from| at >= from)
             && self.to.is_none_or(|to| at < to)
             && self.before.is_none_or(|before| entry.seq < before)
     }
 }
 
-fn fits(wanted: Option<&String>, text: Option<&String>) -> bool {
-    let Some(wanted) = wanted else { return true };
-    text.is_some_and(|text| match wanted.strip_suffix('*') {
-        Some(beginning) => text.starts_with(beginning),
-        None => text == wanted,
+/// Returns whether `text` matches `pattern`, which may end with `*`. `None` matches everything.
+fn matches(pattern: Option<&String>, text: Option<&String>) -> bool {
+    let Some(pattern) = pattern else { return true };
+    text.is_some_and(|text| match pattern.strip_suffix('*') {
+        Some(prefix) => text.starts_with(prefix),
+        None => text == pattern,
     })
 }
 
-/// The newest lines of a folder that the filter admits, at most `limit`. Lines that cannot be read are
-/// left out: finding those is for [`verify`](crate::verify()).
+/// Returns the newest lines of a folder that match the filter, at most `limit`. Invalid lines are skipped;
+/// use [`verify`](crate::verify()) to find them.
 ///
 /// # Errors
-/// If the folder or a file in it cannot be read.
+/// Returns an error if the folder or a file in it cannot be read.
 pub fn read(folder: &Path, filter: &Filter, limit: usize) -> io::Result<Page> {
     let mut page = Page::default();
     let mut left = MAX_READ_BYTES;
@@ -88,7 +89,7 @@ pub fn read(folder: &Path, filter: &Filter, limit: usize) -> io::Result<Page> {
         }
         let file = match File::open(&segment.path) {
             Ok(file) => file,
-            // Removed as the settings ask, while we looked; so are those before it.
+            // Retired in the meantime, and so are those before it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => break,
             Err(error) => return Err(error),
         };
@@ -109,13 +110,13 @@ pub fn read(folder: &Path, filter: &Filter, limit: usize) -> io::Result<Page> {
     Ok(page)
 }
 
-/// The lines of a file from the last to the first, in blocks. What follows the last newline is no line
-/// yet.
+/// Reads the lines of a file from the last to the first, in blocks. Bytes after the last newline are an
+/// unfinished line, and are skipped.
 struct Backward {
     file: File,
-    /// Bytes before this are still to be read.
+    /// The offset up to which the file is still to be read.
     at: u64,
-    /// What was read and not given out: a piece of the file that begins at `at`.
+    /// Bytes that were read but not returned yet. They begin at the offset `at`.
     held: Vec<u8>,
     started: bool,
 }
@@ -136,7 +137,7 @@ impl Backward {
         } else if self.at == 0 && self.held.is_empty() {
             return Ok(None);
         }
-        // `held` ends with the wanted line, without its newline.
+        // `held` ends with the line to return, without its newline.
         match self.find_newline()? {
             Some(newline) => {
                 let line = self.held.split_off(newline + 1);
@@ -147,7 +148,7 @@ impl Backward {
         }
     }
 
-    /// The last newline in what is held, after reading as much as that takes.
+    /// Returns the index of the last newline in `held`, reading more of the file as needed.
     fn find_newline(&mut self) -> io::Result<Option<usize>> {
         let mut searched = 0;
         loop {

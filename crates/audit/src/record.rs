@@ -1,4 +1,4 @@
-//! What is written down.
+//! The records of a trail.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use tidegate_core::Micros;
 
 use crate::chain::Hash;
 
-/// A longer record goes without what was there before and after, so that no line is longer than a
-/// reader can hold.
+/// The longest record. From a longer one, the states before and after the change are left out, so that a
+/// reader can hold any line in memory.
 pub(crate) const MAX_RECORD_BYTES: usize = 4 << 20;
 
-/// What a caller records.
+/// A record of a caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
-    /// Somebody changed something.
+    /// An administrator changed something.
     Change(Change),
     /// A request was denied.
     Denial(Denial),
@@ -22,25 +22,25 @@ pub enum Record {
 /// A change that an administrator made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// When.
+    /// When the change was made.
     #[serde(with = "at")]
     pub at: Micros,
-    /// Who: the name of a token or of a certificate.
+    /// The name of the token or certificate that made the change.
     pub actor: String,
-    /// What was done, such as `quota.set`.
+    /// The action, such as `quota.set`.
     pub action: String,
-    /// To what, such as a tenant or a domain.
+    /// The changed object, such as a tenant or a domain.
     pub object: String,
-    /// What was there before; none if nothing was.
+    /// The state before the change; `None` if the object did not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// What is there now; none if nothing is.
+    /// The state after the change; `None` if the object was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
-    /// Which request did it.
+    /// The ID of the request that made the change.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub request_id: String,
-    /// Where.
+    /// The name of the node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
 }
@@ -48,93 +48,93 @@ pub struct Change {
 /// A denial that was sampled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Denial {
-    /// When.
+    /// When the request was denied.
     #[serde(with = "at")]
     pub at: Micros,
-    /// Domain of the request.
+    /// The domain of the request.
     pub domain: String,
-    /// The rule that decided.
+    /// The rule that denied the request.
     pub rule: String,
-    /// The name of its limit that decided.
+    /// The name of the limit that denied the request.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub limit: String,
-    /// The entries of the descriptor, keys and values: only where somebody asked for them in logs.
+    /// The keys and values of the descriptor; only if they are enabled in logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub descriptor: Option<Vec<(String, String)>>,
-    /// Denials since the one sampled before that were not; see [`Sampler`](crate::Sampler).
+    /// The number of denials since the previous sampled one; see [`Sampler`](crate::Sampler).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsampled: u64,
-    /// Where.
+    /// The name of the node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
 }
 
-/// The end of the trail was not as it was left; what could not be a record was taken away.
+/// The end of the trail was damaged when it was opened, and was repaired.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
-    /// When it was noticed.
+    /// When the damage was found.
     #[serde(with = "at")]
     pub at: Micros,
-    /// The file.
+    /// The name of the file.
     pub file: String,
-    /// Bytes of an unfinished line that were taken away.
+    /// The bytes of an unfinished line that were removed.
     pub bytes: u64,
-    /// Records that had been written for certain and are not there.
+    /// The number of records that had certainly been written but are missing.
     pub records: u64,
     /// What was found.
     pub reason: String,
-    /// Where.
+    /// The name of the node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
 }
 
-/// The oldest segments were removed, as the settings ask.
+/// The oldest segments were removed according to the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retired {
-    /// When.
+    /// When they were removed.
     #[serde(with = "at")]
     pub at: Micros,
-    /// How many.
+    /// The number of segments.
     pub segments: u64,
-    /// The newest record that went.
+    /// The number of the newest record removed.
     pub through: u64,
-    /// Where.
+    /// The name of the node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
 }
 
-/// What a line of a trail tells: a record of a caller, or of the trail itself.
+/// The contents of a line: a record of a caller, or of the trail itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Event {
-    /// Somebody changed something.
+    /// An administrator changed something.
     Change(Change),
     /// A request was denied.
     Denial(Denial),
-    /// The end of the trail was mended.
+    /// The end of the trail was repaired.
     Cut(Cut),
     /// Old segments were removed.
     Retired(Retired),
 }
 
-/// Records that are not in the trail.
+/// The number of records that are not in the trail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// Changes.
+    /// The number of changes.
     pub changes: u64,
-    /// Denials that had been sampled.
+    /// The number of sampled denials.
     pub denials: u64,
 }
 
-/// A line of a trail as it is shown.
+/// A parsed line of a trail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The number of the line: 1, 2, and so on.
+    /// The number of the line, from 1.
     pub seq: u64,
-    /// What is missing before it.
+    /// The records that are missing before this line.
     #[serde(default, skip_serializing_if = "Lost::is_none")]
     pub missing: Lost,
-    /// What it tells.
+    /// The contents of the line.
     #[serde(flatten)]
     pub event: Event,
     /// The hash of the line.
@@ -163,7 +163,7 @@ impl From<Record> for Event {
 }
 
 impl Event {
-    /// When it was.
+    /// Returns the time of the event.
     pub fn at(&self) -> Micros {
         match self {
             Self::Change(change) => change.at,
@@ -173,7 +173,7 @@ impl Event {
         }
     }
 
-    /// As a JSON object in one line.
+    /// Encodes the event as a JSON object on one line.
     pub(crate) fn encode(mut self) -> String {
         let text = encoded(&self);
         if text.len() <= MAX_RECORD_BYTES {
@@ -205,7 +205,8 @@ fn encoded(event: &Event) -> String {
     serde_json::to_string(event).expect("strings, numbers and JSON values can all be written")
 }
 
-/// What stands for a value that is too long: enough to tell whether another copy is the same.
+/// Returns the replacement for a value that is too long: its length and hash, so that it can be compared with
+/// another copy.
 fn left_out(value: &Value) -> Value {
     let text = value.to_string();
     json!({ "left_out_bytes": text.len(), "sha256": Hash::of(text.as_bytes()) })
@@ -217,12 +218,12 @@ fn shorten(text: &mut String) {
 }
 
 impl Lost {
-    /// Whether nothing is.
+    /// Returns whether no record is missing.
     pub const fn is_none(&self) -> bool {
         self.changes == 0 && self.denials == 0
     }
 
-    /// Of either kind.
+    /// Returns the number of records of both kinds.
     pub const fn total(&self) -> u64 {
         self.changes.saturating_add(self.denials)
     }
@@ -235,19 +236,19 @@ impl std::ops::AddAssign for Lost {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Times as people read them, to the microsecond: `2026-01-31T12:00:00.000001Z`.
+/// Serializes times as RFC 3339 with microseconds: `2026-01-31T12:00:00.000001Z`.
 mod at {
     use jiff::Timestamp;
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serializer};
     use tidegate_core::Micros;
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
     pub(super) fn serialize<S: Serializer>(at: &Micros, to: S) -> Result<S::Ok, S::Error> {
         let us = i64::try_from(at.0).unwrap_or(i64::MAX);
         let time = Timestamp::from_microsecond(us).unwrap_or(Timestamp::MAX);

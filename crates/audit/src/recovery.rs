@@ -1,4 +1,4 @@
-//! What a segment tells when a trail is opened again.
+//! Reads a segment when a trail is opened again.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -10,14 +10,14 @@ use crate::chain::Tip;
 use crate::folder::{Ended, Segment, next_line};
 use crate::record::Entry;
 
-/// When the first line of a segment was recorded, if it has one that can be read.
+/// Returns when the first line of a segment was recorded, if that line is valid.
 pub(crate) fn began(segment: &Segment) -> io::Result<Option<Micros>> {
     let mut line = Vec::new();
     next_line(&mut BufReader::new(File::open(&segment.path)?), &mut line)?;
     Ok(serde_json::from_slice(&line).ok().map(|entry: Entry| entry.event.at()))
 }
 
-/// A time of the file system.
+/// Converts a time of the file system.
 pub(crate) fn micros_of(time: SystemTime) -> Micros {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
@@ -26,9 +26,9 @@ pub(crate) fn micros_of(time: SystemTime) -> Micros {
 /// Where the chain ends in the newest segment.
 pub(crate) struct End {
     pub(crate) tip: Tip,
-    /// Up to and with the last good line.
+    /// The bytes up to the end of the last valid line.
     pub(crate) bytes: u64,
-    /// Whether whole lines follow that are no part of the chain.
+    /// Whether complete lines follow that are not part of the chain.
     pub(crate) foreign: bool,
 }
 

@@ -1,40 +1,41 @@
-//! Which denials are worth a record: so many each second, and the others only counted.
+//! Selects the denials to record: a bounded number each second. The others are only counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::Micros;
 
-/// Denials per second that are recorded unless a setting says otherwise.
-pub const USUAL_PER_SECOND: u32 = 100;
+/// The default number of denials recorded per second.
+pub const DEFAULT_PER_SECOND: u32 = 100;
 
-/// A time further back than this is a clock that was set, not two callers that met.
+/// A time further in the past than this means that the clock was set back, not that two callers raced.
 const PAST_SECONDS: u32 = 2;
 
-/// Lets a bounded number through each second. It takes no lock and no memory, so a flood of denials
-/// costs an atomic addition each.
+/// Selects a bounded number of denials each second. It takes no lock and allocates no memory, so each denial
+/// of a flood costs one atomic addition.
 #[derive(Debug)]
 pub struct Sampler {
     per_second: u32,
-    /// The second (its low 32 bits) in the upper half, how many it let through in the lower.
+    /// The current second (its low 32 bits) in the upper half, the number selected in it in the lower half.
     taken: AtomicU64,
-    /// Since the last that was let through.
+    /// The number of denials skipped since the last one that was selected.
     skipped: AtomicU64,
 }
 
 impl Default for Sampler {
     fn default() -> Self {
-        Self::new(USUAL_PER_SECOND)
+        Self::new(DEFAULT_PER_SECOND)
     }
 }
 
 impl Sampler {
-    /// Lets `per_second` through; with 0 none, and none is counted.
+    /// Creates a sampler that selects `per_second` denials each second. With 0 it selects none, and counts
+    /// none.
     pub const fn new(per_second: u32) -> Self {
         Self { per_second, taken: AtomicU64::new(0), skipped: AtomicU64::new(0) }
     }
 
-    /// Whether a denial at `now` is worth a record; if so, how many before it were not, which goes into
-    /// [`Denial::unsampled`](crate::Denial::unsampled).
+    /// Decides whether a denial at `now` is recorded. If so, returns the number of denials skipped before it,
+    /// which goes into [`Denial::unsampled`](crate::Denial::unsampled); if not, returns `None`.
     ///
     /// ```
     /// use tidegate_audit::Sampler;
@@ -54,7 +55,7 @@ impl Sampler {
         let mut held = self.taken.load(Ordering::Relaxed);
         loop {
             let (of, taken) = ((held >> 32) as u32, held as u32);
-            // Of two callers at the turn of a second the later one's second counts for both.
+            // If two callers race at the turn of a second, the later second counts for both.
             let same = of.wrapping_sub(second) <= PAST_SECONDS;
             if same && taken >= self.per_second {
                 self.skipped.fetch_add(1, Ordering::Relaxed);

@@ -1,27 +1,27 @@
-//! How much of a trail is kept, and how much waits in memory.
+//! The bounds of a trail: how much is kept on disk, and how much is buffered in memory.
 
 use std::time::Duration;
 
-/// Bounds of a trail. [`Default`] has the usual ones.
+/// The bounds of a trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// A segment that would grow past this is followed by another.
+    /// The size at which a new segment begins.
     pub segment_bytes: u64,
-    /// A segment that began longer ago than this is followed by another at the next record.
+    /// The age at which a new segment begins, at the next record.
     pub segment_age: Duration,
-    /// The oldest segments are removed while all of them together are larger than this.
+    /// The oldest segments are removed while all segments together are larger than this.
     pub total_bytes: u64,
     /// A segment is removed once everything in it is older than this.
     pub total_age: Duration,
-    /// Records that wait for the writer; denials may be half of them.
+    /// The most records that wait for the writer. At most half of them may be denials.
     pub buffer_records: usize,
-    /// Bytes of records that wait for the writer; denials may be half of them.
+    /// The most bytes of records that wait for the writer. At most half of them may be denials.
     pub buffer_bytes: usize,
-    /// How long a denial may wait for others, so that they share a write. Changes never wait.
+    /// How long a denial waits for others, so that they share a write. Changes do not wait.
     pub gather: Duration,
-    /// How long the writer waits before it tries again what failed.
+    /// How long the writer waits before it retries a failed write.
     pub retry: Duration,
-    /// The name of this node in what the trail records of itself.
+    /// The name of this node in the trail's own records.
     pub node: String,
 }
 

@@ -1,4 +1,4 @@
-//! Where sealed lines go.
+//! The destination of sealed lines.
 
 use std::io;
 
@@ -7,43 +7,45 @@ use tidegate_core::Micros;
 use crate::chain::Tip;
 use crate::record::{Cut, Retired};
 
-/// Some lines that follow each other, sealed.
+/// Consecutive sealed lines.
 #[derive(Debug)]
 pub struct Batch {
-    /// Whole lines, each with its newline.
+    /// Complete lines, each with its newline.
     pub lines: Vec<u8>,
     /// The number of the first line.
     pub first: u64,
-    /// The newest line; its number and its hash.
+    /// The number and the hash of the last line.
     pub tip: Tip,
-    /// The time, by the trail's clock.
+    /// The current time by the clock of the trail.
     pub now: Micros,
 }
 
-/// A place for the lines of a trail: files, or a stream. One thread calls it, and may wait in it.
+/// A destination for the lines of a trail: files, or a stream. It is called by one thread, and may block.
 pub trait Sink: Send + 'static {
-    /// Where the chain goes on from.
+    /// Returns the end of the chain, which the next line continues from.
     fn tip(&self) -> Tip;
 
-    /// What was found amiss at the end of the chain and mended, to be recorded as the next line.
-    fn mended(&mut self) -> Option<Cut> {
+    /// Returns the damage that was repaired at the end of the chain, once. It is recorded as the next line.
+    fn take_cut(&mut self) -> Option<Cut> {
         None
     }
 
-    /// Takes the whole batch, so that it survives a power cut.
+    /// Writes the whole batch, so that it survives a power failure.
     ///
     /// # Errors
-    /// If it did not. Then nothing of it counts, and the same lines come again after a pause; a sink
-    /// that cannot tell whether they arrived can tell by their numbers.
+    /// Returns an error if the batch is not written. Then none of it counts, and the same lines are written
+    /// again after a pause. A sink that does not know whether lines arrived can recognise them by their
+    /// numbers.
     fn append(&mut self, batch: &Batch) -> io::Result<()>;
 
-    /// What is old enough to go. The trail records that, and then calls [`retire`](Self::retire).
+    /// Returns the segments that are old enough to be removed, if any. The trail records this, and then
+    /// calls [`retire`](Self::retire).
     fn due(&self, now: Micros) -> Option<Retired> {
         let _ = now;
         None
     }
 
-    /// Removes what was due. What cannot be removed is due again.
+    /// Removes the segments that were due. Segments that cannot be removed are due again.
     fn retire(&mut self, retired: &Retired) {
         let _ = retired;
     }

@@ -1,4 +1,4 @@
-//! The handle that records.
+//! The handle for recording.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,80 +9,78 @@ use thiserror::Error;
 use tidegate_core::Clock;
 use tokio::sync::oneshot;
 
-use crate::queue::{Kind, Queue, Waiting};
+use crate::queue::{Kind, PendingRecord, Queue};
 use crate::record::{Change, Event, Lost, Record};
 use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::writer::Writer;
 
-/// What the handles and the writer share.
+/// The state that the handles and the writer share.
 pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) settings: Settings,
     pub(crate) written: AtomicU64,
-    /// Why the sink does not take what it is given, while it does not.
+    /// The last error of the sink, while it does not accept lines.
     pub(crate) failing: Mutex<Option<String>>,
 }
 
-/// Records into an audit trail. Clones are cheap and share one writer, which ends when the trail is
-/// closed or the last of them is gone; what waited then is still written if the sink takes it.
+/// A handle to an audit trail. Clones are cheap and share one writer, which ends when the trail is closed or
+/// the last handle is dropped. Records that wait at that time are still written if the sink accepts them.
 #[derive(Clone)]
 pub struct Trail {
     shared: Arc<Shared>,
-    _last: Arc<Last>,
+    _close: Arc<CloseOnDrop>,
 }
 
-/// Closes the trail with its last handle. The writer holds none.
-struct Last(Arc<Shared>);
+/// Closes the trail when its last handle is dropped. The writer holds no handle.
+struct CloseOnDrop(Arc<Shared>);
 
-impl Drop for Last {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.queue.begin_closing();
     }
 }
 
-/// Records that a trail took, or should have, and that are not in it.
+/// The records that are not in the trail, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// The buffer was full: the sink is too slow, or takes nothing.
+    /// Records dropped because the buffer was full: the sink is too slow, or accepts nothing.
     pub buffer_full: Lost,
-    /// The trail was closed before they were written.
+    /// Records that were not written before the trail was closed.
     pub unwritten: Lost,
 }
 
 impl Dropped {
-    /// For whatever reason.
+    /// Returns the number of all dropped records.
     pub const fn total(&self) -> u64 {
         self.buffer_full.total().saturating_add(self.unwritten.total())
     }
 }
 
-/// Why a change is not known to be written.
+/// Reasons why a change is not known to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotWritten {
-    /// It was not in time. It may be written yet.
+    /// The change was not written in time. It may still be written later.
     #[error(
-        "the audit trail did not take the change in time; look at the log for why, and whether its disk is full"
+        "the audit trail did not write the change in time; see the log for why, and whether its disk is full"
     )]
     Late,
-    /// It never will be: the buffer was full, or the trail closed.
-    #[error(
-        "the audit trail has no room for the change; look at the log for why, and whether its disk is full"
-    )]
+    /// The change will never be written: the buffer was full, or the trail was closed.
+    #[error("the audit trail has no room for the change; see the log for why, and whether its disk is full")]
     Dropped,
 }
 
-/// A change on its way to the disk.
-#[must_use = "nobody knows whether it is written unless somebody waits for it"]
+/// A change that is being written to the disk.
+#[must_use = "call `within` to learn whether the change was written"]
 #[derive(Debug)]
 pub struct Written(oneshot::Receiver<u64>);
 
 impl Written {
-    /// The number of the record, once it is where a power cut cannot take it. Needs a runtime of tokio
-    /// with time.
+    /// Waits until the record would survive a power failure, and returns its number. Needs a tokio runtime
+    /// with time enabled.
     ///
     /// # Errors
-    /// If it is not written within `deadline`, or never will be.
+    /// Returns an error if the record is not written within `deadline`, or will never be.
     pub async fn within(self, deadline: Duration) -> Result<u64, NotWritten> {
         match tokio::time::timeout(deadline, self.0).await {
             Ok(Ok(seq)) => Ok(seq),
@@ -93,10 +91,10 @@ impl Written {
 }
 
 impl Trail {
-    /// Starts a writer over a sink.
+    /// Starts a trail that writes to a sink in a thread of its own.
     ///
     /// # Panics
-    /// If the system has no room for a thread.
+    /// Panics if the system cannot start a thread.
     pub fn start(sink: impl Sink, settings: &Settings, clock: Arc<dyn Clock>) -> Self {
         let shared = Arc::new(Shared {
             queue: Queue::new(settings),
@@ -109,20 +107,20 @@ impl Trail {
             .name("audit".to_owned())
             .spawn(move || writer.run())
             .expect("a thread for the audit trail");
-        Self { _last: Arc::new(Last(shared.clone())), shared }
+        Self { _close: Arc::new(CloseOnDrop(shared.clone())), shared }
     }
 
-    /// Records, if there is room, and never waits for the disk.
+    /// Records a change or denial if there is room in the buffer. Never waits for the disk.
     pub fn record(&self, record: impl Into<Record>) {
         let record = record.into();
         let kind = match record {
             Record::Change(_) => Kind::Change,
             Record::Denial(_) => Kind::Denial,
         };
-        self.shared.queue.push(kind, Waiting { text: Event::from(record).encode(), ack: None });
+        self.shared.queue.push(kind, PendingRecord { text: Event::from(record).encode(), ack: None });
     }
 
-    /// Records a change, and tells when it is on the disk.
+    /// Records a change, and returns a value to wait on until it is on the disk.
     ///
     /// ```
     /// # use std::{sync::Arc, time::Duration};
@@ -137,33 +135,33 @@ impl Trail {
     pub fn record_and_wait(&self, change: Change) -> Written {
         let (ack, written) = oneshot::channel();
         let text = Event::Change(change).encode();
-        self.shared.queue.push(Kind::Change, Waiting { text, ack: Some(ack) });
+        self.shared.queue.push(Kind::Change, PendingRecord { text, ack: Some(ack) });
         Written(written)
     }
 
-    /// Records that are not in the trail, since the start.
+    /// Returns the number of records dropped since the start.
     pub fn dropped(&self) -> Dropped {
         let (buffer_full, unwritten) = self.shared.queue.lost();
         Dropped { buffer_full, unwritten }
     }
 
-    /// Records that were written since the start.
+    /// Returns the number of records written since the start.
     pub fn written(&self) -> u64 {
         self.shared.written.load(Ordering::Relaxed)
     }
 
-    /// Records that wait to be written.
+    /// Returns the number of records that wait to be written.
     pub fn waiting(&self) -> usize {
         self.shared.queue.len()
     }
 
-    /// Why nothing can be written just now, if so.
+    /// Returns the last error while the trail cannot be written, or `None` while it can.
     pub fn failing(&self) -> Option<String> {
         self.shared.failing.lock().clone()
     }
 
-    /// Takes no more, and waits until everything is written or the deadline has passed. What is not
-    /// written by then is counted as dropped. Whether all was written.
+    /// Accepts no more records, and waits until everything is written or the deadline has passed. Records
+    /// that are not written by then are counted as dropped. Returns whether everything was written.
     pub fn close(&self, deadline: Duration) -> bool {
         self.shared.queue.close(deadline)
     }

@@ -1,4 +1,4 @@
-//! Checking a folder: is the trail what was written?
+//! Verifies that a trail is exactly what was written.
 
 use std::fmt;
 use std::fs::File;
@@ -9,48 +9,48 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::chain::{Hash, Tip};
-use crate::folder::{self, Ended, HEAD, Head, Noted, Segment, next_line};
+use crate::folder::{self, Ended, HEAD, Head, HeadNote, Segment, next_line};
 use crate::record::Lost;
 
-/// A line of a trail: its number and its hash.
+/// The number and the hash of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
-    /// The number.
+pub struct LineId {
+    /// The number of the line.
     pub seq: u64,
-    /// The hash.
+    /// The hash of the line.
     pub hash: Hash,
 }
 
-/// What a whole trail holds.
+/// Statistics of a valid trail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Files.
+    /// The number of files.
     pub segments: u64,
-    /// Lines.
+    /// The number of lines.
     pub records: u64,
     /// The oldest line.
-    pub first: Option<Place>,
+    pub first: Option<LineId>,
     /// The newest line.
-    pub last: Option<Place>,
-    /// How often the end of the trail was not as it was left, as after a crash.
+    pub last: Option<LineId>,
+    /// How often the end of the trail was repaired when it was opened, as after a crash.
     pub cuts: u64,
-    /// Records that the trail itself says are not in it.
+    /// Records that are missing according to the trail itself, because the buffer was full.
     pub missing: Lost,
-    /// Records that had been written and were gone when the trail was opened again.
+    /// Records that had been written but were missing when the trail was opened again.
     pub lost: u64,
-    /// Older records that were removed as the settings ask.
+    /// Older records that were removed according to the settings.
     pub retired: u64,
-    /// Bytes of an unfinished line at the end. It is being written, or the process ended over it; the
-    /// next start cuts it off.
+    /// Bytes of an unfinished line at the end. It is being written, or the process ended while writing it;
+    /// then the next start removes it.
     pub unfinished_bytes: u64,
 }
 
-/// Where a trail is not what was written.
+/// The first problem of a trail that is not what was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Broken {
     /// The file.
     pub file: PathBuf,
-    /// The line in it, the first being 1; 0 if it is about the file as a whole.
+    /// The line in the file, counted from 1; 0 if the problem concerns the file as a whole.
     pub line: u64,
     /// What is wrong.
     pub reason: String,
@@ -66,74 +66,75 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Why a trail is not in order.
+/// Reasons why the verification of a trail fails.
 #[derive(Debug, Error)]
 pub enum VerifyError {
-    /// It is not what was written.
+    /// The trail is not what was written.
     #[error("the audit trail is broken: {0}")]
     Broken(Broken),
-    /// It cannot be read.
+    /// The trail cannot be read.
     #[error("{path} cannot be read: {source}; give a folder of audit segments that you may read")]
     Unreadable {
         /// The folder or the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// Reads every line of a folder and checks it against the one before, the names of the files and the
-/// note of the newest line. Takes a line of memory, however long the trail. A trail that is being
-/// written can be verified, too.
+/// Reads every line of a folder and checks it against the line before, the names of the files and the note of
+/// the newest line. Needs memory for a single line, however long the trail is. A trail can be verified while
+/// it is being written.
 ///
 /// # Errors
-/// The first place that is not what was written, or what cannot be read.
+/// Returns the first problem found, or the file that cannot be read.
 pub fn verify(folder: &Path) -> Result<Summary, VerifyError> {
     let unreadable = |source| VerifyError::Unreadable { path: folder.to_owned(), source };
-    // Before the segments, which only grow: so a writer at work is never behind its note.
-    let noted = Head::read(folder).map_err(unreadable)?;
+    // Read before the segments, which only grow: so the note never names a line that was written later.
+    let note = Head::read(folder).map_err(unreadable)?;
     let segments = folder::segments(folder).map_err(unreadable)?;
-    let mut walk = Walk::new(folder, noted)?;
+    let mut verifier = Verifier::new(folder, note)?;
     for (index, segment) in segments.iter().enumerate() {
-        walk.segment(segment, index + 1 == segments.len())?;
+        verifier.segment(segment, index + 1 == segments.len())?;
     }
-    walk.finish()
+    verifier.finish()
 }
 
-/// A walk over the lines.
-struct Walk<'a> {
+/// The state of a verification.
+struct Verifier<'a> {
     folder: &'a Path,
-    /// None before the first line.
+    /// The line checked last; `None` before the first line.
     tip: Option<Tip>,
+    /// The newest line according to the note.
     noted: Option<Tip>,
     noted_seen: bool,
-    /// The newest line that was removed as the settings ask, by what the trail says.
+    /// The newest line that was retired, according to the trail.
     retired_through: u64,
     summary: Summary,
 }
 
-/// What a line says beside its place in the chain.
+/// The fields of a line that matter for the verification.
 #[derive(Deserialize)]
-struct Told {
+struct LineFields {
     kind: String,
     #[serde(default)]
     missing: Lost,
-    /// Of a cut.
+    /// Only in `cut` lines: the number of lost records.
     #[serde(default)]
     records: u64,
-    /// Of what was retired.
+    /// Only in `retired` lines: the number of the newest record removed.
     #[serde(default)]
     through: u64,
 }
 
-impl<'a> Walk<'a> {
-    fn new(folder: &'a Path, noted: Noted) -> Result<Self, VerifyError> {
-        let line = if let Noted::Line(tip) = noted { Some(tip) } else { None };
+impl<'a> Verifier<'a> {
+    fn new(folder: &'a Path, note: HeadNote) -> Result<Self, VerifyError> {
+        let noted = if let HeadNote::Line(tip) = note { Some(tip) } else { None };
         let summary = Summary::default();
-        let walk = Self { folder, tip: None, noted: line, noted_seen: false, retired_through: 0, summary };
-        match noted {
-            Noted::Nonsense => Err(walk.broken_head("it is not the note of a line")),
-            Noted::Line(_) | Noted::Nothing => Ok(walk),
+        let verifier = Self { folder, tip: None, noted, noted_seen: false, retired_through: 0, summary };
+        match note {
+            HeadNote::Invalid => Err(verifier.broken_head("it is not a valid note of a line")),
+            HeadNote::Line(_) | HeadNote::Missing => Ok(verifier),
         }
     }
 
@@ -143,7 +144,7 @@ impl<'a> Walk<'a> {
         let unreadable = |source| VerifyError::Unreadable { path: segment.path.clone(), source };
         let file = match File::open(&segment.path) {
             Ok(file) => file,
-            // Removed as the settings ask, while we looked.
+            // Retired in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.tip.is_none() => return Ok(()),
             Err(error) => return Err(unreadable(error)),
         };
@@ -161,12 +162,12 @@ impl<'a> Walk<'a> {
                     let first = (number == 1).then_some(segment.first);
                     self.line(&line, first).map_err(|reason| broken(number, reason))?;
                 }
-                Ended::Long => return Err(broken(number, "it is longer than any line can be".to_owned())),
+                Ended::Long => return Err(broken(number, "it is longer than the longest line".to_owned())),
                 Ended::File if !line.is_empty() && !newest => {
-                    return Err(broken(number, "it is unfinished, and not the last of the trail".to_owned()));
+                    return Err(broken(number, "it is unfinished, but not the last of the trail".to_owned()));
                 }
                 Ended::File if number == 1 && !newest => {
-                    return Err(broken(0, "it is empty, and not the newest segment".to_owned()));
+                    return Err(broken(0, "it is empty, but not the newest segment".to_owned()));
                 }
                 Ended::File => {
                     self.summary.unfinished_bytes = line.len() as u64;
@@ -177,36 +178,36 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Follows a line; `named` is its number by the name of the file, for the first in a file.
+    /// Checks a line. For the first line of a file, `named` is its number according to the file name.
     fn line(&mut self, line: &[u8], named: Option<u64>) -> Result<(), String> {
         let before = match self.tip {
             Some(tip) => tip,
-            // The oldest line that is left goes on from what it says.
+            // The oldest line that is left cannot be checked against the line before it.
             None => Tip::before(line).ok_or("it does not begin with seq and prev")?,
         };
         if named.is_some_and(|first| first != before.seq + 1) {
-            return Err(format!("the name of the file says another seq than {}", before.seq + 1));
+            return Err(format!("the name of the file has another seq than {}", before.seq + 1));
         }
         if before.seq == 0 && before.hash != Hash::default() {
-            return Err("it is the first line of a trail and goes on from another".to_owned());
+            return Err("it is the first line of a trail, but continues from another".to_owned());
         }
         let mut tip = before;
         tip.follow(line)?;
-        let told: Told =
+        let fields: LineFields =
             serde_json::from_slice(line).map_err(|error| format!("it is not a record: {error}"))?;
         self.check_note(before)?;
         self.check_note(tip)?;
         if self.tip.is_none() {
-            self.summary.first = Some(Place { seq: tip.seq, hash: tip.hash });
+            self.summary.first = Some(LineId { seq: tip.seq, hash: tip.hash });
         }
         self.summary.records += 1;
-        self.summary.missing += told.missing;
-        match told.kind.as_str() {
+        self.summary.missing += fields.missing;
+        match fields.kind.as_str() {
             "cut" => {
                 self.summary.cuts += 1;
-                self.summary.lost += told.records;
+                self.summary.lost += fields.records;
             }
-            "retired" => self.retired_through = self.retired_through.max(told.through),
+            "retired" => self.retired_through = self.retired_through.max(fields.through),
             _ => {}
         }
         self.tip = Some(tip);
@@ -230,29 +231,29 @@ impl<'a> Walk<'a> {
         let Some(tip) = self.tip else {
             return match self.noted {
                 Some(noted) if noted != Tip::default() => {
-                    Err(self.broken_head(format!("it notes line {}, and the trail is empty", noted.seq)))
+                    Err(self.broken_head(format!("it notes line {}, but the trail is empty", noted.seq)))
                 }
                 _ => Ok(self.summary),
             };
         };
         match self.noted {
-            None => return Err(self.broken_head("it is gone, so that nobody can tell where the trail ended")),
+            None => return Err(self.broken_head("it is missing, so the end of the trail cannot be checked")),
             Some(noted) if noted.seq > tip.seq => {
                 let (last, noted) = (tip.seq, noted.seq);
                 let reason =
-                    format!("it notes line {noted}, and the trail ends with {last}: lines were cut off");
+                    format!("it notes line {noted}, but the trail ends with {last}: lines were cut off");
                 return Err(self.broken_head(reason));
             }
             Some(noted) if !self.noted_seen => {
-                return Err(self.broken_head(format!("it notes line {}, which is not there", noted.seq)));
+                return Err(self.broken_head(format!("it notes line {}, which is missing", noted.seq)));
             }
             Some(_) => {}
         }
-        self.summary.last = Some(Place { seq: tip.seq, hash: tip.hash });
+        self.summary.last = Some(LineId { seq: tip.seq, hash: tip.hash });
         self.summary.retired = tip.seq - self.summary.records;
         if self.summary.retired > self.retired_through {
             let reason = format!(
-                "the trail begins with line {}, and does not say that those before were removed",
+                "the trail begins with line {}, but has no record that the lines before were removed",
                 self.summary.retired + 1
             );
             return Err(VerifyError::Broken(Broken { file: self.folder.to_owned(), line: 0, reason }));

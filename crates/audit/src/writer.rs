@@ -1,4 +1,4 @@
-//! The one thread that writes.
+//! The thread that writes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,17 +11,18 @@ use crate::record::{Event, Lost, Retired};
 use crate::sink::{Batch, Sink};
 use crate::trail::Shared;
 
-/// Seals what waits and hands it to the sink, over and over until the sink has taken it.
+/// Seals the queued records and writes them to the sink, retrying until the sink accepts them.
 pub(crate) struct Writer<S> {
     sink: S,
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
     tip: Tip,
-    /// Last, so that the sink is gone when the end is told: who closed a trail can open it again.
-    _ended: Ended,
+    /// The last field, so that the sink is dropped before the end is signalled. So a trail can be opened
+    /// again as soon as it is closed.
+    _ended: EndSignal,
 }
 
-/// A batch, and what depends on it.
+/// A batch, and what is done after it is written.
 struct Sealed {
     batch: Batch,
     acks: Vec<(u64, Ack)>,
@@ -32,18 +33,18 @@ struct Sealed {
 impl<S: Sink> Writer<S> {
     pub(crate) fn new(sink: S, shared: Arc<Shared>, clock: Arc<dyn Clock>) -> Self {
         let tip = sink.tip();
-        Self { sink, _ended: Ended(shared.clone()), shared, clock, tip }
+        Self { sink, _ended: EndSignal(shared.clone()), shared, clock, tip }
     }
 
-    /// Until the trail is closed.
+    /// Writes until the trail is closed.
     pub(crate) fn run(mut self) {
-        if let Some(mut cut) = self.sink.mended() {
+        if let Some(mut cut) = self.sink.take_cut() {
             tracing::warn!(
                 file = cut.file,
                 bytes = cut.bytes,
                 records = cut.records,
                 reason = cut.reason,
-                "the end of the audit trail was not as it was left; the trail says so"
+                "the end of the audit trail was damaged; it was repaired, and the trail records this"
             );
             cut.at = self.clock.now();
             cut.node.clone_from(&self.shared.settings.node);
@@ -60,7 +61,7 @@ impl<S: Sink> Writer<S> {
         }
     }
 
-    /// Seals work, and what the trail has to say of itself.
+    /// Seals the records of `work` and the trail's own events: `own`, and the removal of old segments.
     fn seal(&mut self, work: Option<Work>, own: Option<Event>) -> Sealed {
         let now = self.clock.now();
         let (mut lines, mut acks) = (Vec::new(), Vec::new());
@@ -88,13 +89,13 @@ impl<S: Sink> Writer<S> {
         Some(retired)
     }
 
-    /// Writes a batch, however long that takes. False if the trail was closed before.
+    /// Writes a batch, however long that takes. Returns false if the trail was closed before that.
     fn write(&mut self, sealed: Sealed) -> bool {
         let mut failed = false;
         while let Err(error) = self.sink.append(&sealed.batch) {
             if !failed {
-                tracing::error!(%error, "the audit trail cannot be written; records wait, and are dropped \
-                    and counted once too many do: make room, or make its folder writable");
+                tracing::error!(%error, "the audit trail cannot be written; records are buffered, then \
+                    dropped and counted: free disk space, or make its folder writable");
             }
             failed = true;
             *self.shared.failing.lock() = Some(error.to_string());
@@ -105,12 +106,12 @@ impl<S: Sink> Writer<S> {
         }
         if failed {
             *self.shared.failing.lock() = None;
-            tracing::info!("the audit trail is written again");
+            tracing::info!("the audit trail can be written again");
         }
         self.tip = sealed.batch.tip;
         self.shared.written.fetch_add(sealed.of.total(), Ordering::Relaxed);
         for (seq, ack) in sealed.acks {
-            // Nobody may wait any more.
+            // The caller may have stopped waiting.
             let _ = ack.send(seq);
         }
         if let Some(retired) = &sealed.retired {
@@ -120,10 +121,10 @@ impl<S: Sink> Writer<S> {
     }
 }
 
-/// Tells that the writer ended, also if that was by a panic: then nothing waits for it in vain.
-struct Ended(Arc<Shared>);
+/// Signals on drop that the writer has ended, also after a panic, so that nobody waits for it in vain.
+struct EndSignal(Arc<Shared>);
 
-impl Drop for Ended {
+impl Drop for EndSignal {
     fn drop(&mut self) {
         self.0.queue.end();
     }

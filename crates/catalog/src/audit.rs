@@ -1,4 +1,4 @@
-//! Who changed what, and what it was before.
+//! The audit trail of the catalog: who changed what, and the state before and after.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -16,51 +16,51 @@ const ENTRY: &str = "id, at, actor, action, object_kind, object, before, after, 
 /// A change that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AuditEntry {
-    /// The version of the catalog that it made.
+    /// The version of the catalog after the change.
     pub id: u64,
-    /// When, by the clock of who made it.
+    /// When the change was made, by the clock of the node that made it.
     pub at: Timestamp,
-    /// Who.
+    /// The name of the token or component that made the change.
     pub actor: String,
-    /// What was done: `put_tenant`.
+    /// The action, such as `put_tenant`.
     pub action: String,
-    /// To what kind of thing: `tenant`.
+    /// The kind of the changed object, such as `tenant`.
     pub object_kind: String,
-    /// To which one.
+    /// The name of the changed object.
     pub object: String,
-    /// What it was.
+    /// The state of the object before the change; `None` if it did not exist.
     pub before: Option<Value>,
-    /// What it became.
+    /// The state of the object after the change; `None` if it was deleted.
     pub after: Option<Value>,
-    /// The request that asked for it.
+    /// The ID of the request that asked for the change.
     pub request_id: String,
 }
 
-/// Which changes to list: those that are all of what is given.
+/// Which changes to list. All conditions that are given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// By whom.
+    /// Only changes by this actor.
     pub actor: Option<String>,
-    /// What was done.
+    /// Only changes by this action.
     pub action: Option<String>,
-    /// To what kind of thing.
+    /// Only changes of this kind of object.
     pub object_kind: Option<String>,
-    /// To which one.
+    /// Only changes of the object with this name.
     pub object: Option<String>,
-    /// Not before.
+    /// Only changes at this time or later.
     pub from: Option<Timestamp>,
-    /// Before.
+    /// Only changes before this time.
     pub to: Option<Timestamp>,
-    /// Not to this kind of thing.
+    /// No changes of this kind of object.
     pub except_kind: Option<String>,
 }
 
 impl Catalog {
-    /// The change that made a version.
+    /// Returns the change with this ID, which is the version of the catalog after it.
     ///
     /// # Errors
     ///
-    /// If none did, or the database fails.
+    /// Returns an error if there is no such change, or the database fails.
     pub async fn audit_entry(&self, id: u64) -> Result<AuditEntry> {
         self.within(async {
             let mut read = self.read().await?;
@@ -71,11 +71,12 @@ impl Catalog {
         .await
     }
 
-    /// Changes, the newest first.
+    /// Lists changes, the newest first. `cursor` is the [`next`](Page::next) of the previous page, or `None`
+    /// for the first one.
     ///
     /// # Errors
     ///
-    /// If the cursor is not one of ours, or the database fails.
+    /// Returns an error if the cursor is invalid, or the database fails.
     pub async fn audit(
         &self,
         filter: &AuditFilter,
@@ -93,12 +94,12 @@ impl Catalog {
         .await
     }
 
-    /// Puts down what was done to something that the catalog does not hold, as a counter that was reset; gives
-    /// the number of the entry.
+    /// Records an action on an object that is not in the catalog, such as the reset of a counter. Returns the
+    /// ID of the entry.
     ///
     /// # Errors
     ///
-    /// If a name is none, or the database fails.
+    /// Returns an error if a name is invalid, or the database fails.
     pub async fn record(
         &self,
         action: &str,
@@ -120,7 +121,7 @@ impl Catalog {
     }
 }
 
-/// The change that made a version, if one did.
+/// Returns the change with this ID, if there is one.
 pub(crate) async fn find(connection: &mut Connection, id: u64) -> Result<Option<AuditEntry>> {
     let sql = format!("SELECT {ENTRY} FROM audit WHERE id = $1");
     connection.row(sql, &[id.into()], read_entry).await
@@ -134,10 +135,10 @@ pub(crate) fn listing(filter: &AuditFilter, after: Option<&str>, size: usize) ->
         ("object_kind", &filter.object_kind),
         ("object", &filter.object),
     ];
-    for (column, wanted) in equals {
-        if let Some(wanted) = wanted {
-            name::check_text(column, wanted, page::MAX_PAGE)?;
-            listing.and(&format!("{column} ="), wanted);
+    for (column, value) in equals {
+        if let Some(value) = value {
+            name::check_text(column, value, page::MAX_PAGE)?;
+            listing.and(&format!("{column} ="), value);
         }
     }
     if let Some(hidden) = &filter.except_kind {
@@ -151,16 +152,16 @@ pub(crate) fn listing(filter: &AuditFilter, after: Option<&str>, size: usize) ->
         listing.and("at <", to);
     }
     if let Some(after) = after {
-        let (at, id) = after.split_once(' ').ok_or_else(page::bad)?;
-        let at: i64 = at.parse().map_err(|_| page::bad())?;
-        let id: i64 = id.parse().map_err(|_| page::bad())?;
+        let (at, id) = after.split_once(' ').ok_or_else(page::invalid_cursor)?;
+        let at: i64 = at.parse().map_err(|_| page::invalid_cursor())?;
+        let id: i64 = id.parse().map_err(|_| page::invalid_cursor())?;
         listing.and("(at, id) < (", at);
         listing.push(",");
         listing.arg(id);
         listing.push(")");
     }
     listing.push("ORDER BY at DESC, id DESC LIMIT");
-    listing.arg(page::asked(size));
+    listing.arg(page::fetch_size(size));
     Ok(listing.done())
 }
 

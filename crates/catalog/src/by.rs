@@ -1,23 +1,23 @@
-//! Who writes, and under which condition.
+//! The author and the precondition of a write.
 
 use jiff::Timestamp;
 
 use crate::error::{Error, Result};
 use crate::name;
 
-/// Who makes a change, for the audit trail.
+/// The author of a change, for the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct By {
-    /// The name of the token, or of whatever else acts.
+    /// The name of the token or component that makes the change.
     pub actor: String,
-    /// The request that asked for it.
+    /// The ID of the request that asked for the change.
     pub request_id: String,
-    /// When, to the microsecond.
+    /// When the change is made. Stored in whole microseconds.
     pub at: Timestamp,
 }
 
 impl By {
-    /// Who, by which request, when.
+    /// Creates an author from an actor, a request ID and a time.
     pub fn new(actor: impl Into<String>, request_id: impl Into<String>, at: Timestamp) -> Self {
         Self { actor: actor.into(), request_id: request_id.into(), at }
     }
@@ -28,16 +28,16 @@ impl By {
     }
 }
 
-/// What must be so for a write to happen.
+/// The condition for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// Nothing.
+    /// No condition.
     Any,
-    /// It does not exist yet.
+    /// The object does not exist yet.
     Absent,
-    /// It exists.
+    /// The object exists.
     Present,
-    /// It is at this revision; for rules, at this version.
+    /// The object has this revision; for rules, this version.
     Revision(u64),
 }
 
@@ -47,7 +47,7 @@ impl Precondition {
             Self::Any => true,
             Self::Absent => current.is_none(),
             Self::Present => current.is_some(),
-            Self::Revision(wanted) => current == Some(wanted),
+            Self::Revision(revision) => current == Some(revision),
         };
         if holds { Ok(()) } else { Err(Error::Precondition { current }) }
     }

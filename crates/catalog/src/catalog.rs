@@ -1,10 +1,12 @@
-//! The catalog itself, and what every call of it goes through.
+//! The catalog: how to open it, and the transactions and deadlines of all its calls.
 
+use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
@@ -14,9 +16,9 @@ use crate::sql::{Session, postgres, sqlite};
 use crate::{AuditEntry, By, Listen};
 use crate::{audit, time};
 
-/// No call takes longer.
+/// The deadline of a call.
 pub const DEADLINE: Duration = Duration::from_secs(2);
-/// Reading everything is more work than any other call: a hundred thousand tenants are part of the plan.
+/// The deadline of calls that read or write the full contents, which may be a hundred thousand tenants.
 pub(crate) const LONG_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The SQL database of tenants, overrides, rule sets, switches, tokens and the audit trail. Clones are cheap
@@ -24,104 +26,137 @@ pub(crate) const LONG_DEADLINE: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Catalog {
     pub(crate) pool: Pool,
+    journal: Option<Journal>,
 }
 
-/// A write under way: it has its revision, and nobody else has one until it ends.
+/// Collects the audit entries of the changes that are committed through a [`Catalog`] that
+/// [writes](Catalog::with_journal) to it, so that a caller knows what was done without reading it back. Clones
+/// share their entries.
+#[derive(Clone, Debug, Default)]
+pub struct Journal(Arc<Mutex<Vec<AuditEntry>>>);
+
+impl Journal {
+    /// Takes the entries out, in the order of their commits.
+    pub fn take(&self) -> Vec<AuditEntry> {
+        mem::take(&mut self.0.lock())
+    }
+
+    fn push(&self, entry: AuditEntry) {
+        self.0.lock().push(entry);
+    }
+}
+
+/// A write in progress. It has a revision, and no other write gets one until it ends.
 pub(crate) struct Write {
     session: Session,
     pub(crate) by: By,
     pub(crate) revision: u64,
 }
 
-/// What a write has come to before it is committed.
+/// The result of a write before it is committed.
 pub(crate) enum Prepared<T> {
-    /// There was nothing to do.
+    /// There was nothing to change.
     Unchanged(T),
-    /// Everything is written but the commit.
+    /// Everything is written, but not committed.
     Changed(Box<(Session, AuditEntry)>, T),
 }
 
 impl Catalog {
-    /// Opens the `SQLite` file at `path`, or makes it.
+    /// Opens the `SQLite` file at `path`, or creates it.
     ///
     /// # Errors
     ///
-    /// If it cannot be opened, or is of a newer version of this program.
+    /// Returns an error if the file cannot be opened, or was written by a newer version of this program.
     pub async fn sqlite(path: impl AsRef<Path>) -> Result<Self> {
         let options = sqlite::Options::new(path.as_ref());
         options.make()?;
-        let catalog = Self { pool: Pool::new(Place::Sqlite(Arc::new(options)))? };
+        let catalog = Self { pool: Pool::new(Place::Sqlite(Arc::new(options)))?, journal: None };
         catalog.migrate().await?;
         Ok(catalog)
     }
 
-    /// The `PostgreSQL` database at `url`: `postgres://user:password@host:port,host:port/database`, with
-    /// `sslmode=`, `sslrootcert=`, `sslcert=`, `sslkey=`, `application_name=` and `password_file=` behind
-    /// `?`. Of several hosts it is the one that can be written to.
+    /// Returns the catalog in the `PostgreSQL` database at `url`:
+    /// `postgres://user:password@host:port,host:port/database`, with the query parameters `sslmode`,
+    /// `sslrootcert`, `sslcert`, `sslkey`, `application_name` and `password_file`. Of several hosts, the one
+    /// that accepts writes is used.
     ///
-    /// Nothing is asked of it yet: a node must be able to start while it is down. Its tables are made or
-    /// brought up to date by the first call that reaches it.
+    /// This does not connect yet, because a node must be able to start while the database is down. The first
+    /// call that reaches the database creates or updates its tables.
     ///
     /// # Errors
     ///
-    /// If the URL is none.
+    /// Returns an error if the URL is invalid.
     pub fn postgres(url: &str) -> Result<Self> {
         Self::postgres_listening(url, Listen::Auto)
     }
 
-    /// The `PostgreSQL` database at `url`, like [`postgres`](Self::postgres), with a say in how to hear of
-    /// changes.
+    /// Returns the catalog in the `PostgreSQL` database at `url`, as [`postgres`](Self::postgres) does, and
+    /// chooses how to listen for changes.
     ///
     /// # Errors
     ///
-    /// If a URL is none.
+    /// Returns an error if a URL is invalid.
     pub fn postgres_listening(url: &str, listen: Listen) -> Result<Self> {
         let hosts = postgres::Hosts::parse(url)?.listening(listen)?;
-        Ok(Self { pool: Pool::new(Place::Postgres(Arc::new(hosts)))? })
+        Ok(Self { pool: Pool::new(Place::Postgres(Arc::new(hosts)))?, journal: None })
     }
 
-    /// Brings the tables up to date, if no call has done so yet. Many nodes may do it at once.
+    /// Returns a handle to the same database that writes the audit entry of each change it commits to `journal`. A
+    /// call that changes nothing has no entry.
+    #[must_use]
+    pub fn with_journal(&self, journal: &Journal) -> Self {
+        Self { pool: self.pool.clone(), journal: Some(journal.clone()) }
+    }
+
+    /// Creates or updates the tables, if no call has done so yet. Many nodes may do this at once.
     ///
     /// # Errors
     ///
-    /// If the database cannot be reached, or is of a newer version of this program.
+    /// Returns an error if the database cannot be reached, or was written by a newer version of this program.
     pub async fn migrate(&self) -> Result<()> {
         self.pool.migrate().await
     }
 
-    /// Does all of the work in time, or lets go of it.
+    /// Runs `work` with [`DEADLINE`], and cancels it when the deadline is reached.
     pub(crate) async fn within<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         within(DEADLINE, work).await
     }
 
-    /// Does all of a write in time, and commits it. If the commit is not answered as it should be, whether it
-    /// has happened is found out before anybody is told.
+    /// Runs a write with [`DEADLINE`] and commits it. If the commit gets no proper reply, checks whether it
+    /// has happened before returning.
     pub(crate) async fn change<T>(&self, work: impl Future<Output = Result<Prepared<T>>>) -> Result<T> {
         let (prepared, value) = match self.within(work).await? {
             Prepared::Unchanged(value) => return Ok(value),
             Prepared::Changed(prepared, value) => (prepared, value),
         };
         let (session, entry) = *prepared;
-        let Err(failed) = self.within(session.commit()).await else { return Ok(value) };
-        match self.has_happened(&entry).await {
-            Ok(true) => Ok(value),
-            Ok(false) => Err(failed),
-            Err(_) => Err(Error::Uncertain { entry: Box::new(entry), reason: failed.to_string() }),
+        if let Err(failed) = self.within(session.commit()).await {
+            match self.has_happened(&entry).await {
+                Ok(true) => {}
+                Ok(false) => return Err(failed),
+                Err(_) => {
+                    return Err(Error::Uncertain { entry: Box::new(entry), reason: failed.to_string() });
+                }
+            }
         }
+        if let Some(journal) = &self.journal {
+            journal.push(entry);
+        }
+        Ok(value)
     }
 
-    /// Whether a write whose commit was not answered has happened. It took the one row that every writer has
-    /// to take, so whoever gets that row next knows that the write has ended, one way or the other.
+    /// Returns whether a write whose commit got no reply has happened. Every write locks the same row first,
+    /// so once this call has the lock, the write has either been committed or rolled back.
     ///
     /// # Errors
     ///
-    /// If the database fails, or the write has not ended yet.
+    /// Returns an error if the database fails, or the write has not ended yet.
     pub async fn has_happened(&self, entry: &AuditEntry) -> Result<bool> {
         self.within(async {
             let mut write = Session::write(&self.pool).await?;
             write.execute("UPDATE catalog SET base = base", &[]).await?;
             let found = audit::find(&mut write, entry.id).await?;
-            // Nothing was changed: whatever becomes of this, the question is answered.
+            // Nothing was changed, so the result of the rollback does not matter.
             let _ = write.roll_back().await;
             Ok(found.as_ref() == Some(entry))
         })
@@ -132,8 +167,8 @@ impl Catalog {
         Session::read(&self.pool).await
     }
 
-    /// Begins a write. Its first step takes the one row with the version, which all writers have to: so
-    /// they come one by one, and versions appear in their order.
+    /// Begins a write. It first updates the row with the version, which locks out all other writers. So
+    /// writes run one at a time, and versions become visible in order.
     pub(crate) async fn begin(&self, by: &By) -> Result<Write> {
         by.check()?;
         let mut session = Session::write(&self.pool).await?;
@@ -144,15 +179,16 @@ impl Catalog {
     }
 }
 
+/// Runs `work` with a deadline, and cancels it when the deadline is reached.
 pub(crate) async fn within<T>(deadline: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(deadline, work).await {
         Ok(done) => done,
-        Err(_) => Err(Error::Unavailable(format!("no answer within {} s", deadline.as_secs()))),
+        Err(_) => Err(Error::Unavailable(format!("no reply within {} s", deadline.as_secs()))),
     }
 }
 
 impl Write {
-    /// Puts down what was done; all that is left is to commit it.
+    /// Writes the audit entry and sends the notification. Only the commit is left to do.
     pub(crate) async fn prepared<T>(
         mut self,
         action: &str,
@@ -179,7 +215,7 @@ impl Write {
         Ok(Prepared::Changed(Box::new((self.session, entry)), value))
     }
 
-    /// Ends without a trace: there was nothing to do.
+    /// Rolls back, because there was nothing to change.
     pub(crate) async fn unchanged<T>(self, value: T) -> Result<Prepared<T>> {
         self.session.roll_back().await?;
         Ok(Prepared::Unchanged(value))

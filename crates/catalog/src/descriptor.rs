@@ -1,4 +1,4 @@
-//! The entries of a request that an override is for.
+//! The descriptor entries that an override applies to.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,9 +6,10 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-/// Entries in order, written `endpoint:POST /api/v1/orders|region`. Written, `\` stands before `|` and `\`,
-/// and before `:` in keys; values hold `:` and anything else as it is. No entry at all, written as the empty
-/// text, is the tenant's own rule.
+/// Descriptor entries in order, with the text form `endpoint:POST /api/v1/orders|region`.
+///
+/// In the text form, `|` and `\` are escaped with `\`, and so is `:` in keys. Values contain `:` and all
+/// other characters unescaped. A descriptor without entries, whose text is empty, is the tenant's own rule.
 ///
 /// ```
 /// use tidegate_catalog::{Descriptor, Entry};
@@ -24,55 +25,55 @@ pub struct Descriptor {
     entries: Vec<Entry>,
 }
 
-/// A key, and a value unless it is for all of them.
+/// An entry of a descriptor: a key with one value or any value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Entry {
     /// The key, never empty.
     pub key: String,
-    /// The value.
+    /// The value; `None` for any value.
     pub value: Option<String>,
 }
 
-/// Why a text is no descriptor.
+/// Reasons why a text is not a valid descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DescriptorError {
-    /// An entry begins with `:`, or nothing stands between two `|`.
+    /// An entry has no key: it begins with `:` or is empty.
     #[error("entry {index} has no key: write `key:value` or `key`, joined by `|`")]
     NoKey {
-        /// Which one, from 0.
+        /// The index of the entry, from 0.
         index: usize,
     },
-    /// A `\` before something else.
-    #[error(r"`\` must stand before `|`, `:` or `\`, at character {at}; write `\\` for itself")]
+    /// A `\` that is not followed by `|`, `:` or `\`.
+    #[error(r"`\` must be followed by `|`, `:` or `\`, at character {at}; write `\\` for a backslash")]
     Escape {
-        /// Where, from 0.
+        /// The index of the character, from 0.
         at: usize,
     },
 }
 
 impl Entry {
-    /// A key with any value.
+    /// Creates an entry for a key with any value.
     pub fn key(key: impl Into<String>) -> Self {
         Self { key: key.into(), value: None }
     }
 
-    /// A key with this value.
+    /// Creates an entry for a key with this value.
     pub fn with_value(key: impl Into<String>, value: impl Into<String>) -> Self {
         Self { key: key.into(), value: Some(value.into()) }
     }
 }
 
 impl Descriptor {
-    /// The tenant's own rule.
+    /// Returns the descriptor without entries, which is the tenant's own rule.
     pub const fn own() -> Self {
         Self { entries: Vec::new() }
     }
 
-    /// These entries.
+    /// Creates a descriptor from entries.
     ///
     /// # Errors
     ///
-    /// If a key is empty.
+    /// Returns an error if a key is empty.
     pub fn new(entries: Vec<Entry>) -> Result<Self, DescriptorError> {
         match entries.iter().position(|entry| entry.key.is_empty()) {
             Some(index) => Err(DescriptorError::NoKey { index }),
@@ -80,7 +81,7 @@ impl Descriptor {
         }
     }
 
-    /// The entries in order.
+    /// Returns the entries in order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with the catalog.
+//! The errors of the catalog.
 
 use thiserror::Error;
 
@@ -7,47 +7,48 @@ use crate::AuditEntry;
 /// The result of a call to the catalog.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call failed. Nothing was changed, except perhaps where it is [`Uncertain`](Self::Uncertain).
+/// An error of a call to the catalog. Nothing was changed, except perhaps if the error is
+/// [`Uncertain`](Self::Uncertain).
 #[derive(Debug, Error)]
 pub enum Error {
-    /// What was asked for makes no sense.
+    /// A field of the request is invalid.
     #[error("{field}: {reason}")]
     Invalid {
-        /// Where: `overrides[1].expires_at`.
+        /// The path of the field, such as `overrides[1].expires_at`.
         field: String,
-        /// What is wrong with it, and what is allowed.
+        /// What is wrong with the value, and what is allowed.
         reason: String,
     },
-    /// There is no such thing.
+    /// The object does not exist.
     #[error("there is no {kind} {name:?}")]
     NotFound {
-        /// What was looked for: `tenant`.
+        /// The kind of the object, such as `tenant`.
         kind: &'static str,
-        /// Its name.
+        /// The name of the object.
         name: String,
     },
-    /// Somebody else was first.
+    /// The precondition of a write does not hold, because the object was changed in the meantime.
     #[error("{}", precondition(*current))]
     Precondition {
-        /// The revision that is there now, or none if nothing is there.
+        /// The current revision of the object, or `None` if it does not exist.
         current: Option<u64>,
     },
-    /// The database cannot be reached, does not answer in time, or just changes over to another.
+    /// The database cannot be reached, does not reply in time, or is failing over to another host.
     #[error("the catalog's database is unavailable: {0}; try again in a moment")]
     Unavailable(String),
-    /// The database fell silent while a write was committed, and could not be asked since whether it was.
-    /// [`Catalog::has_happened`](crate::Catalog::has_happened) says so once it can.
+    /// The connection broke while a write was committed, and the database could not be reached since to find
+    /// out whether it was. Call [`Catalog::has_happened`](crate::Catalog::has_happened) later.
     #[error(
         "it is not known whether the change was made, the catalog's database fell silent: {reason}; look before \
          you repeat it"
     )]
     Uncertain {
-        /// The entry of the audit trail that there is if the change was made.
+        /// The audit entry that exists if the change was made.
         entry: Box<AuditEntry>,
         /// Why the commit failed.
         reason: String,
     },
-    /// The database answers, but not as it should.
+    /// The database replied with an unexpected error or value.
     #[error("the catalog's database failed: {0}")]
     Other(String),
 }
@@ -64,7 +65,7 @@ impl Error {
         Self::Invalid { field: field.into(), reason: reason.into() }
     }
 
-    /// What must be in every catalog is not there.
+    /// Returns the error for a catalog without its version row, which every catalog must have.
     pub(crate) fn emptied() -> Self {
         Self::Unavailable("it was emptied, its version is missing; restore it from a backup".to_owned())
     }
@@ -94,18 +95,19 @@ impl From<sqlx::Error> for Error {
     }
 }
 
-/// What `PostgreSQL` says of a table that is not there.
+/// The error code of `PostgreSQL` for a table that does not exist.
 const NO_TABLE: &str = "42P01";
 
-/// Whether a code says that the database is not there for now rather than that the question was wrong.
-/// `SQLite`'s are small numbers, of which the lowest byte counts; `PostgreSQL`'s have five characters.
+/// Returns whether an error code means that the database is temporarily unavailable, not that the statement
+/// is wrong. The codes of `SQLite` are small numbers whose lowest byte is the category; those of `PostgreSQL`
+/// have five characters.
 fn is_gone(code: &str) -> bool {
     if let (1..=4, Ok(number)) = (code.len(), code.parse::<u32>()) {
         // Busy, locked, read-only, I/O error, full, cannot open.
         return matches!(number & 0xff, 5 | 6 | 8 | 10 | 13 | 14);
     }
-    // Connection trouble, no such database, resources, shutting down, rolled back by the server, disk or memory trouble;
-    // read-only, as a standby is; and a transaction that was silent for too long.
+    // Connection trouble, no such database, resources, shutting down, rolled back by the server, disk or
+    // memory trouble; read-only, as a standby is; and a transaction that was silent for too long.
     ["08", "3D", "53", "57", "40", "58"].iter().any(|class| code.starts_with(class))
         || ["25006", "25P03"].contains(&code)
 }

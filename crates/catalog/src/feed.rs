@@ -1,4 +1,5 @@
-//! What has changed, for nodes that keep all of it in memory, and the copy they keep for bad days.
+//! The feed of changes, for nodes that keep the catalog in memory, and the copies that they keep on disk for
+//! when the database is down.
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -13,67 +14,67 @@ use crate::tenant::Tenant;
 use crate::tenant::table::{self as tenants, OVERRIDE, TENANT};
 use crate::token::{self, TOKEN, Token};
 
-/// How a catalog is, without what it holds.
+/// The state of a catalog without its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The version of all that the catalog holds: it rises with every change.
+    /// The version of the catalog. Rises with every change.
     pub version: u64,
-    /// What tells this database from any other; of a copy, the one it is a copy of.
+    /// A text that identifies the database. A copy has the identity of its original.
     pub identity: String,
-    /// The time by the database's clock; none on `SQLite`, whose clock is this node's own.
+    /// The time of the database's clock; `None` on `SQLite`, which uses the clock of this node.
     pub clock: Option<ClockReading>,
 }
 
-/// The time by a clock elsewhere.
+/// A reading of the clock of another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockReading {
-    /// What it said.
+    /// The time that the clock showed.
     pub at: Timestamp,
-    /// Not before this moment.
+    /// When the request was sent: the clock was read at this time or later.
     pub asked_at: Instant,
-    /// Not after this moment.
+    /// When the reply arrived: the clock was read at this time or earlier.
     pub answered_at: Instant,
 }
 
-/// What leads from one version to another, later one.
+/// The changes from one version of the catalog to a later one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
-    /// The version it leads from.
+    /// The version before the changes.
     pub since: u64,
-    /// The version it leads to.
+    /// The version after the changes.
     pub version: u64,
-    /// It is all there is, whatever was before: what is not in here does not exist.
+    /// Whether this is the full contents of the catalog: anything that is not in here does not exist.
     pub whole: bool,
-    /// Tenants, each at most once.
+    /// The changed tenants, each at most once.
     pub tenants: Vec<TenantChange>,
-    /// Rule sets, each domain at most once.
+    /// The changed rule sets, each domain at most once.
     pub rules: Vec<RulesChange>,
-    /// Switches.
+    /// The changed switches.
     pub switches: Vec<Switch>,
-    /// Tokens; those that were revoked say so.
+    /// The changed tokens, including revoked ones.
     pub tokens: Vec<Token>,
 }
 
-/// What became of a tenant.
+/// A change of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TenantChange {
-    /// It is this now.
+    /// The tenant was created or changed to this.
     Put(Tenant),
-    /// There is none of this name now.
+    /// The tenant with this name was deleted.
     Gone(String),
 }
 
-/// What became of a domain's rules.
+/// A change of the rules of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulesChange {
     /// The domain.
     pub domain: String,
-    /// Its rules now, if it has any.
+    /// The new rules; `None` if they were deleted.
     pub rules: Option<Rules>,
 }
 
 impl Changes {
-    /// Whether nothing has changed.
+    /// Returns whether nothing has changed.
     pub fn is_empty(&self) -> bool {
         !self.whole
             && self.tenants.is_empty()
@@ -84,11 +85,11 @@ impl Changes {
 }
 
 impl Catalog {
-    /// The version of all that the catalog holds: it rises with every change.
+    /// Returns the version of the catalog, which rises with every change.
     ///
     /// # Errors
     ///
-    /// If the database fails.
+    /// Returns an error if the database fails.
     pub async fn version(&self) -> Result<u64> {
         self.within(async {
             let mut read = self.read().await?;
@@ -99,11 +100,11 @@ impl Catalog {
         .await
     }
 
-    /// Version, identity and clock of the database, in one question.
+    /// Returns the version, identity and clock of the database, with one query.
     ///
     /// # Errors
     ///
-    /// If the database fails.
+    /// Returns an error if the database fails.
     pub async fn status(&self) -> Result<Status> {
         self.within(async {
             let mut read = self.read().await?;
@@ -121,11 +122,11 @@ impl Catalog {
         .await
     }
 
-    /// What tells this database from any other; of a copy, the one it is a copy of.
+    /// Returns a text that identifies the database. A copy has the identity of its original.
     ///
     /// # Errors
     ///
-    /// If the database fails.
+    /// Returns an error if the database fails.
     pub async fn identity(&self) -> Result<String> {
         self.within(async {
             let mut read = self.read().await?;
@@ -136,14 +137,14 @@ impl Catalog {
         .await
     }
 
-    /// Makes this a copy of the database with that identity, by all that it holds.
+    /// Makes this a copy of the database with this identity, of which `all` is the full contents.
     ///
     /// # Errors
     ///
-    /// If `all` is not all, or the database fails.
+    /// Returns an error if `all` is not [`whole`](Changes::whole), or the database fails.
     pub async fn become_copy(&self, identity: &str, all: &Changes) -> Result<()> {
         if !all.whole {
-            return Err(Error::invalid("all", "is not all there is"));
+            return Err(Error::invalid("all", "must be the full contents of a catalog (`whole`)"));
         }
         self.apply(all).await?;
         self.within(async {
@@ -156,28 +157,28 @@ impl Catalog {
         .await
     }
 
-    /// Whether this is a copy of another catalog: one that was only just made is not.
+    /// Returns whether this is a copy of another catalog. A catalog that was just created is not.
     ///
     /// # Errors
     ///
-    /// If the database fails.
+    /// Returns an error if the database fails.
     pub async fn is_copy(&self) -> Result<bool> {
         self.within(async {
             let mut read = self.read().await?;
             let sql = "SELECT lineage, version FROM catalog";
             let found = read.row(sql, &[], |row| Ok((row.text(0)?, row.number(1)?))).await?;
             read.done().await;
-            // Copies of earlier versions of this program do not say so.
+            // Copies made by earlier versions of this program are not marked.
             Ok(found.is_some_and(|(lineage, version)| lineage == COPY || version > 0))
         })
         .await
     }
 
-    /// All there is.
+    /// Returns the full contents of the catalog. This may take up to 30 s, as long as rows keep arriving.
     ///
     /// # Errors
     ///
-    /// If the database fails. As long as its answer goes on, this call may take longer than others: 30 s.
+    /// Returns an error if the database fails.
     pub async fn everything(&self) -> Result<Changes> {
         within(LONG_DEADLINE, async {
             let mut read = self.within(self.read()).await?;
@@ -189,12 +190,12 @@ impl Catalog {
         .await
     }
 
-    /// What has changed since a version. If that is not a version this database has ever been at, or one it
-    /// cannot tell from, then it is everything.
+    /// Returns the changes since a version. If the database never had that version, or no longer knows what
+    /// has changed since, returns the full contents. This may take up to 30 s, as long as rows keep arriving.
     ///
     /// # Errors
     ///
-    /// If the database fails. As long as its answer goes on, this call may take longer than others: 30 s.
+    /// Returns an error if the database fails.
     pub async fn changes_since(&self, since: u64) -> Result<Changes> {
         within(LONG_DEADLINE, async {
             let mut read = self.within(self.read()).await?;
@@ -207,13 +208,13 @@ impl Catalog {
         .await
     }
 
-    /// Writes changes of another catalog into this one, which then is a copy of it: all of them or, if it
-    /// fails or is killed, none. Changes that it has already are not written again. Histories and the audit
-    /// trail are not part of a copy.
+    /// Applies the changes of another catalog to this copy of it: all of them, or none if the call fails or
+    /// the process is killed. Changes that the copy already has are skipped. The history of rules and the
+    /// audit trail are not part of a copy.
     ///
     /// # Errors
     ///
-    /// If the changes begin after the version of this copy, or the database fails.
+    /// Returns an error if the changes begin after the version of this copy, or the database fails.
     pub async fn apply(&self, changes: &Changes) -> Result<()> {
         within(LONG_DEADLINE, async {
             let mut write = Session::write(&self.pool).await?;
@@ -222,14 +223,17 @@ impl Catalog {
                 return write.roll_back().await;
             }
             if !changes.whole && changes.since > version {
-                let reason = format!("is {}, but this copy is at version {version}: take all", changes.since);
+                let reason = format!(
+                    "is {}, but this copy is at version {version}: copy the full contents",
+                    changes.since
+                );
                 return Err(Error::invalid("since", reason));
             }
             if changes.whole {
                 write.script(CLEAR).await?;
             }
             write_all(&mut write, changes).await?;
-            // What it was before cannot be told from what is left.
+            // A copy cannot tell what has changed since an earlier version.
             let sql = "UPDATE catalog SET version = $1, base = $1";
             write.execute(sql, &[changes.version.into()]).await?;
             write.commit().await
@@ -238,24 +242,24 @@ impl Catalog {
     }
 }
 
-/// What a copy has in place of the history of its own that a database has.
+/// The lineage of a copy, in place of the timeline of a database.
 const COPY: &str = "copy";
-/// Microseconds since 1970. Not the time at which the transaction began.
+/// The current time in microseconds since the epoch, not the time at which the transaction began.
 const POSTGRES_CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
 const CLEAR: &str = "DELETE FROM overrides; DELETE FROM tenants; DELETE FROM domains; \
      DELETE FROM rule_sets; DELETE FROM switches; DELETE FROM tokens";
 
-/// The version, and the oldest one that changes can be told from.
+/// Returns the version, and the oldest version since which changes are known.
 async fn versions(connection: &mut Connection) -> Result<(u64, u64)> {
     let sql = "SELECT version, base FROM catalog";
     let found = connection.row(sql, &[], |row| Ok((row.number(0)?, row.number(1)?))).await?;
     found.ok_or_else(Error::emptied)
 }
 
-/// The statements of a feed: tenants, overrides, rules, switches, tokens. Where few rows of many are meant,
-/// `SQLite` is kept from walking through all of them for the sake of their order: by CROSS JOIN, which it
-/// takes from left to right, and by an order of ours.
+/// Returns the statements of the feed: tenants, overrides, rules, switches, tokens. Where few of many rows
+/// are selected, `SQLite` must not scan a whole table for the sake of its order. So the statements use CROSS
+/// JOIN, which `SQLite` evaluates from left to right, and the caller sorts the tenants.
 pub(crate) fn statements(whole: bool) -> [String; 5] {
     let columns: Vec<String> = OVERRIDE.split(", ").map(|column| format!("o.{}", column.trim())).collect();
     let columns = columns.join(", ");
@@ -284,11 +288,11 @@ async fn changes(connection: &mut Connection, since: Option<u64>, version: u64) 
     let args: Vec<Arg> = since.map(Arg::from).into_iter().collect();
     let [of_tenants, of_overrides, of_rules, of_switches, of_tokens] = statements(since.is_none());
     let (mut put, mut gone) = (Vec::new(), Vec::new());
-    for bare in connection.rows(of_tenants, &args, tenants::read_tenant).await? {
-        if bare.deleted {
-            gone.push(TenantChange::Gone(bare.tenant.name));
+    for row in connection.rows(of_tenants, &args, tenants::read_tenant).await? {
+        if row.deleted {
+            gone.push(TenantChange::Gone(row.tenant.name));
         } else {
-            put.push(bare.tenant);
+            put.push(row.tenant);
         }
     }
     put.sort_unstable_by(|one: &Tenant, other| one.name.cmp(&other.name));
@@ -321,7 +325,7 @@ async fn write_all(connection: &mut Connection, changes: &Changes) -> Result<()>
     batch::delete(connection, "overrides", "tenant", &gone).await?;
     batch::delete(connection, "tenants", "name", &gone).await?;
     tenants::store(connection, &put).await?;
-    // A copy has the current version only.
+    // A copy has only the current version.
     let domains: Vec<Arg> = changes.rules.iter().map(|change| (&change.domain).into()).collect();
     batch::delete(connection, "domains", "domain", &domains).await?;
     batch::delete(connection, "rule_sets", "domain", &domains).await?;

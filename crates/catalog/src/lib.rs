@@ -1,7 +1,8 @@
-//! Tidegate's catalog: what changes while the service runs, in SQL.
+//! Tidegate's catalog: an SQL database of tenants, overrides, rule sets, switches and tokens, which may
+//! change while the service runs.
 //!
-//! One [`Catalog`] stands for a `SQLite` file of this node's own or for a `PostgreSQL` database that many
-//! nodes share. Decisions never ask it: nodes keep all of it in memory and follow its [`Changes`].
+//! A [`Catalog`] is a `SQLite` file that only this node uses, or a `PostgreSQL` database that many nodes
+//! share. Decisions never query it: nodes keep its contents in memory and follow its [`Changes`].
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -27,25 +28,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # How it holds together
+//! # Versions
 //!
-//! Every write is one transaction. It first raises the one version of the catalog, which makes writers wait
-//! for each other and versions appear in their order; it stamps what it changes with that version, its
-//! [revision](Tenant::revision); and it writes the [`AuditEntry`] of that number. What is deleted stays as a
-//! row, so that whoever asks for all rows above a version misses nothing. Once such a row is
-//! [purged](Catalog::purge), whoever has not heard of it gets everything. A write that changes nothing
-//! leaves no trace.
+//! Every write is one transaction. It first raises the version of the catalog, which makes writers wait for
+//! each other, so that versions become visible in order. It marks the rows it changes with that version,
+//! their [revision](Tenant::revision), and writes the [`AuditEntry`] with that ID. A deleted object stays as
+//! a marked row, so that a reader of all rows above a version sees the deletion. Once such a row is
+//! [purged](Catalog::purge), readers that have not seen it get the full contents. A write that changes
+//! nothing has no version and no audit entry.
 //!
 //! # Layout
 //!
-//! - [`Catalog`]: open one; all calls
-//! - [`Tenant`], [`Override`], [`Descriptor`]: customers and their limits; [`TenantDraft`] is how they are asked for
+//! - [`Catalog`]: opens a catalog; has all calls
+//! - [`Tenant`], [`Override`], [`Descriptor`]: customers and their limits; [`TenantDraft`]: a tenant in a
+//!   request
 //! - [`Rules`]: rule sets and their versions
-//! - [`Switch`], [`Token`], [`AuditEntry`]: what they say
-//! - [`Changes`]: the feed of changes, and copies of a catalog; [`Listener`]: word of them
-//! - [`Retention`]: how much of what was before stays
-//! - [`By`], [`Precondition`]: who writes, and if what; [`Page`]: long lists
-//! - `sql`: what differs between the two databases; `migrations/`: their tables
+//! - [`Switch`], [`Token`], [`AuditEntry`]: the other objects
+//! - [`Changes`]: the feed of changes, and copies of a catalog; [`Listener`]: notifications of changes
+//! - [`Retention`]: how long the history is kept
+//! - [`By`], [`Precondition`]: the author and the condition of a write; [`Page`]: pages of long lists
+//! - `sql`: the differences between the two databases; `migrations/`: their tables
 
 mod audit;
 mod by;
@@ -67,7 +69,7 @@ mod token;
 
 pub use audit::{AuditEntry, AuditFilter};
 pub use by::{By, Precondition};
-pub use catalog::{Catalog, DEADLINE};
+pub use catalog::{Catalog, DEADLINE, Journal};
 pub use descriptor::{Descriptor, DescriptorError, Entry};
 pub use error::{Error, Result};
 pub use feed::{Changes, ClockReading, RulesChange, Status, TenantChange};

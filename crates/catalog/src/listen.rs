@@ -1,4 +1,4 @@
-//! Word of a change at once, where the database can give it.
+//! Notifications of changes, if the database supports them.
 
 use std::time::Duration;
 
@@ -10,37 +10,37 @@ use crate::error::{Error, Result};
 use crate::sql::pool::Place;
 use crate::sql::postgres::{CHANNEL, Hosts, ListenAt};
 
-/// How often it is tried whether a pooler gives the listener another connection.
+/// How many times to check whether a pooler shares the listener's connection.
 const PROBES: usize = 3;
-/// How long a pooler with one connection keeps the listener waiting before it is known to be one.
+/// How long to wait for a connection before a pooler with a single connection is assumed.
 const PROBE_WITHIN: Duration = Duration::from_millis(500);
 
-/// How to hear of changes in `PostgreSQL`.
+/// How to listen for changes in `PostgreSQL`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Listen {
-    /// Where everything else is asked, unless a pooler there gives each transaction another connection.
+    /// At the URL of the catalog, unless there is a pooler that assigns a connection per transaction.
     #[default]
     Auto,
-    /// Not at all: whoever follows looks now and then.
+    /// Not at all. Callers have to poll the version.
     Off,
-    /// At this URL, which leads to the servers themselves or to a pooler that keeps sessions.
+    /// At this URL, which must lead to the servers themselves or to a pooler in session mode.
     At(String),
 }
 
-/// A connection over which `PostgreSQL` tells of changes. It may fall silent without saying so: look at the
-/// version now and then all the same.
+/// A connection that receives notifications of changes from `PostgreSQL`. It may break without an error, so
+/// callers must also poll the version from time to time.
 pub struct Listener {
     inner: PgListener,
 }
 
 impl Catalog {
-    /// Listens for changes, on a connection of its own. There is nothing to hear on `SQLite`, where it is
-    /// turned off, and behind a pooler that gives each transaction another connection: such a one would tell
-    /// whoever has the connection next.
+    /// Listens for changes on a connection of its own. Returns `None` on `SQLite`, if listening is turned
+    /// off, and behind a pooler that assigns a connection per transaction, because such a pooler would
+    /// deliver notifications to other clients.
     ///
     /// # Errors
     ///
-    /// If the database cannot be reached.
+    /// Returns an error if the database cannot be reached.
     pub async fn listen(&self) -> Result<Option<Listener>> {
         let Place::Postgres(hosts) = self.pool.place() else { return Ok(None) };
         match hosts.listen_at() {
@@ -51,45 +51,47 @@ impl Catalog {
         }
     }
 
-    /// Whether a pooler was found that gives each transaction another connection, so that there is no
-    /// [listening](Self::listen).
+    /// Returns whether a pooler was found that assigns a connection per transaction, so that
+    /// [listening](Self::listen) is not possible.
     pub fn is_pooled(&self) -> bool {
         matches!(self.pool.place(), Place::Postgres(hosts) if hosts.is_pooled())
     }
 }
 
 impl Listener {
-    /// Listens at these hosts; notes in `noted` if that is of no use because there is a pooler.
-    async fn connect(hosts: &Hosts, noted: &Hosts) -> Result<Option<Self>> {
+    /// Listens at `hosts`. If a pooler makes that impossible, records this in `catalog_hosts` and returns
+    /// `None`.
+    async fn connect(hosts: &Hosts, catalog_hosts: &Hosts) -> Result<Option<Self>> {
         let pool = hosts.single().await?;
         let mut inner = PgListener::connect_with(&pool).await?;
-        // The end of the connection is for the caller to hear: it has missed something.
+        // The caller must see the end of the connection, because it has missed notifications.
         inner.eager_reconnect(false);
-        // Before it listens: what a shared connection was told once, it goes on doing for others.
+        // Checked before listening, because a shared connection would keep listening for its next user.
         if is_shared(&mut inner, hosts).await? {
-            noted.set_pooled();
+            catalog_hosts.set_pooled();
             return Ok(None);
         }
         inner.listen(CHANNEL).await?;
         Ok(Some(Self { inner }))
     }
 
-    /// Waits for the next change, and gives the version it made. After an error it is of no more use.
+    /// Waits for the next change, and returns the version of the catalog after it.
     ///
     /// # Errors
     ///
-    /// If the connection is gone: look at the version, and listen anew.
+    /// Returns an error if the connection is closed. Then drop the listener, poll the version, and listen
+    /// again.
     pub async fn next(&mut self) -> Result<u64> {
         loop {
             match self.inner.try_recv().await? {
-                Some(told) => {
-                    if let Ok(version) = told.payload().parse() {
+                Some(notification) => {
+                    if let Ok(version) = notification.payload().parse() {
                         return Ok(version);
                     }
                 }
                 None => {
                     return Err(Error::Unavailable(
-                        "the connection that tells of changes is gone".to_owned(),
+                        "the connection that listens for changes was closed".to_owned(),
                     ));
                 }
             }
@@ -97,18 +99,18 @@ impl Listener {
     }
 }
 
-/// Whether a pooler hands the listener's connection around. A server's process is ours for as long as we are
-/// connected to it; behind such a pooler it changes as soon as somebody else, here ourselves, takes it for a
-/// transaction. Poolers that take the connection used last and those that take the one used first both show
-/// themselves.
+/// Returns whether a pooler shares the listener's connection with other clients. A direct connection always
+/// has the same server process. Behind such a pooler the process changes when another client, here a second
+/// connection of ours, uses it for a transaction. This detects poolers that hand out the most recently used
+/// connection and those that hand out the least recently used one.
 async fn is_shared(listener: &mut PgListener, hosts: &Hosts) -> Result<bool> {
     let mut other = hosts.connect().await?;
     let ours = process(listener.acquire().await?).await?;
     for _ in 0..PROBES {
         match shares_with(listener, &mut other, ours).await {
             Ok(false) => {}
-            // A protocol error means that it was told of something it has not listened for: others have, on the
-            // same connection.
+            // A protocol error means that it received a notification for which another client has listened
+            // on the same connection.
             Ok(true) | Err(sqlx::Error::Protocol(_)) => return Ok(true),
             Err(error) => return Err(error.into()),
         }
@@ -133,7 +135,7 @@ async fn shares_with(
     Ok(theirs == ours || meanwhile != ours || after != ours)
 }
 
-/// The number of the server's process that answers.
+/// Returns the ID of the server process that serves this connection.
 async fn process(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
     sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)
 }

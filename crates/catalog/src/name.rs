@@ -1,19 +1,19 @@
-//! What a name may be.
+//! Validation of names and texts.
 
 use crate::error::{Error, Result};
 
 /// The longest name, in characters.
 pub const MAX_NAME: usize = 256;
 
-/// One to 256 characters, none of which is a control character.
+/// Checks that a name has 1 to 256 characters and no control characters.
 ///
 /// # Errors
-/// What is wrong with it, as that field's.
+/// Returns an error for `field` that says what is wrong.
 pub fn check(field: &str, name: &str) -> Result<()> {
     check_bounded(field, name, MAX_NAME)
 }
 
-/// The same with another bound.
+/// Checks that a name has 1 to `most` characters and no control characters.
 pub(crate) fn check_bounded(field: &str, name: &str, most: usize) -> Result<()> {
     if name.is_empty() {
         return Err(Error::invalid(field, "must not be empty"));
@@ -28,12 +28,12 @@ pub(crate) fn check_bounded(field: &str, name: &str, most: usize) -> Result<()> 
     }
 }
 
-/// The same for a name that may be left out.
+/// Checks a name that may be absent: 1 to 256 characters, no control characters.
 pub(crate) fn check_some(field: &str, name: Option<&str>) -> Result<()> {
     name.map_or(Ok(()), |name| check(field, name))
 }
 
-/// Any text of at most `most` characters, except that no database takes the character NUL.
+/// Checks that a text has at most `most` characters and no U+0000, which the databases do not accept.
 pub(crate) fn check_text(field: &str, text: &str, most: usize) -> Result<()> {
     check_length(field, text, most)?;
     if text.contains('\0') {
@@ -43,7 +43,7 @@ pub(crate) fn check_text(field: &str, text: &str, most: usize) -> Result<()> {
 }
 
 fn check_length(field: &str, text: &str, most: usize) -> Result<()> {
-    // Bytes bound characters, so that a huge text is not counted.
+    // A character has at most 4 bytes, so a huge text need not be counted exactly.
     let characters = if text.len() > 4 * most { text.len() / 4 + 1 } else { text.chars().count() };
     if characters > most {
         return Err(Error::invalid(field, format!("must have at most {most} characters, got {characters}")));

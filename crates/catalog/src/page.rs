@@ -1,24 +1,25 @@
-//! Long lists, a page at a time.
+//! Pages of long lists.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::error::{Error, Result};
 
-/// The most that one page holds, whatever is asked for.
+/// The most items on one page, whatever size is requested.
 pub const MAX_PAGE: usize = 1_000;
 
-/// Part of a list.
+/// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
-    /// What is on it.
+    /// The items on the page.
     pub items: Vec<T>,
-    /// Where the next one begins, if there is one: give it as the cursor. It means nothing else.
+    /// The cursor of the next page, or `None` if this is the last one. Its format is not specified.
     pub next: Option<String>,
 }
 
 impl<T> Page<T> {
-    /// Of one row more than the page holds, if there are so many; the key says where an item stands.
+    /// Creates a page from up to `size + 1` rows: the extra row shows that there is a next page. `key`
+    /// returns the position of an item in the list.
     pub(crate) fn of(mut rows: Vec<T>, size: usize, key: impl Fn(&T) -> String) -> Self {
         let more = rows.len() > size;
         rows.truncate(size);
@@ -28,25 +29,25 @@ impl<T> Page<T> {
     }
 }
 
-/// How many a page shall hold.
+/// Returns the page size for a requested limit.
 pub(crate) fn size(limit: usize) -> usize {
     limit.clamp(1, MAX_PAGE)
 }
 
-/// How many to ask for, to see whether there are more.
-pub(crate) fn asked(size: usize) -> i64 {
+/// Returns the number of rows to fetch: one more than the page size, to see whether there are more.
+pub(crate) fn fetch_size(size: usize) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX).saturating_add(1)
 }
 
-/// The key behind a cursor.
+/// Decodes a cursor to the key of the last item of the previous page.
 pub(crate) fn key(cursor: Option<&str>) -> Result<Option<String>> {
     let Some(cursor) = cursor else { return Ok(None) };
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
     let key = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).filter(|key| !key.contains('\0'));
-    key.map(Some).ok_or_else(bad)
+    key.map(Some).ok_or_else(invalid_cursor)
 }
 
-/// What a cursor that was not handed out answers.
-pub(crate) fn bad() -> Error {
-    Error::invalid("cursor", "is not one that a page has given: begin again without it")
+/// Returns the error for a cursor that no page has returned.
+pub(crate) fn invalid_cursor() -> Error {
+    Error::invalid("cursor", "is not the cursor of a page: start again without a cursor")
 }

@@ -1,4 +1,4 @@
-//! How the databases go about the questions that may concern many rows, for tests to look at.
+//! The query plans of statements that may concern many rows, for tests.
 
 use jiff::Timestamp;
 
@@ -9,11 +9,11 @@ use crate::tenant::table::{self as tenants, TenantFilter};
 use crate::{AuditFilter, audit, feed, retention, rules};
 
 impl Catalog {
-    /// Each statement with the plan of the database for it, line by line.
+    /// Returns each statement with the lines of its query plan.
     ///
     /// # Errors
     ///
-    /// If the database fails.
+    /// Returns an error if the database fails.
     #[doc(hidden)]
     pub async fn plans(&self, since: u64, at: Timestamp) -> Result<Vec<(String, Vec<String>)>> {
         let mut plans = Vec::new();

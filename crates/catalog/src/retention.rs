@@ -1,8 +1,8 @@
-//! How much of what was before is kept: changes, old versions of rules, and marks of what was deleted.
+//! How long the history is kept: audit entries, old versions of rules, and rows of deleted objects.
 //!
-//! Those marks are how the [feed](crate::Changes) tells of deletions. Whoever is at a version from before
-//! one that was purged could miss it, so the catalog's base rises with the purge, in the same transaction:
-//! below its base a reader gets everything.
+//! The [feed](crate::Changes) reports deletions from the rows of deleted objects. A reader at an older
+//! version would miss a deletion whose row was purged. So the purge raises the base of the catalog in the
+//! same transaction: a reader below the base gets the full contents.
 
 use std::num::NonZeroU32;
 use std::ops::AddAssign;
@@ -15,37 +15,39 @@ use crate::error::Result;
 use crate::sql::connection::Connection;
 use crate::sql::{Arg, Session, batch};
 
-/// How many rows of each kind a purge removes at once: writers wait for no more than that.
+/// The most rows of each kind that one purge removes, so that other writers do not wait long.
 pub const PURGE_ROWS: u64 = 200;
-/// The same of versions of rules, which may be long.
+/// The most versions of rules that one purge removes. There are fewer than of other rows because they may be
+/// long.
 pub const PURGE_VERSIONS: u64 = 20;
 
-/// What is kept.
+/// How much of the history is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// So many versions of each domain's rules, the newest; the current one is among them.
+    /// How many versions of each domain's rules are kept, the newest ones, including the current one.
     pub versions: NonZeroU32,
-    /// For how long changes, deleted tenants and rules, and tokens that have ended; none is for ever.
+    /// How long audit entries, deleted tenants and rules, and revoked or expired tokens are kept; `None` for
+    /// ever.
     pub history: Option<Duration>,
 }
 
-/// What a purge has removed.
+/// The number of rows that a purge has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
-    /// Marks of tenants that were deleted.
+    /// Deleted tenants.
     pub tenants: u64,
     /// Domains whose rules were deleted.
     pub domains: u64,
-    /// Tokens that were revoked or had expired.
+    /// Revoked or expired tokens.
     pub tokens: u64,
     /// Versions of rules.
     pub versions: u64,
-    /// Entries of who changed what.
+    /// Audit entries.
     pub changes: u64,
 }
 
 impl Purged {
-    /// Whether there was nothing to remove.
+    /// Returns whether there was nothing to remove.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -61,33 +63,35 @@ impl AddAssign for Purged {
     }
 }
 
-/// Deleted tenants; like the next three with the time before which it must have been, and how many at most.
+/// Selects deleted tenants. `$1` is the time before which they were deleted, `$2` the most rows.
 const TENANTS: &str =
     "SELECT name FROM tenants WHERE deleted = 1 AND updated_at < $1 ORDER BY updated_at LIMIT $2";
+/// Selects tokens that were revoked or expired before `$1`, at most `$2`.
 const TOKENS: &str = "SELECT id FROM tokens WHERE coalesce(revoked_at, expires_at) < $1 \
      ORDER BY coalesce(revoked_at, expires_at) LIMIT $2";
-/// Domains whose current version is a deletion.
+/// Selects domains whose rules were deleted before `$1`, at most `$2`.
 const DOMAINS: &str = "SELECT d.domain FROM domains d CROSS JOIN rule_sets r \
      WHERE r.domain = d.domain AND r.version = d.version AND d.deleted = 1 AND r.created_at < $1 LIMIT $2";
+/// Selects audit entries from before `$1`, at most `$2`.
 const CHANGES: &str = "SELECT id FROM audit WHERE at < $1 ORDER BY at, id LIMIT $2";
-/// All versions of such domains but the current one.
+/// Selects all versions but the current one of domains whose rules were deleted before `$1`, at most `$2`.
 const VERSIONS_OF_DOMAINS: &str = "SELECT o.domain, o.version FROM domains d CROSS JOIN rule_sets r \
      CROSS JOIN rule_sets o WHERE r.domain = d.domain AND r.version = d.version AND d.deleted = 1 \
      AND r.created_at < $1 AND o.domain = d.domain AND o.version < d.version LIMIT $2";
-/// What is found by a time.
+/// The statements that select rows by time.
 pub(crate) const BEFORE: [&str; 5] = [TENANTS, TOKENS, DOMAINS, CHANGES, VERSIONS_OF_DOMAINS];
-/// Versions with so many newer ones, of which there are no gaps; and how many at most.
+/// Selects versions of rules that have at least `$1` newer ones, at most `$2`. Versions have no gaps.
 pub(crate) const OLD_VERSIONS: &str = "SELECT r.domain, r.version FROM domains d CROSS JOIN rule_sets r \
      WHERE d.version > $1 AND r.domain = d.domain AND r.version <= d.version - $1 LIMIT $2";
 
 impl Catalog {
-    /// Removes some of what need not be kept any longer, at most [`PURGE_ROWS`] of each kind and
-    /// [`PURGE_VERSIONS`] of rules: call it until it finds nothing. Where there is nothing it waits for no writer, and no writer for it. Many nodes may
-    /// do it at once.
+    /// Removes history that need not be kept any longer, at most [`PURGE_ROWS`] rows of each kind and
+    /// [`PURGE_VERSIONS`] versions of rules. Call it until the result is empty. If there is nothing to
+    /// remove, it does not lock out writers. Many nodes may do this at once.
     ///
     /// # Errors
     ///
-    /// If the database fails; then nothing was removed.
+    /// Returns an error if the database fails. Then nothing was removed.
     pub async fn purge(&self, retention: &Retention, now: Timestamp) -> Result<Purged> {
         let before = retention.history.and_then(|history| start(now, history));
         let keep = i64::from(retention.versions.get());
@@ -96,7 +100,7 @@ impl Catalog {
                 return Ok(Purged::default());
             }
             let mut write = Session::write(&self.pool).await?;
-            // As every writer does: so nothing that is found below comes back to life meanwhile.
+            // Locks out other writers, so that nothing that is selected below is put again in the meantime.
             write.execute("UPDATE catalog SET base = base", &[]).await?;
             let mut purged = Purged {
                 versions: remove_versions(&mut write, OLD_VERSIONS, keep).await?,
@@ -111,15 +115,15 @@ impl Catalog {
         .await
     }
 
-    /// Whether there is anything to remove.
+    /// Returns whether there is anything to remove.
     async fn has_old(&self, before: Option<Timestamp>, keep: i64) -> Result<bool> {
-        let mut questions = vec![(OLD_VERSIONS, Arg::from(keep))];
+        let mut queries = vec![(OLD_VERSIONS, Arg::from(keep))];
         if let Some(before) = before {
-            questions.extend([TENANTS, TOKENS, DOMAINS, CHANGES].map(|sql| (sql, before.into())));
+            queries.extend([TENANTS, TOKENS, DOMAINS, CHANGES].map(|sql| (sql, before.into())));
         }
         let mut read = self.read().await?;
         let mut found = false;
-        for (sql, arg) in questions {
+        for (sql, arg) in queries {
             found = found || !read.rows(sql, &[arg, 1_i64.into()], |_| Ok(())).await?.is_empty();
         }
         read.done().await;
@@ -127,7 +131,7 @@ impl Catalog {
     }
 }
 
-/// The first moment of which something is kept; none if that is before all time.
+/// Returns the time before which history is removed, or `None` if that is before the earliest timestamp.
 fn start(now: Timestamp, history: Duration) -> Option<Timestamp> {
     now.checked_sub(SignedDuration::try_from(history).ok()?).ok()
 }
@@ -136,7 +140,7 @@ async fn purge_before(write: &mut Connection, before: Timestamp, purged: &mut Pu
     let tenants = remove(write, "tenants", "name", TENANTS, before).await?;
     let tokens = remove(write, "tokens", "id", TOKENS, before).await?;
     let versions = remove_versions(write, VERSIONS_OF_DOMAINS, before).await?;
-    // Only those of which the last version is all that is left.
+    // Only domains of which nothing but the last version is left.
     let domains = if versions < PURGE_VERSIONS {
         remove(write, "domains", "domain", DOMAINS, before).await?
     } else {
@@ -157,7 +161,7 @@ async fn purge_before(write: &mut Connection, before: Timestamp, purged: &mut Pu
     Ok(())
 }
 
-/// Removes the rows of a table that are found by their names; gives those names and revisions.
+/// Removes the rows of `table` whose `name` column is selected by `found`. Returns their names and revisions.
 async fn remove(
     write: &mut Connection,
     table: &str,

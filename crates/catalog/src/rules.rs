@@ -1,4 +1,4 @@
-//! Rule sets: the text of a domain's rules, and the versions it has had.
+//! Rule sets: the text of a domain's rules, and its earlier versions.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -10,11 +10,11 @@ use crate::sql::connection::Connection;
 use crate::sql::{Arg, Row, batch};
 use crate::{By, Precondition, name};
 
-/// The longest text, in characters.
+/// The longest text of a rule set, in characters.
 pub const MAX_RULES: usize = 1 << 20;
 /// The longest comment, in characters.
 const MAX_COMMENT: usize = 4_096;
-/// Texts are long: a page holds fewer of them than of anything else.
+/// The most versions on a page. There are fewer than of other objects because the texts are long.
 const MAX_VERSIONS: usize = 100;
 pub(crate) const RULES: &str = "domain, version, text, author, comment, restored_from, created_at, revision";
 
@@ -23,28 +23,31 @@ pub(crate) const RULES: &str = "domain, version, text, author, comment, restored
 pub struct Rules {
     /// The domain.
     pub domain: String,
-    /// From 1 on, without gaps; the oldest may be [purged](Catalog::purge).
+    /// The number of the version. The first is 1 and there are no gaps; the oldest may be
+    /// [purged](Catalog::purge).
     pub version: u64,
-    /// The rules as they were written; none if this version is their deletion.
+    /// The YAML text of the rules; `None` if this version is a deletion.
     pub text: Option<String>,
-    /// Who put it.
+    /// The actor that stored this version.
     pub author: String,
-    /// Why.
+    /// The comment of the author.
     pub comment: String,
-    /// The version it was taken from, if it is a rollback.
+    /// The version that this one restores, if it is a rollback.
     pub restored_from: Option<u64>,
-    /// When it was put.
+    /// When this version was stored.
     pub created_at: Timestamp,
-    /// The version of the catalog that it made.
+    /// The version of the catalog after this change.
     pub revision: u64,
 }
 
 impl Catalog {
-    /// Makes `text` the rules of a domain. Whether they are rules at all is for the caller to know.
+    /// Stores `text` as the rules of a domain. The caller must have validated it: this call does not parse
+    /// it.
     ///
     /// # Errors
     ///
-    /// If a name or text is none, the precondition does not hold, or the database fails.
+    /// Returns an error if a name or text is too long or has invalid characters, the precondition does not
+    /// hold, or the database fails.
     pub async fn put_rules(
         &self,
         domain: &str,
@@ -63,12 +66,12 @@ impl Catalog {
         .await
     }
 
-    /// Makes the text of an older version the rules of a domain again, as a new version.
+    /// Restores the text of an older version of a domain's rules, as a new version.
     ///
     /// # Errors
     ///
-    /// If there is no such version or it is a deletion, the precondition does not hold, or the database
-    /// fails.
+    /// Returns an error if there is no such version or it is a deletion, the precondition does not hold, or
+    /// the database fails.
     pub async fn roll_back_rules(
         &self,
         domain: &str,
@@ -86,7 +89,7 @@ impl Catalog {
             let Some(text) = old.text else {
                 return Err(Error::invalid(
                     "version",
-                    format!("{version} is a deletion: name one with a text"),
+                    format!("{version} is a deletion: choose a version that has a text"),
                 ));
             };
             put(write, "roll_back_rules", domain, Some(&text), comment, Some(version), precondition).await
@@ -94,11 +97,11 @@ impl Catalog {
         .await
     }
 
-    /// Ends the rules of a domain; gives the version that says so.
+    /// Deletes the rules of a domain, and returns the version that records the deletion.
     ///
     /// # Errors
     ///
-    /// If there are none, the precondition does not hold, or the database fails.
+    /// Returns an error if the domain has no rules, the precondition does not hold, or the database fails.
     pub async fn delete_rules(
         &self,
         domain: &str,
@@ -115,11 +118,11 @@ impl Catalog {
         .await
     }
 
-    /// The current rules of a domain.
+    /// Returns the current rules of a domain.
     ///
     /// # Errors
     ///
-    /// If it has none, or the database fails.
+    /// Returns an error if the domain has no rules, or the database fails.
     pub async fn rules(&self, domain: &str) -> Result<Rules> {
         name::check("domain", domain)?;
         self.within(async {
@@ -131,11 +134,11 @@ impl Catalog {
         .await
     }
 
-    /// The current rules of every domain that has any, in the order of the domains.
+    /// Returns the current rules of every domain that has any, sorted by domain.
     ///
     /// # Errors
     ///
-    /// If the database fails.
+    /// Returns an error if the database fails.
     pub async fn all_rules(&self) -> Result<Vec<Rules>> {
         self.within(async {
             let mut read = self.read().await?;
@@ -146,11 +149,11 @@ impl Catalog {
         .await
     }
 
-    /// One version of a domain's rules.
+    /// Returns one version of a domain's rules.
     ///
     /// # Errors
     ///
-    /// If there is none, or the database fails.
+    /// Returns an error if there is no such version, or the database fails.
     pub async fn rules_version(&self, domain: &str, version: u64) -> Result<Rules> {
         name::check("domain", domain)?;
         self.within(async {
@@ -162,11 +165,12 @@ impl Catalog {
         .await
     }
 
-    /// The versions of a domain's rules that are kept, the newest first, at most 100 on a page.
+    /// Lists the stored versions of a domain's rules, the newest first, at most 100 on a page. `cursor` is
+    /// the [`next`](Page::next) of the previous page, or `None` for the first one.
     ///
     /// # Errors
     ///
-    /// If the cursor is not one of ours, or the database fails.
+    /// Returns an error if the cursor is invalid, or the database fails.
     pub async fn rule_versions(
         &self,
         domain: &str,
@@ -176,10 +180,10 @@ impl Catalog {
         name::check("domain", domain)?;
         let size = page::size(limit).min(MAX_VERSIONS);
         let before = match page::key(cursor)? {
-            Some(key) => key.parse::<i64>().map_err(|_| page::bad())?,
+            Some(key) => key.parse::<i64>().map_err(|_| page::invalid_cursor())?,
             None => i64::MAX,
         };
-        let args = [domain.into(), before.into(), page::asked(size).into()];
+        let args = [domain.into(), before.into(), page::fetch_size(size).into()];
         self.within(async {
             let mut read = self.read().await?;
             let found = read.rows(versions_sql(), &args, read_rules).await?;
@@ -194,7 +198,7 @@ pub(crate) fn versions_sql() -> String {
     format!("SELECT {RULES} FROM rule_sets WHERE domain = $1 AND version < $2 ORDER BY version DESC LIMIT $3")
 }
 
-/// The current version of each domain for which the condition holds.
+/// Returns the statement that selects the current version of each domain for which the condition holds.
 pub(crate) fn current_sql(condition: &str) -> String {
     let columns: Vec<String> = RULES.split(", ").map(|column| format!("r.{column}")).collect();
     format!(
@@ -216,7 +220,7 @@ fn no_version(domain: &str, version: u64) -> Error {
     Error::not_found("version", &format!("{version} of {domain}"))
 }
 
-/// Adds a version, unless it says what the current one does.
+/// Adds a version, unless its text equals that of the current one.
 async fn put(
     mut write: Write,
     action: &str,
@@ -247,11 +251,11 @@ async fn put(
         revision: write.revision,
     };
     store(&mut write, &[&after]).await?;
-    let told = Some(&after).filter(|rules| rules.text.is_some()).map(audited);
-    write.prepared(action, "rules", domain, [before.map(audited), told], after).await
+    let states = [before, Some(&after).filter(|rules| rules.text.is_some())].map(|rules| rules.map(audited));
+    write.prepared(action, "rules", domain, states, after).await
 }
 
-/// Adds versions, each of another domain, and makes them the current ones.
+/// Adds versions and makes them the current ones. No domain may appear twice.
 pub(crate) async fn store(connection: &mut Connection, rules: &[&Rules]) -> Result<()> {
     let rows: Vec<Vec<Arg>> = rules.iter().map(|rules| rules_args(rules)).collect();
     batch::insert(connection, &format!("rule_sets ({RULES})"), &rows, "").await?;
@@ -292,7 +296,7 @@ pub(crate) fn read_rules(row: &Row<'_>) -> Result<Rules> {
     })
 }
 
-/// Without the text, which is under the number of its version.
+/// Returns a version as the audit trail records it: without the text, which is stored with the version.
 fn audited(rules: &Rules) -> serde_json::Value {
     serde_json::json!({
         "version": rules.version,

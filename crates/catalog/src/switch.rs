@@ -1,45 +1,45 @@
-//! Switches: rules that are watched only, or off, without a change of their text.
+//! Switches, which put rules into shadow mode or turn them off without a change of their text.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::sql::connection::{Connection, strange};
+use crate::sql::connection::{Connection, unexpected};
 use crate::sql::{Arg, Row, batch};
 use crate::{By, Precondition, name};
 
 pub(crate) const SWITCH: &str = "rule, mode, updated_at, revision";
-/// The longest id of a rule, in characters: a path may be longer than a name.
+/// The longest ID of a rule, in characters. A rule path may be longer than a name.
 const MAX_RULE: usize = 512;
 
-/// What a rule does, whatever its file says.
+/// A switch, which overrides the mode of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Switch {
-    /// The id of the rule, or `*` for all.
+    /// The ID of the rule, or `*` for all rules.
     pub rule: String,
-    /// What it does.
+    /// The mode of the rule.
     pub mode: SwitchMode,
-    /// When it was set.
+    /// When the switch was set.
     pub updated_at: Timestamp,
-    /// Rises with every change.
+    /// The version of the catalog that changed the switch last. Rises with every change.
     pub revision: u64,
 }
 
-/// What a switch makes of its rule.
+/// The mode that a switch gives to its rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SwitchMode {
-    /// It does what its file says.
+    /// The rule works as its file says.
     Enforce,
-    /// It is evaluated and counted, and denies nobody.
+    /// The rule is evaluated and counted, but denies nothing.
     Shadow,
-    /// Nobody looks at it.
+    /// The rule is ignored.
     Off,
 }
 
 impl SwitchMode {
-    /// Its name.
+    /// Returns the name of the mode.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
@@ -48,18 +48,18 @@ impl SwitchMode {
         }
     }
 
-    /// The mode of that name.
+    /// Returns the mode with this name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Enforce, Self::Shadow, Self::Off].into_iter().find(|mode| mode.name() == name)
     }
 }
 
 impl Catalog {
-    /// Sets the switch of a rule, or of all by `*`.
+    /// Sets the switch of a rule, or of all rules if `rule` is `*`.
     ///
     /// # Errors
     ///
-    /// If the name is none, the precondition does not hold, or the database fails.
+    /// Returns an error if the rule ID is invalid, the precondition does not hold, or the database fails.
     pub async fn set_switch(
         &self,
         rule: &str,
@@ -78,18 +78,18 @@ impl Catalog {
             let (updated_at, revision) = (write.by.at, write.revision);
             let after = Switch { rule: rule.to_owned(), mode, updated_at, revision };
             store(&mut write, &[&after]).await?;
-            let told = [before.as_ref().map(audited), Some(audited(&after))];
-            write.prepared("set_switch", "switch", rule, told, after).await
+            let states = [before.as_ref().map(audited), Some(audited(&after))];
+            write.prepared("set_switch", "switch", rule, states, after).await
         })
         .await
     }
 
-    /// Removes the switch of a rule, as if it had never been set; gives the revision of that. Readers of the
-    /// feed are told everything once, for there is no row left to tell them.
+    /// Removes the switch of a rule, as if it had never been set, and returns the revision of the removal. No
+    /// row is left for the feed, so its readers get the full contents once.
     ///
     /// # Errors
     ///
-    /// If it is not set, the precondition does not hold, or the database fails.
+    /// Returns an error if the switch is not set, the precondition does not hold, or the database fails.
     pub async fn unset_switch(&self, rule: &str, precondition: Precondition, by: &By) -> Result<u64> {
         check_rule(rule)?;
         self.change(async {
@@ -100,17 +100,17 @@ impl Catalog {
             let revision = write.revision;
             write.execute("DELETE FROM switches WHERE rule = $1", &[rule.into()]).await?;
             write.execute("UPDATE catalog SET base = $1", &[revision.into()]).await?;
-            let told = [Some(audited(&before)), None];
-            write.prepared("unset_switch", "switch", rule, told, revision).await
+            let states = [Some(audited(&before)), None];
+            write.prepared("unset_switch", "switch", rule, states, revision).await
         })
         .await
     }
 
-    /// The switch of a rule.
+    /// Returns the switch of a rule.
     ///
     /// # Errors
     ///
-    /// If it is not set, or the database fails.
+    /// Returns an error if the switch is not set, or the database fails.
     pub async fn switch(&self, rule: &str) -> Result<Switch> {
         check_rule(rule)?;
         self.within(async {
@@ -122,11 +122,11 @@ impl Catalog {
         .await
     }
 
-    /// All switches that are set, in the order of their rules.
+    /// Returns all switches that are set, sorted by rule.
     ///
     /// # Errors
     ///
-    /// If the database fails.
+    /// Returns an error if the database fails.
     pub async fn switches(&self) -> Result<Vec<Switch>> {
         self.within(async {
             let mut read = self.read().await?;
@@ -167,7 +167,7 @@ pub(crate) fn read_switch(row: &Row<'_>) -> Result<Switch> {
     let mode = row.text(1)?;
     Ok(Switch {
         rule: row.text(0)?,
-        mode: SwitchMode::named(&mode).ok_or_else(|| strange(1, &mode))?,
+        mode: SwitchMode::named(&mode).ok_or_else(|| unexpected(1, &mode))?,
         updated_at: row.time(2)?,
         revision: row.number(3)?,
     })

@@ -1,13 +1,14 @@
-//! Times, which the catalog keeps as whole microseconds since 1970.
+//! Times, which the catalog stores as whole microseconds since the epoch.
 
 use jiff::Timestamp;
 
-/// The same moment without what is finer than a microsecond, as it will be read again.
+/// Truncates a time to whole microseconds, as it is stored.
 pub(crate) fn whole(at: Timestamp) -> Timestamp {
     of(at.as_microsecond())
 }
 
-/// From what is stored. Numbers that are no time at all, which only a stranger can have written, are 1970.
+/// Converts a stored number to a time. A number out of range, which this program never writes, becomes the
+/// epoch.
 pub(crate) fn of(micros: i64) -> Timestamp {
     Timestamp::from_microsecond(micros).unwrap_or(Timestamp::UNIX_EPOCH)
 }

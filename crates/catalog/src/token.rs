@@ -1,4 +1,4 @@
-//! Tokens: who may ask. Their secrets never get here, only hashes do.
+//! Access tokens. The catalog stores hashes of their secrets, never the secrets.
 
 use std::fmt;
 
@@ -7,71 +7,71 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::sql::connection::{Connection, strange};
+use crate::sql::connection::{Connection, unexpected};
 use crate::sql::{Arg, Row, Session, batch};
 use crate::{By, name, time};
 
 pub(crate) const TOKEN: &str =
     "id, name, role, hash, created_at, expires_at, revoked_at, last_used_at, revision";
 
-/// A token, as stored.
+/// A stored token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Its public part.
+    /// The public part of the token.
     pub id: String,
-    /// What people call it.
+    /// The display name.
     pub name: String,
-    /// What it may do.
+    /// The permissions of the token.
     pub role: Role,
-    /// Of its secret part.
+    /// The hash of the secret part.
     pub hash: TokenHash,
-    /// When it was made.
+    /// When the token was created.
     pub created_at: Timestamp,
-    /// The first moment it no longer holds.
+    /// When the token expires; `None` if it does not. At this time it is no longer valid.
     pub expires_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// When the token was revoked; `None` if it was not.
     pub revoked_at: Option<Timestamp>,
-    /// When it was used last, as far as was told.
+    /// When the token was last used, according to [`Catalog::touch_tokens`].
     pub last_used_at: Option<Timestamp>,
-    /// Rises with every change but that of its last use.
+    /// The version of the catalog that changed the token last. Uses of the token are not changes.
     pub revision: u64,
 }
 
-/// A token to be made.
+/// A token to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenDraft {
-    /// Its public part, which no other has.
+    /// The public part of the token. It must be unique.
     pub id: String,
-    /// What people call it.
+    /// The display name.
     pub name: String,
-    /// What it may do.
+    /// The permissions of the token.
     pub role: Role,
-    /// Of its secret part.
+    /// The hash of the secret part.
     pub hash: TokenHash,
-    /// The first moment it no longer holds.
+    /// When the token expires; `None` if it does not. At this time it is no longer valid.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What a token may do.
+/// The permissions of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// See everything.
+    /// May read everything.
     Viewer,
-    /// Change limits, too.
+    /// May also change limits.
     Operator,
-    /// Change who may, too.
+    /// May also manage tokens.
     Admin,
-    /// Ask for decisions, and nothing else.
+    /// May only request decisions.
     Check,
 }
 
-/// SHA-256 of a secret. It does not show itself in logs.
+/// The SHA-256 hash of a secret. Its `Debug` output does not show it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TokenHash(pub [u8; 32]);
 
 impl Role {
-    /// Its name.
+    /// Returns the name of the role.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -81,7 +81,7 @@ impl Role {
         }
     }
 
-    /// Whether it may do what another may.
+    /// Returns whether this role has all permissions of `other`.
     pub const fn may(self, other: Self) -> bool {
         self.rank() >= other.rank()
     }
@@ -95,7 +95,7 @@ impl Role {
         }
     }
 
-    /// The role of that name.
+    /// Returns the role with this name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Viewer, Self::Operator, Self::Admin, Self::Check].into_iter().find(|role| role.name() == name)
     }
@@ -130,18 +130,18 @@ impl fmt::Debug for TokenHash {
 }
 
 impl Token {
-    /// Whether it holds at a moment.
+    /// Returns whether the token is valid at `at`: neither revoked nor expired.
     pub fn holds_at(&self, at: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| at < end)
     }
 }
 
 impl Catalog {
-    /// Makes a token.
+    /// Creates a token.
     ///
     /// # Errors
     ///
-    /// If the draft makes no sense, there is one of that id, or the database fails.
+    /// Returns an error if the draft is invalid, a token with that ID exists, or the database fails.
     pub async fn create_token(&self, draft: &TokenDraft, by: &By) -> Result<Token> {
         name::check("id", &draft.id)?;
         name::check("name", &draft.name)?;
@@ -166,17 +166,17 @@ impl Catalog {
                 revision: write.revision,
             };
             store(&mut write, &[&token]).await?;
-            let (id, told) = (token.id.clone(), [None, Some(audited(&token))]);
-            write.prepared("create_token", "token", &id, told, token).await
+            let (id, states) = (token.id.clone(), [None, Some(audited(&token))]);
+            write.prepared("create_token", "token", &id, states, token).await
         })
         .await
     }
 
-    /// Ends a token. One that is revoked already stays as it is.
+    /// Revokes a token. A token that is revoked already is not changed.
     ///
     /// # Errors
     ///
-    /// If there is none, or the database fails.
+    /// Returns an error if there is no such token, or the database fails.
     pub async fn revoke_token(&self, id: &str, by: &By) -> Result<Token> {
         name::check("id", id)?;
         self.change(async {
@@ -189,17 +189,17 @@ impl Catalog {
             let (revoked_at, revision) = (Some(write.by.at), write.revision);
             let after = Token { revoked_at, revision, ..before.clone() };
             store(&mut write, &[&after]).await?;
-            let told = [Some(audited(&before)), Some(audited(&after))];
-            write.prepared("revoke_token", "token", id, told, after).await
+            let states = [Some(audited(&before)), Some(audited(&after))];
+            write.prepared("revoke_token", "token", id, states, after).await
         })
         .await
     }
 
-    /// All tokens, in the order of their ids.
+    /// Returns all tokens, sorted by ID.
     ///
     /// # Errors
     ///
-    /// If the database fails.
+    /// Returns an error if the database fails.
     pub async fn tokens(&self) -> Result<Vec<Token>> {
         self.within(async {
             let mut read = self.read().await?;
@@ -210,14 +210,15 @@ impl Catalog {
         .await
     }
 
-    /// Puts down when tokens were used. That is no change: no revision, no audit, no feed.
+    /// Records when tokens were last used. This does not count as a change: there is no new revision, no
+    /// audit entry and no notification.
     ///
     /// # Errors
     ///
-    /// If the database fails.
+    /// Returns an error if the database fails.
     pub async fn touch_tokens(&self, used: &[(String, Timestamp)]) -> Result<()> {
         let mut used = used.to_vec();
-        // In one order on all nodes, so that no two wait for each other.
+        // All nodes use the same order, so that they cannot deadlock.
         used.sort();
         self.within(async {
             let mut session = Session::write(&self.pool).await?;
@@ -236,7 +237,7 @@ async fn find(connection: &mut Connection, id: &str) -> Result<Option<Token>> {
     connection.row(format!("SELECT {TOKEN} FROM tokens WHERE id = $1"), &[id.into()], read_token).await
 }
 
-/// The last use of a token that is there already stays as it is.
+/// Inserts or updates tokens. An existing token keeps its `last_used_at`.
 pub(crate) async fn store(connection: &mut Connection, tokens: &[&Token]) -> Result<()> {
     let rows: Vec<Vec<Arg>> = tokens.iter().map(|token| token_args(token)).collect();
     let conflict = " ON CONFLICT (id) DO UPDATE SET name = excluded.name, role = excluded.role, \
@@ -264,8 +265,8 @@ pub(crate) fn read_token(row: &Row<'_>) -> Result<Token> {
     Ok(Token {
         id: row.text(0)?,
         name: row.text(1)?,
-        role: Role::named(&role).ok_or_else(|| strange(2, &role))?,
-        hash: TokenHash::from_hex(&hash).ok_or_else(|| strange(3, "no hash"))?,
+        role: Role::named(&role).ok_or_else(|| unexpected(2, &role))?,
+        hash: TokenHash::from_hex(&hash).ok_or_else(|| unexpected(3, "no hash"))?,
         created_at: row.time(4)?,
         expires_at: row.maybe_time(5)?,
         revoked_at: row.maybe_time(6)?,
@@ -274,7 +275,7 @@ pub(crate) fn read_token(row: &Row<'_>) -> Result<Token> {
     })
 }
 
-/// Everything but the hash.
+/// Returns a token as the audit trail records it: without the hash.
 fn audited(token: &Token) -> serde_json::Value {
     serde_json::json!({
         "name": token.name,

@@ -1,4 +1,4 @@
-//! Calendar windows: a day, week, month or year as people in a time zone count them.
+//! Calendar windows: days, weeks, months and years in a time zone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,22 +10,24 @@ use jiff::{Timestamp, ToSpan};
 
 use crate::{Micros, Span};
 
-/// The calendar units a window can have. Shorter ones are the same in every time zone, give or take
-/// the few with half-hour offsets, and are epoch-aligned windows instead.
+/// The unit of a calendar window. Hours and shorter units begin at the same moments in nearly every
+/// time zone, so they are epoch-aligned windows instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CalendarUnit {
-    /// Midnight to midnight: 23 or 25 hours when the clocks change.
+    /// From midnight to midnight: 23 or 25 hours when the clocks change.
     Day,
-    /// Monday to Monday.
+    /// From Monday to Monday.
     Week,
-    /// First to first.
+    /// From the first day of a month to the first day of the next.
     Month,
-    /// New Year to New Year.
+    /// From January 1 to January 1.
     Year,
 }
 
-/// A calendar unit in a time zone. The time zone database is compiled in, so that every node
-/// answers alike and nothing is read from disk. Clones are one word, and share what was worked out.
+/// A calendar unit in a time zone.
+///
+/// The time zone database is compiled in, so that all nodes compute the same windows and nothing is
+/// read from disk. A clone is one pointer and shares the cached window.
 #[derive(Clone)]
 pub struct Calendar(Arc<Zoned>);
 
@@ -33,34 +35,34 @@ struct Zoned {
     unit: CalendarUnit,
     zone: TimeZone,
     zone_name: String,
-    /// The span last answered: start and length in seconds, 32 bits each. Finding a span costs
-    /// microseconds, and the answer holds for a day or longer. Both halves live in one atomic, so
-    /// no reader can see the start of one span with the length of another.
+    /// The span computed last: start and length in seconds, 32 bits each. Computing a span takes
+    /// microseconds, and it is valid for about a day or longer. Both numbers are in one atomic, so no
+    /// reader sees the start of one span with the length of another.
     memo: AtomicU64,
 }
 
 const US_PER_SECOND: u64 = 1_000_000;
 
 impl Calendar {
-    /// A calendar window in the zone of that IANA name, such as `Europe/Berlin`; `None` if there is
-    /// no such zone.
+    /// Creates a calendar window in the time zone with this IANA name, such as `Europe/Berlin`. Returns
+    /// `None` if there is no such zone.
     pub fn new(unit: CalendarUnit, zone_name: &str) -> Option<Self> {
         let zone = TimeZone::get(zone_name).ok()?;
         let (zone_name, memo) = (zone_name.to_owned(), AtomicU64::new(0));
         Some(Self(Arc::new(Zoned { unit, zone, zone_name, memo })))
     }
 
-    /// The unit.
+    /// Returns the unit of the window.
     pub fn unit(&self) -> CalendarUnit {
         self.0.unit
     }
 
-    /// The IANA name of the time zone.
+    /// Returns the IANA name of the time zone.
     pub fn zone_name(&self) -> &str {
         &self.0.zone_name
     }
 
-    /// The window that contains `now`.
+    /// Returns the window that contains `now`.
     pub fn span(&self, now: Micros) -> Span {
         let memo = self.0.memo.load(Ordering::Relaxed);
         let start = Micros((memo >> 32) * US_PER_SECOND);
@@ -81,7 +83,7 @@ impl Calendar {
         let now_us = i64::try_from(now.0).unwrap_or(i64::MAX);
         let latest = Timestamp::MAX - (366 * 24).hours();
         let at = Timestamp::from_microsecond(now_us).unwrap_or(latest).min(latest);
-        // `latest` is a year before the end of jiff's time, so neither side can fall off it.
+        // `latest` is a year before the last time that jiff can represent, so no bound overflows.
         let (start, end) = self.bounds(at).unwrap_or((at, latest));
         Span { start: micros_of(start), end: micros_of(end).max(now.plus(1)) }
     }
@@ -93,11 +95,12 @@ impl Calendar {
         if at < end {
             return Ok((start, end));
         }
-        // The clocks went back across midnight. The new day, once begun, goes on.
+        // The clocks went back across midnight: the local date is the old one again, but the new window
+        // has begun and goes on.
         Ok((end, self.start_of(self.next_date(next)?)?))
     }
 
-    /// The first date of the unit that `date` is in.
+    /// Returns the first date of the window that contains `date`.
     fn first_date(&self, date: Date) -> Result<Date, jiff::Error> {
         Ok(match self.0.unit {
             CalendarUnit::Day => date,
@@ -110,7 +113,7 @@ impl Calendar {
         })
     }
 
-    /// The first date of the unit after the one that begins with `first`.
+    /// Returns the first date of the window after the one that begins on `first`.
     fn next_date(&self, first: Date) -> Result<Date, jiff::Error> {
         match self.0.unit {
             CalendarUnit::Day => first.tomorrow(),
@@ -120,13 +123,15 @@ impl Calendar {
         }
     }
 
-    /// Where midnight does not exist, the day begins at the first moment that does.
+    /// Returns the first moment of `date`: midnight, or the first moment that exists if the clocks skip
+    /// midnight.
     fn start_of(&self, date: Date) -> Result<Timestamp, jiff::Error> {
         Ok(date.to_zoned(self.0.zone.clone())?.start_of_day()?.timestamp())
     }
 }
 
-/// Windows that reach back before the epoch begin at the epoch.
+/// Converts a timestamp. Times before the epoch become the epoch, so a window that reaches back further
+/// begins there.
 fn micros_of(at: Timestamp) -> Micros {
     Micros(u64::try_from(at.as_microsecond()).unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! Where time comes from.
+//! The source of time.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Micros;
 
-/// A source of time. Stores read it once per settlement, while they hold the locks involved, so
-/// that the states of one key are always written in the order of their times.
+/// A source of time.
+///
+/// A store reads it once per settlement, while it holds the locks of the counters involved. So the
+/// states of one key are always written in the order of their times.
 pub trait Clock: Any + Send + Sync {
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> Micros;
 }
 
@@ -19,7 +21,7 @@ impl<C: Clock> Clock for Arc<C> {
     }
 }
 
-/// A clock that stands still until it is moved, forward or back. Clones share their time.
+/// A clock for tests that moves only when told to, forward or back. Clones share their time.
 ///
 /// ```
 /// use tidegate_core::{Clock, Micros, VirtualClock};
@@ -33,22 +35,22 @@ impl<C: Clock> Clock for Arc<C> {
 pub struct VirtualClock(Arc<AtomicU64>);
 
 impl VirtualClock {
-    /// A clock at an arbitrary, fixed date in November 2023.
+    /// Creates a clock that shows a fixed time in November 2023.
     pub fn new() -> Self {
         Self::at(Micros(1_700_000_000_000_000))
     }
 
-    /// A clock that shows `now`.
+    /// Creates a clock that shows `now`.
     pub fn at(now: Micros) -> Self {
         Self(Arc::new(AtomicU64::new(now.0)))
     }
 
-    /// Moves the clock forward.
+    /// Moves the clock forward by `us` microseconds.
     pub fn advance_us(&self, us: u64) {
         self.0.fetch_add(us, Ordering::SeqCst);
     }
 
-    /// Steps the clock to `now`, which may lie in the past.
+    /// Sets the clock to `now`, which may be before the time it shows.
     pub fn set(&self, now: Micros) {
         self.0.store(now.0, Ordering::SeqCst);
     }

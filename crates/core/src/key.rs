@@ -1,36 +1,36 @@
 //! The identity of one counter, as a 128-bit fingerprint.
 //!
-//! A key is built from texts: domain, rule and each descriptor value that tells one counter from
-//! another. Every text is hashed for itself and folded in order, so that its length is part of the
-//! identity and no two lists of texts run together (`["a", "b_c"]` and `["a_b", "c"]` differ).
+//! A key is built from texts: the domain, the rule, and each descriptor value that separates one counter
+//! from another. Each text is hashed on its own and the hashes are folded in order, so the boundaries
+//! between texts are part of the identity: `["a", "b_c"]` and `["a_b", "c"]` have different keys.
 //!
-//! The function is part of the snapshot format: a change to it needs a new snapshot version.
+//! Snapshots store these fingerprints. A change to the hash function needs a new snapshot version.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-/// The secret that makes fingerprints unpredictable to whoever chooses the texts. Stores that only
-/// this process reads draw it at random.
+/// A secret that makes fingerprints unpredictable for clients, who choose the texts. A store that only
+/// this process reads draws it at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeySeed(pub u64);
 
-/// 128 bits that stand for one counter.
+/// The 128-bit fingerprint that identifies one counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The half that says where the counter lives; all limits of one rule and descriptor share it.
+    /// Selects where the counter is stored. All limits of one rule and descriptor have the same `home`.
     pub home: u64,
-    /// The half that tells counters of one home apart.
+    /// Distinguishes the counters that have the same `home`.
     pub mark: u64,
 }
 
-/// Digits of pi: whatever the seed, it is not what texts are made of.
+/// Digits of pi, combined by exclusive or into the seed: even with a seed of 0 the result is unlike any bytes of a text.
 const SECRET: u64 = 0x3243_f6a8_885a_308d;
 const LENGTH_FACTOR: u64 = 0xa076_1d64_78bd_642f;
 const HOME_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 const MARK_FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
 
 impl KeySeed {
-    /// The fingerprint of one text.
+    /// Returns the fingerprint of one text.
     #[inline]
     pub fn text(self, text: &str) -> Key {
         let bytes = text.as_bytes();
@@ -42,13 +42,13 @@ impl KeySeed {
         }
     }
 
-    /// Of a text of at most 16 bytes, by its first and its last 8.
+    /// Returns the fingerprint of a text of at most 16 bytes, given its first and last 8 bytes.
     ///
-    /// Two numbers are multiplied that nobody knows who does not know the seed, so it depends on the seed
-    /// what few pairs of words have the same product. The second secret is not the first plus or xor
-    /// something known, or exchanging the words would be a collision under any seed; the same goes for
-    /// the secrets of two lengths. The ends of a product are worse than its middle; the second
-    /// multiplication makes all bits alike.
+    /// Both words are combined by exclusive or with a secret before they are multiplied, so without the seed nobody can find
+    /// two pairs of words with the same product. The second secret must not be the first plus or XOR a
+    /// known number: then exchanging the two words would be a collision under every seed. The same holds
+    /// for the secrets of two lengths. The highest and lowest bits of a product are less random than its
+    /// middle; the second multiplication evens them out.
     #[inline]
     fn words(self, first: u64, last: u64, length: usize) -> Key {
         let secret = self.0 ^ SECRET;
@@ -59,6 +59,7 @@ impl KeySeed {
         Key { home: high.wrapping_add(mixed_low), mark: mixed_high ^ mixed_low }
     }
 
+    /// Returns the fingerprint of a text of less than 8 bytes or more than 16.
     #[inline(never)]
     fn short_or_long(self, bytes: &[u8]) -> Key {
         if bytes.len() < 8 {
@@ -70,40 +71,42 @@ impl KeySeed {
         Key { home: (hash >> 64) as u64, mark: hash as u64 }
     }
 
-    /// The fingerprint of a list of texts, in order.
+    /// Returns the fingerprint of a list of texts. Their order matters.
     pub fn texts<'a>(self, texts: impl IntoIterator<Item = &'a str>) -> Key {
         texts.into_iter().fold(self.text(""), |key, text| key.then(self.text(text)))
     }
 }
 
+/// Splits a product into its high and low 64 bits.
 #[inline]
 const fn halves(product: u128) -> (u64, u64) {
     ((product >> 64) as u64, product as u64)
 }
 
 impl Key {
-    /// Of no texts at all.
+    /// The key of an empty list of values.
     pub const NONE: Self = Self { home: 0, mark: 0 };
 
-    /// This key followed by another part. Each half is a bijection of the part, so nothing that
-    /// was told apart before is merged.
+    /// Returns this key followed by `next`. For a given `self` each half is a bijection of the half in
+    /// `next`, so two different successors never give the same key.
     #[inline]
     #[must_use]
-    pub const fn then(self, part: Self) -> Self {
+    pub const fn then(self, next: Self) -> Self {
         Self {
-            home: (self.home.rotate_left(25) ^ part.home).wrapping_mul(HOME_FACTOR),
-            mark: (self.mark.rotate_left(23) ^ part.mark).wrapping_mul(MARK_FACTOR),
+            home: (self.home.rotate_left(25) ^ next.home).wrapping_mul(HOME_FACTOR),
+            mark: (self.mark.rotate_left(23) ^ next.mark).wrapping_mul(MARK_FACTOR),
         }
     }
 
-    /// What the counters of a rule with this key have in common that are told apart by `values`.
+    /// Combines the key of a rule with the key of its descriptor values. The result is shared by all
+    /// limits of that rule; [`Key::of_limit`] separates them.
     #[inline]
     #[must_use]
     pub const fn of_values(self, values: Self) -> Self {
         Self { home: self.home ^ values.home, mark: self.mark ^ values.mark }
     }
 
-    /// The counter of one limit among those that share this home.
+    /// Returns the key of one limit's counter: the same `home`, and a `mark` that depends on `salt`.
     #[inline]
     #[must_use]
     pub const fn of_limit(self, salt: u64) -> Self {

@@ -1,7 +1,7 @@
-//! The pure heart of Tidegate.
+//! The core of Tidegate: limits and the algorithms that enforce them, without I/O.
 //!
-//! Everything here is a function of its arguments: no I/O, no async, no clock reads, no floats.
-//! Time comes in as [`Micros`]; what a limit remembers of a key is a [`State`]; the answer is a
+//! Everything here is a pure function: no I/O, no async, no clock reads, no floats. Time is passed in
+//! as [`Micros`], what a limit remembers of a key is a [`State`], and the result of a charge is a
 //! [`Verdict`].
 //!
 //! ```
@@ -20,12 +20,12 @@
 //! # Layout
 //!
 //! - [`micros`]: a point in time
-//! - [`clock`]: where time comes from, and the clock tests move by hand
-//! - [`window`], [`calendar`]: how long a limit's numbers hold, and where windows begin and end
-//! - [`limit`]: the numbers and the algorithm, valid by construction
+//! - [`clock`]: the source of time, and a clock that tests move by hand
+//! - [`window`], [`calendar`]: the length of windows, and where they begin and end
+//! - [`limit`]: the numbers and the algorithm of a limit, validated on construction
 //! - [`key`]: the identity of one counter
 //! - [`verdict`]: the outcome of one charge
-//! - [`algorithm`]: one folder per algorithm, each with the vectors other implementations share
+//! - [`algorithm`]: one folder per algorithm, each with test vectors for every implementation of it
 
 pub mod algorithm;
 pub mod calendar;

@@ -1,4 +1,4 @@
-//! The numbers and the algorithm of one limit, valid by construction.
+//! A limit: its numbers and its algorithm, validated on construction.
 
 use std::fmt;
 
@@ -9,20 +9,23 @@ use crate::algorithm::{Algorithm, LeakyMode};
 use crate::wide::{div_ceil, mul};
 use crate::window::Window;
 
-/// Counts, costs and bursts go up to 2^53, the range in which every language's numbers are exact.
+/// The largest count, cost or burst: 2^53. Up to there integers are exact in every language, including
+/// those whose only numbers are 64-bit floats.
 pub const MAX_COUNT: u64 = 1 << 53;
 
-/// The longest window, and the longest time a full burst may take to drain: 10 years.
+/// The longest window, and the longest time that a full burst may take to drain: 10 years of 365 days.
 pub const MAX_PERIOD_US: u64 = 10 * 365 * 86_400 * 1_000_000;
 
-/// `sub_windows` keeps one counter per bucket and key.
+/// The largest number of buckets of a `sub_windows` limit, which keeps one counter per bucket and key.
 pub const MAX_BUCKETS: u32 = 10_000;
 
-/// `sliding_log` keeps a stamp per request and `concurrency` a lease per holder.
+/// The largest count of a `sliding_log` limit, which keeps an entry per request and key, and of a
+/// `concurrency` limit, which keeps an entry per slot holder and key.
 pub const MAX_LOGGED: u64 = 1_000_000;
 
-/// Numbers and algorithm: how many requests, per what time, with what burst. There may be one for each of
-/// many tenants, so no number is in it twice.
+/// The numbers and the algorithm of a limit: how many requests, per which window, with which burst.
+///
+/// It is kept small, with no number stored twice, because each of many tenants may have limits of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     kind: Kind,
@@ -30,13 +33,13 @@ pub struct Limit {
     window: Window,
     period_us: u64,
     burst: u64,
-    /// For charging a bucket in the usual case.
+    /// Precomputed numbers for the fast path of buckets.
     prepared: Prepared,
-    /// What fills a sixteenth, per unit: `15 x 2^60 / burst`, rounded up.
+    /// The share of one unit in the burst, scaled for [`Limit::weight_of`]: `15 x 2^60 / burst`, rounded up.
     sixteenth: u64,
 }
 
-/// The algorithm, but for the burst.
+/// The algorithm without its burst, which [`Limit`] stores in a field of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     FixedWindow,
@@ -62,70 +65,70 @@ impl Kind {
     }
 }
 
-/// Why numbers do not make a limit. Each message says what is allowed.
+/// Reasons why the numbers of a limit are rejected. Each message says what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LimitError {
-    /// A count is out of range.
+    /// A count is larger than [`MAX_COUNT`].
     #[error("{field} must be at most 9007199254740992 (2^53), got {found}")]
     TooMany {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// What was asked for.
+        /// The rejected value.
         found: u64,
     },
-    /// A count that must be positive is zero.
+    /// A number that must be positive is zero.
     #[error("{field} must be at least 1, got 0")]
     Zero {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
     },
-    /// The window is too long.
+    /// The window is longer than [`MAX_PERIOD_US`].
     #[error("the window must be at most 10 years, got {found_us} microseconds")]
     WindowTooLong {
-        /// Its length.
+        /// The rejected length in microseconds.
         found_us: u64,
     },
-    /// A full burst would take too long to drain.
+    /// A full burst would take longer than [`MAX_PERIOD_US`] to drain.
     #[error(
         "a burst of {burst} at {requests} per window takes over 10 years to drain; lower burst or raise requests"
     )]
     BurstTooLarge {
-        /// The burst.
+        /// The rejected burst.
         burst: u64,
         /// Requests per window.
         requests: u64,
     },
-    /// Too many buckets.
+    /// The number of buckets is 0 or larger than [`MAX_BUCKETS`].
     #[error("buckets must be between 1 and 10000, got {found}")]
     Buckets {
-        /// What was asked for.
+        /// The rejected number.
         found: u32,
     },
-    /// The algorithm remembers each request, and this would be too many.
+    /// The algorithm keeps an entry per request, and the count is larger than [`MAX_LOGGED`].
     #[error("{algorithm} keeps one entry per request, so it allows at most 1000000, got {found}; {instead}")]
     TooManyLogged {
-        /// The algorithm.
+        /// The name of the algorithm.
         algorithm: &'static str,
-        /// What was asked for.
+        /// The rejected count.
         found: u64,
-        /// What to use instead.
+        /// The remedy, as the end of the message.
         instead: &'static str,
     },
-    /// A calendar window on an algorithm that has no fixed windows.
+    /// A calendar window with an algorithm other than `fixed_window`.
     #[error(
         "calendar windows need algorithm fixed_window, got {algorithm}: only its windows have a beginning"
     )]
     CalendarNotFixed {
-        /// The algorithm.
+        /// The name of the algorithm.
         algorithm: &'static str,
     },
 }
 
 impl Limit {
-    /// A limit of `requests` per `window`. Zero requests is a limit too: it denies everything.
+    /// Creates a limit of `requests` per `window`. A limit of zero requests is valid and denies everything.
     ///
     /// # Errors
-    /// Says which number is out of range, and what is allowed.
+    /// Returns an error if a number is out of range, or if the algorithm does not support the window.
     pub fn new(algorithm: Algorithm, requests: u64, window: Window) -> Result<Self, LimitError> {
         let period_us = window.period_us();
         let name = algorithm.name();
@@ -158,28 +161,29 @@ impl Limit {
         };
         let sixteenth = (15_u64 << 60).div_ceil(burst.max(1));
         let kind = Kind::of(algorithm);
-        let may = matches!(kind, Kind::TokenBucket | Kind::LeakyBucket { mode: LeakyMode::Meter });
-        let prepared = Prepared::new(requests, period_us, burst, may);
+        let eligible = matches!(kind, Kind::TokenBucket | Kind::LeakyBucket { mode: LeakyMode::Meter });
+        let prepared = Prepared::new(requests, period_us, burst, eligible);
         Ok(Self { kind, requests, window, period_us, burst, prepared, sixteenth })
     }
 
-    /// A token bucket whose burst is its `requests`.
+    /// Creates a token bucket whose burst equals its `requests` (but is at least 1).
     ///
     /// # Errors
-    /// As [`Limit::new`].
+    /// Returns the errors of [`Limit::new`].
     pub fn token_bucket(requests: u64, window: Window) -> Result<Self, LimitError> {
         Self::new(Algorithm::TokenBucket { burst: requests.max(1) }, requests, window)
     }
 
-    /// At most `max` at once; a slot that is neither renewed nor released returns after `timeout`.
+    /// Creates a limit of `max` slots held at once. A slot that is neither renewed nor released becomes free
+    /// after `timeout`.
     ///
     /// # Errors
-    /// As [`Limit::new`].
+    /// Returns the errors of [`Limit::new`].
     pub fn concurrency(max: u64, timeout: Window) -> Result<Self, LimitError> {
         Self::new(Algorithm::Concurrency, max, timeout)
     }
 
-    /// The algorithm and its own fields.
+    /// Returns the algorithm with its own fields.
     #[inline]
     pub fn algorithm(&self) -> Algorithm {
         let burst = self.burst;
@@ -194,68 +198,74 @@ impl Limit {
         }
     }
 
-    /// Requests per window; for concurrency, holders at once.
+    /// Returns the requests per window; for concurrency, the number of slots.
     #[inline]
     pub fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// The window; for concurrency, the time-out of a slot.
+    /// Returns the window; for concurrency, the timeout of a slot.
     #[inline]
     pub fn window(&self) -> &Window {
         &self.window
     }
 
-    /// Length of the window in microseconds.
+    /// Returns the length of the window in microseconds.
     #[inline]
     pub fn period_us(&self) -> u64 {
         self.period_us
     }
 
-    /// The most that may pass at one moment: `burst` where the algorithm has one, else `requests`.
+    /// Returns the most units that may pass at one moment: `burst` if the algorithm has one, else `requests`.
     #[inline]
     pub fn burst(&self) -> u64 {
         self.burst
     }
 
-    /// Ten bits of the burst, by which a bucket's state tells that the burst has changed.
+    /// Returns the burst compressed to ten bits. A bucket's state stores them to detect that the burst has
+    /// changed since.
     #[inline]
     pub fn burst_trace(&self) -> u16 {
         self.prepared.burst_trace
     }
 
-    /// How to charge this bucket in the usual case, if it is one, neither bans nor queues, and its
-    /// numbers are small, as they nearly always are.
+    /// Returns the fast path for charging this limit, or `None` if it has none. It has one if it is a token
+    /// bucket or a leaky bucket in meter mode, allows at least one request, and its numbers are small
+    /// enough for 64-bit arithmetic, which they nearly always are.
     #[inline]
     pub fn quick(&self) -> Option<Quick<'_>> {
         self.prepared.is_quick().then_some(Quick { limit: self, prepared: &self.prepared })
     }
 
-    /// What it would forgive to forget a counter of which this much is left, as one byte to compare:
-    /// first how full the limit is, in sixteenths, then how many units that is, in powers of 16. So
-    /// a flood of keys that are used little, or whose limits are small, weighs less than a busy key.
+    /// Returns how much would be lost by evicting a counter with `remaining` units left, as one byte: the
+    /// larger, the more.
+    ///
+    /// The high four bits are the share of the limit that is used, in sixteenths; the low four bits are the
+    /// magnitude of the used units, in powers of 16. So a flood of keys that are used little, or that have
+    /// small limits, is evicted before a busy key.
     #[inline]
     pub fn weight(&self, remaining: u64) -> u8 {
         self.weight_of(self.burst.saturating_sub(remaining))
     }
 
-    /// The same by what is used, at most the burst.
+    /// Returns the eviction weight, as [`Limit::weight`] does, of a counter of which `used` units are used.
+    /// `used` must be at most the burst.
     #[inline]
     pub fn weight_of(&self, used: u64) -> u8 {
-        // At most 15 x 2^60 and the little it was rounded up by.
+        // Does not overflow: the product is at most 15 x 2^60 plus the rounding of `sixteenth`.
         let sixteenths = (used * self.sixteenth) >> 60;
         let magnitude = u64::from((used | 1).ilog2() / 4);
         (sixteenths << 4 | magnitude) as u8
     }
 
-    /// Whether a request may be held in a queue.
+    /// Returns whether this limit may hold requests in a queue.
     #[inline]
     pub fn queues(&self) -> bool {
         self.kind == Kind::LeakyBucket { mode: LeakyMode::Queue }
     }
 
-    /// What a counter of this limit must share with an earlier one to be carried on: the kind of
-    /// state and the window. Requests, burst and mode may change under a running counter.
+    /// Returns a text that identifies the kind of state and the window. A counter continues under changed
+    /// numbers if the family stays the same: requests, burst and mode may change.
     pub fn family(&self) -> String {
         let kind = match self.algorithm() {
             Algorithm::SubWindows { buckets } => format!("sub_windows:{buckets}"),
@@ -268,7 +278,7 @@ impl Limit {
     }
 }
 
-/// `token_bucket, 100 per minute, burst 20`.
+/// Formats the limit as in `token_bucket, 100 per minute, burst 20`.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.kind == Kind::Concurrency {
@@ -286,6 +296,7 @@ impl fmt::Display for Limit {
     }
 }
 
+/// Returns `burst` if it is valid for a bucket that drains `requests` units per `period_us`.
 fn check_burst(burst: u64, requests: u64, period_us: u64) -> Result<u64, LimitError> {
     if burst == 0 {
         return Err(LimitError::Zero { field: "burst" });

@@ -2,26 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Microseconds since the Unix epoch. 2^52 of them reach the year 2112, the horizon of every store.
+/// Microseconds since the Unix epoch. Stores handle times below 2^52, which is in the year 2112.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Micros(pub u64);
 
 impl Micros {
-    /// Microseconds from `earlier` to `self`; 0 if time stepped back.
+    /// Returns the microseconds from `earlier` to `self`, or 0 if `earlier` is later than `self`.
     #[inline]
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The point `us` later, or the end of time.
+    /// Returns the time `us` microseconds later, saturating at `u64::MAX`.
     #[inline]
     #[must_use]
     pub const fn plus(self, us: u64) -> Self {
         Self(self.0.saturating_add(us))
     }
 
-    /// The point `us` earlier, or the epoch.
+    /// Returns the time `us` microseconds earlier, saturating at the epoch.
     #[inline]
     #[must_use]
     pub const fn minus(self, us: u64) -> Self {

@@ -1,7 +1,4 @@
--- Numbers beyond 2^53, where Lua's own stop being exact: hi x 2^52 + lo, both whole.
-
-local WIDE = 4503599627370496 -- 2^52
-local EXACT = 9007199254740992 -- 2^53
+-- Numbers beyond 2^53 (`EXACT`), where Lua's own stop being exact: hi x 2^52 (`WIDE`) + lo, both whole.
 
 local function carry(hi, lo)
   if lo >= WIDE then
@@ -10,8 +7,8 @@ local function carry(hi, lo)
   return hi, lo
 end
 
--- A count of at most 2^53 times a time below 2^52. The halves are cut so that no product of two of
--- them passes 2^53.
+-- Multiplies a count of at most 2^53 by a time below 2^52. Both are split so that no product of two
+-- pieces exceeds 2^53.
 local function mul(count, time)
   local product = count * time
   if product < WIDE then
@@ -32,7 +29,7 @@ local function add(a_hi, a_lo, b_hi, b_lo)
   return carry(a_hi + b_hi, a_lo + b_lo)
 end
 
--- Never below zero.
+-- Subtracts, saturating at zero.
 local function sub(a_hi, a_lo, b_hi, b_lo)
   local hi, lo = a_hi - b_hi, a_lo - b_lo
   if lo < 0 then
@@ -44,8 +41,29 @@ local function sub(a_hi, a_lo, b_hi, b_lo)
   return hi, lo
 end
 
+-- Whether a <= b.
 local function at_most(a_hi, a_lo, b_hi, b_lo)
   return a_hi < b_hi or a_hi == b_hi and a_lo <= b_lo
+end
+
+-- The least count whose product with `time` is at least hi, lo; at most 2^53. Below 2^52 a quotient rounds to no
+-- other whole number; above, it is guessed and then put right without rounding.
+local function divide_up(hi, lo, time)
+  if hi == 0 then
+    return ceil(lo / time)
+  end
+  local count = min(ceil((hi * WIDE + lo) / time), EXACT)
+  while count > 0 do
+    local less_hi, less_lo = mul(count - 1, time)
+    if not at_most(hi, lo, less_hi, less_lo) then
+      break
+    end
+    count = count - 1
+  end
+  while not at_most(hi, lo, mul(count, time)) do
+    count = count + 1
+  end
+  return count
 end
 
 -- The sum of two counts, which stops at the largest there is.

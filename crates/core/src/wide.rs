@@ -1,13 +1,13 @@
 //! Division of 128-bit products by 64-bit numbers.
 //!
-//! Products of a count and a period may need 98 bits, but nearly always fit 64, where the processor
-//! divides in one instruction and the 128-bit routine takes a hundred.
+//! A product of a count and a period may need 102 bits but nearly always fits into 64. There the
+//! processor divides with one instruction, where the 128-bit routine takes about a hundred.
 
-/// Divides by a number that is known long before the dividend: one multiplication and a shift.
+/// A precomputed divisor: dividing by it is one multiplication and a shift.
 ///
-/// With `s` such that `divisor <= 2^s`, and `factor = 2^(62 + s) / divisor` rounded up, the rounding adds
-/// less than `divisor` to `divisor x factor`. So for dividends below 2^62 what is computed lies above the
-/// true quotient by less than `2^-s <= 1 / divisor`, which never reaches the next whole number.
+/// Let `divisor <= 2^s` and `factor = 2^(62 + s) / divisor`, rounded up. The rounding adds less than
+/// `divisor` to `divisor x factor`. So for dividends below 2^62 the computed value exceeds the exact
+/// quotient by less than `2^-s <= 1 / divisor`, which never reaches the next whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Divisor {
     pub(crate) number: u64,
@@ -16,9 +16,10 @@ pub(crate) struct Divisor {
 }
 
 impl Divisor {
-    /// The dividends it is exact for are below this.
+    /// The bound for dividends: the quotient is exact for those below it.
     pub(crate) const END: u64 = 1 << 62;
 
+    /// Returns `None` if the divisor is 0 or not below [`Divisor::END`].
     pub(crate) fn new(divisor: u64) -> Option<Self> {
         if divisor == 0 || divisor >= Self::END {
             return None;
@@ -28,11 +29,13 @@ impl Divisor {
         Some(Self { number: divisor, factor, shift: shift as u8 })
     }
 
+    /// Returns the divisor itself.
     #[inline]
     pub(crate) fn get(&self) -> u64 {
         self.number
     }
 
+    /// Returns `dividend / divisor`, rounded down, for a dividend below [`Divisor::END`].
     #[inline]
     pub(crate) fn quotient(&self, dividend: u64) -> u64 {
         debug_assert!(dividend < Self::END);
@@ -40,6 +43,7 @@ impl Divisor {
     }
 }
 
+/// Divides, rounding down.
 #[inline]
 pub(crate) fn div_floor(dividend: u128, divisor: u64) -> u128 {
     match u64::try_from(dividend) {
@@ -48,6 +52,7 @@ pub(crate) fn div_floor(dividend: u128, divisor: u64) -> u128 {
     }
 }
 
+/// Divides, rounding up.
 #[inline]
 pub(crate) fn div_ceil(dividend: u128, divisor: u64) -> u128 {
     match u64::try_from(dividend) {
@@ -56,7 +61,7 @@ pub(crate) fn div_ceil(dividend: u128, divisor: u64) -> u128 {
     }
 }
 
-/// Quotient and remainder in one go.
+/// Returns the quotient and the remainder.
 #[inline]
 pub(crate) fn div_rem(dividend: u128, divisor: u64) -> (u128, u64) {
     match u64::try_from(dividend) {
@@ -65,12 +70,13 @@ pub(crate) fn div_rem(dividend: u128, divisor: u64) -> (u128, u64) {
     }
 }
 
+/// Multiplies without overflow.
 #[inline]
 pub(crate) fn mul(a: u64, b: u64) -> u128 {
     u128::from(a) * u128::from(b)
 }
 
-/// The value, or the largest `u64` if it does not fit.
+/// Converts to 64 bits, saturating at `u64::MAX`.
 #[inline]
 pub(crate) fn clamp(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
@@ -95,7 +101,7 @@ mod tests {
             for _ in 0..500 {
                 random = random.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1);
                 let dividend = (random >> 2) >> (random % 62);
-                // The neighbours of multiples are where a quotient would first go wrong.
+                // A wrong quotient would show up first at a multiple of the divisor or beside it.
                 let multiple = dividend / divisor * divisor;
                 [dividend, multiple, multiple.wrapping_sub(1), multiple + 1].into_iter().for_each(exact);
             }

@@ -1,44 +1,45 @@
-//! How long a limit's numbers hold, and where its windows begin and end.
+//! The window of a limit: its length, and where windows begin and end.
 
 use std::fmt;
 
 use crate::{Calendar, Micros};
 
-/// The time a limit's `requests` are for.
+/// The time in which a limit allows its `requests`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// A length of time, aligned to the epoch where the algorithm has fixed windows.
+    /// A length of time. Windows are aligned to the Unix epoch where the algorithm has fixed ones.
     Period {
         /// Length in microseconds.
         us: u64,
     },
-    /// A calendar day, week, month or year in a time zone; for `fixed_window` only.
+    /// A calendar day, week, month or year in a time zone; only for `fixed_window`.
     Calendar(Calendar),
 }
 
-/// From `start` up to, not including, `end`.
+/// A half-open interval of time, from `start` up to but not including `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first moment inside.
+    /// The first microsecond inside the span.
     pub start: Micros,
-    /// The first moment after.
+    /// The first microsecond after the span.
     pub end: Micros,
 }
 
 impl Span {
-    /// Whether `at` lies inside.
+    /// Returns whether `at` is inside the span.
     #[inline]
     pub fn contains(&self, at: Micros) -> bool {
         self.start <= at && at < self.end
     }
 
-    /// Length in microseconds.
+    /// Returns the length in microseconds.
     pub fn length_us(&self) -> u64 {
         self.end.since(self.start)
     }
 }
 
-/// The named lengths, longest first. A month is 30 days and a year 365, as in Envoy.
+/// Window names and their lengths in seconds, longest first. As in Envoy, a month is 30 days and a year
+/// 365 days.
 const NAMED: [(&str, u64); 7] = [
     ("year", 365 * 86_400),
     ("month", 30 * 86_400),
@@ -50,19 +51,19 @@ const NAMED: [(&str, u64); 7] = [
 ];
 
 impl Window {
-    /// A window of whole seconds.
+    /// Returns a window of `seconds` seconds.
     pub const fn seconds(seconds: u64) -> Self {
         Self::Period { us: seconds.saturating_mul(1_000_000) }
     }
 
-    /// The window of that name: `second`, `minute`, `hour`, `day`, `week`, `month` (30 days) or
-    /// `year` (365 days), in any case.
+    /// Returns the window with this name: `second`, `minute`, `hour`, `day`, `week`, `month` (30 days) or
+    /// `year` (365 days). Upper and lower case are equal.
     pub fn named(name: &str) -> Option<Self> {
         let (_, seconds) = NAMED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
         Some(Self::seconds(*seconds))
     }
 
-    /// The window around `now`: aligned to the epoch, or to the calendar.
+    /// Returns the window that contains `now`, aligned to the epoch or to the calendar.
     #[inline]
     pub fn span(&self, now: Micros) -> Span {
         match self {
@@ -74,7 +75,8 @@ impl Window {
         }
     }
 
-    /// The length in microseconds; for a calendar window that of its longest unit.
+    /// Returns the length in microseconds. For a calendar window this is the longest that its unit can
+    /// be: 25 hours for a day, 31 days and one hour for a month.
     #[inline]
     pub fn period_us(&self) -> u64 {
         match self {
@@ -93,10 +95,12 @@ impl Window {
     }
 }
 
+/// Duration suffixes and their lengths in microseconds, longest first.
 const UNITS: [(u64, &str); 5] =
     [(3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"), (1_000, "ms"), (1, "us")];
 
-/// The shortest text that reads back as this window: `minute`, `90s`, `250ms`, `day in Europe/Berlin`.
+/// Formats the window as its name, as a duration in its largest whole unit, or as a calendar unit with its
+/// time zone: `minute`, `90s`, `250ms`, `day in Europe/Berlin`.
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let us = match self {

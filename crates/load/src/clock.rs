@@ -1,4 +1,4 @@
-//! The time of a run.
+//! The clock of a run.
 
 use quanta::{Clock, Instant};
 
@@ -15,13 +15,13 @@ impl RunClock {
         Self { clock, start }
     }
 
-    /// Nanoseconds since `new`.
+    /// Returns the nanoseconds since `new`.
     pub(crate) fn now_ns(&self) -> u64 {
         self.clock.now().saturating_duration_since(self.start).as_nanos() as u64
     }
 }
 
-/// As a float, for people.
+/// Converts nanoseconds to seconds.
 pub(crate) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }

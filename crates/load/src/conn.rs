@@ -1,33 +1,33 @@
-//! One connection: a socket, its buffers, and the protocol spoken on it.
+//! A connection: a socket, its buffers, and its protocol.
 
 use std::io;
 
 use mio::event::Event;
 
-use crate::desk::Desk;
+use crate::dispatcher::Dispatcher;
 use crate::error::Fault;
 use crate::socket::Socket;
-use crate::wire::{MAX_ANSWER_BYTES, Wire};
+use crate::wire::{MAX_RESPONSE_BYTES, Wire};
 
-/// Room for the answers to hundreds of calls.
+/// The initial size of the input buffer, enough for the responses to hundreds of calls.
 const INPUT_BYTES: usize = 64 << 10;
-/// Where less room than this is left, the input is moved to the front.
+/// If less room than this is left, the input is moved to the front of the buffer.
 const LEAST_ROOM_BYTES: usize = 20 << 10;
-/// Where the server does not read, nothing more is written than this.
+/// The most bytes that are buffered for a server that does not read.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
-/// One connection.
+/// A connection.
 pub(crate) struct Conn {
     socket: Socket,
     wire: Wire,
-    /// The lane it serves.
+    /// The index of its lane.
     pub(crate) lane: usize,
     pub(crate) opened_ns: u64,
     is_connected: bool,
-    /// Whether its lane has been told that it is ready.
+    /// Whether the lane has been informed that the connection is ready.
     pub(crate) is_announced: bool,
     input: Vec<u8>,
-    /// What was received and not taken yet lies between these.
+    /// The received bytes that are not processed yet are from `input_start` to `input_end`.
     input_start: usize,
     input_end: usize,
     output: Vec<u8>,
@@ -63,7 +63,7 @@ impl Conn {
         self.wire.is_retired()
     }
 
-    /// What the server said to retire the connection, unless that was a matter of routine.
+    /// Returns why the server retired the connection, unless that is routine.
     pub(crate) fn goodbye(&self) -> Option<Fault> {
         self.wire.goodbye()
     }
@@ -76,19 +76,19 @@ impl Conn {
         self.wire.open_calls()
     }
 
-    pub(crate) fn expire(&mut self, sent_before_ns: u64, desk: &mut Desk<'_>) -> bool {
-        self.wire.expire(sent_before_ns, desk, &mut self.output)
+    pub(crate) fn expire(&mut self, sent_before_ns: u64, dispatcher: &mut Dispatcher<'_>) -> bool {
+        self.wire.expire(sent_before_ns, dispatcher, &mut self.output)
     }
 
-    pub(crate) fn lose(&mut self, fault: &Fault, desk: &mut Desk<'_>) {
-        self.wire.lose(fault, desk);
+    pub(crate) fn lose(&mut self, fault: &Fault, dispatcher: &mut Dispatcher<'_>) {
+        self.wire.lose(fault, dispatcher);
     }
 
-    /// Reads and takes all that has come. `now` reads the clock, once per read.
+    /// Reads and processes everything that was received. `now` reads the clock, once per read.
     pub(crate) fn attend(
         &mut self,
         event: &Event,
-        desk: &mut Desk<'_>,
+        dispatcher: &mut Dispatcher<'_>,
         now: impl Fn() -> u64,
     ) -> Result<(), Fault> {
         if !self.is_connected {
@@ -101,11 +101,16 @@ impl Conn {
         if !event.is_readable() && !event.is_read_closed() {
             return Ok(());
         }
-        self.read(event.is_read_closed(), desk, now)
+        self.read(event.is_read_closed(), dispatcher, now)
     }
 
-    /// Reads until the socket is empty, or to its end where there is one.
-    fn read(&mut self, to_end: bool, desk: &mut Desk<'_>, now: impl Fn() -> u64) -> Result<(), Fault> {
+    /// Reads until the socket is empty, or with `to_end` until the end of the stream.
+    fn read(
+        &mut self,
+        to_end: bool,
+        dispatcher: &mut Dispatcher<'_>,
+        now: impl Fn() -> u64,
+    ) -> Result<(), Fault> {
         loop {
             let room = self.input.len() - self.input_end;
             let bytes = match self.socket.read(&mut self.input[self.input_end..]) {
@@ -115,12 +120,12 @@ impl Conn {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error.into()),
             };
-            desk.now_ns = now();
+            dispatcher.now_ns = now();
             self.input_end += bytes;
             let input = &self.input[self.input_start..self.input_end];
-            self.input_start += self.wire.receive(input, desk, &mut self.output)?;
+            self.input_start += self.wire.receive(input, dispatcher, &mut self.output)?;
             self.make_room();
-            // A short read has emptied the socket; an end that came with it is still to be seen.
+            // A short read has emptied the socket. If the stream has ended, the end is still to be read.
             if bytes < room && !to_end {
                 return Ok(());
             }
@@ -135,37 +140,41 @@ impl Conn {
             self.input_end -= self.input_start;
             self.input_start = 0;
             if self.input.len() - self.input_end < LEAST_ROOM_BYTES {
-                // The protocol refuses an answer above the most before it fills this.
-                self.input.resize((self.input.len() * 2).min(2 * MAX_ANSWER_BYTES), 0);
+                // The protocol rejects a response that is too large before it fills this.
+                self.input.resize((self.input.len() * 2).min(2 * MAX_RESPONSE_BYTES), 0);
             }
         }
     }
 
-    /// Starts the calls that are due, as many as there is room for.
-    pub(crate) fn fill(&mut self, desk: &mut Desk<'_>) {
+    /// Starts as many of the calls that are due as there is room for.
+    pub(crate) fn fill(&mut self, dispatcher: &mut Dispatcher<'_>) {
         while self.has_room()
-            && let Some(call) = desk.next()
+            && let Some(call) = dispatcher.next()
         {
-            self.wire.start(call, desk, &mut self.output);
+            self.wire.start(call, dispatcher, &mut self.output);
         }
     }
 
     /// Starts one call that is due.
-    pub(crate) fn fill_one(&mut self, desk: &mut Desk<'_>) {
-        if let Some(call) = desk.next() {
-            self.wire.start(call, desk, &mut self.output);
+    pub(crate) fn fill_one(&mut self, dispatcher: &mut Dispatcher<'_>) {
+        if let Some(call) = dispatcher.next() {
+            self.wire.start(call, dispatcher, &mut self.output);
         }
     }
 
-    /// Writes what is to be written, as far as the socket takes it.
-    pub(crate) fn flush(&mut self, desk: &mut Desk<'_>, now: impl Fn() -> u64) -> Result<(), Fault> {
+    /// Writes the buffered output, as far as the socket accepts it.
+    pub(crate) fn flush(
+        &mut self,
+        dispatcher: &mut Dispatcher<'_>,
+        now: impl Fn() -> u64,
+    ) -> Result<(), Fault> {
         if !self.is_connected {
             return Ok(());
         }
         let written = self.write();
         if written.is_err() {
-            // What the server said before it closed may still be there to be read.
-            self.read(true, desk, now)?;
+            // What the server sent before it closed the connection may still be unread.
+            self.read(true, dispatcher, now)?;
         }
         written
     }

@@ -1,4 +1,4 @@
-//! Draws the keys of a run.
+//! The random keys of a run.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -6,7 +6,7 @@ use rand_distr::{Distribution, Zipf};
 
 use crate::plan::Keys;
 
-/// The keys of a run, one after the other.
+/// Generates the keys of a run.
 #[derive(Debug)]
 pub(crate) struct Draw {
     random: Xoshiro256PlusPlus,
@@ -17,13 +17,14 @@ pub(crate) struct Draw {
 enum Law {
     Hot,
     Uniform { n: u64 },
-    // Rejection-inversion: no table, so a draw of millions of keys stays out of the server's cache.
+    // Sampled by rejection-inversion, which needs no table. A table of millions of keys would evict the
+    // server's data from the CPU cache.
     Zipf { n: u64, law: Zipf<f64> },
     Sequential { n: u64, next: u64 },
 }
 
 impl Draw {
-    /// Of keys that a plan was validated with.
+    /// Creates a generator. The keys must come from a validated plan.
     pub(crate) fn new(keys: Keys, seed: u64) -> Self {
         let law = match keys {
             Keys::Hot => Law::Hot,
@@ -41,7 +42,7 @@ impl Draw {
         match &mut self.law {
             Law::Hot => 0,
             Law::Uniform { n } => self.random.random_range(0..*n),
-            // The sample is a rank from 1; the bound guards against rounding at the far end.
+            // The sample is a rank from 1. The bound guards against rounding at the upper end.
             Law::Zipf { n, law } => (law.sample(&mut self.random) as u64).clamp(1, *n) - 1,
             Law::Sequential { n, next } => {
                 let key = *next;

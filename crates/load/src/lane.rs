@@ -1,34 +1,34 @@
-//! One of the plan's connections, as one follows the other.
+//! A lane: the successive connections that replace each other.
 
 use crate::error::Fault;
 
 const FIRST_BACKOFF_NS: u64 = 10_000_000;
 const LONGEST_BACKOFF_NS: u64 = 500_000_000;
-/// A connection that was up for this long starts the waits over.
+/// A connection that was ready for this long resets the backoff.
 const LASTING_NS: u64 = 100_000_000;
 
-/// The place of one connection.
+/// One of the plan's connections, over successive sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
-    /// The connection that takes new calls, by its place among all.
+    /// The index of the connection that takes new calls.
     pub(crate) conn: Option<usize>,
-    /// Losses in a row, without a connection that lasted in between.
+    /// The number of consecutive losses without a lasting connection in between.
     failures: u32,
     up_at_ns: u64,
     retry_at_ns: u64,
-    /// Since when there is no ready connection, and what happened last.
+    /// Since when there is no ready connection, and the last error.
     away: Option<(u64, Fault)>,
 }
 
 impl Lane {
-    /// The connection is ready.
+    /// Records that the connection is ready.
     pub(crate) fn up(&mut self, now_ns: u64) {
         self.up_at_ns = now_ns;
         self.away = None;
     }
 
-    /// The connection is gone, unless by a fault as a matter of routine. A new one is tried at once,
-    /// and after a longer wait each time that fails or does not last.
+    /// Records that the connection has ended; without a `fault`, that is routine. A new one is opened at
+    /// once, and after a growing delay if connections fail or do not last.
     pub(crate) fn down(&mut self, now_ns: u64, fault: Option<Fault>) {
         self.conn = None;
         self.retry_at_ns = now_ns;
@@ -44,12 +44,13 @@ impl Lane {
         self.away = Some((since_ns, fault));
     }
 
-    /// Whether it is time to open a connection.
+    /// Returns whether it is time to open a connection.
     pub(crate) fn wants_conn(&self, now_ns: u64) -> bool {
         self.conn.is_none() && now_ns >= self.retry_at_ns
     }
 
-    /// Takes the fault that keeps the lane away, if it does for longer than this.
+    /// If there has been no ready connection for longer than `longer_than_ns`, returns for how long, and the
+    /// last error.
     pub(crate) fn take_away(&mut self, now_ns: u64, longer_than_ns: u64) -> Option<(u64, Fault)> {
         let away_ns = |since_ns: u64| now_ns.saturating_sub(since_ns);
         let (since_ns, fault) = self.away.take_if(|(since_ns, _)| away_ns(*since_ns) > longer_than_ns)?;

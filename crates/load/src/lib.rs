@@ -1,8 +1,8 @@
-//! A load generator for rate limiters: one thread, raw frames, honest latencies.
+//! A load generator for rate limiters: one thread, its own framing, latencies without coordinated omission.
 //!
-//! It speaks gRPC over cleartext HTTP/2 (prior knowledge) and HTTP/1.1 keep-alive, over TCP or a
-//! Unix socket, light enough that one core of it saturates a server that needs several times its
-//! CPU per request. It prints nothing: progress goes to a callback, findings into a [`Report`].
+//! It speaks gRPC over cleartext HTTP/2 (prior knowledge) and HTTP/1.1 with keep-alive, over TCP or a Unix
+//! socket. It is light enough that one core saturates a server that needs several times its CPU time per
+//! request. It prints nothing: progress goes to a callback, the results to a [`Report`].
 //!
 //! ```no_run
 //! use std::ops::ControlFlow;
@@ -30,21 +30,22 @@
 //!
 //! # What the figures mean
 //!
-//! - A closed loop sends the next call of a stream when the answer to the last one came; it finds
-//!   the most a server can do. An open loop sends at scheduled times and measures from them: a call
-//!   that found every stream busy has been waiting since its time, so a server that stalls cannot
-//!   hide the calls it kept from being sent (no coordinated omission).
-//! - If [`Generator::is_limit`] holds, the rate is that of this generator, not that of the server.
+//! - A closed loop sends the next call of a stream when the response to the last one has arrived. It finds
+//!   the maximum throughput of a server. An open loop sends calls at scheduled times and measures latency
+//!   from these times: a call that finds every stream busy has been waiting since it was due. So a server
+//!   that stalls cannot hide the calls that it kept from being sent (no coordinated omission).
+//! - If [`Generator::is_limit`] returns true, the rate was limited by this generator, not by the server.
 //! - Calls that failed are counted in [`Report::errors`] and have no latency.
 //!
 //! # Layout
 //!
-//! - `plan`: what to do; [`payload`]: what is asked and how answers are judged
-//! - `engine`: the loop; `lane`: one connection after another in one place; `conn`, `socket`: one of them
-//! - `wire/`: the protocols as state machines over bytes, which know no sockets
-//! - `traffic`: which call is due; `draw`, `schedule`: its key and its time
-//! - `desk`: where calls are settled; `tally`, `usage`, [`Report`]: what was measured
-//! - `clock`, `timer`, `progress`, `error`: the small things
+//! - `plan`: the parameters of a run; [`payload`]: the requests, and how responses are interpreted
+//! - `engine`: the event loop; `lane`: successive connections that replace each other; `conn`, `socket`: a
+//!   single connection
+//! - `wire/`: the protocols as state machines over bytes, without sockets
+//! - `traffic`: the calls that are due; `draw`, `schedule`: their keys and times
+//! - `dispatcher`: hands out calls and counts their results; `tally`, `usage`, [`Report`]: measurements
+//! - `clock`, `timer`, `progress`, `error`: utilities
 
 #![expect(
     clippy::float_arithmetic,
@@ -55,7 +56,7 @@
 
 mod clock;
 mod conn;
-mod desk;
+mod dispatcher;
 mod draw;
 mod engine;
 mod error;

@@ -1,4 +1,4 @@
-//! What a run does.
+//! The parameters of a run.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -11,38 +11,38 @@ use serde::Serialize;
 use crate::error::PlanError;
 use crate::payload::Speaks;
 
-/// A run: where to, how many at once, which keys, how fast, how long.
+/// The parameters of a run: the server, the concurrency, the keys, the rate and the length.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Where the server listens.
+    /// The address of the server.
     pub endpoint: Endpoint,
-    /// Connections held open.
+    /// The number of connections.
     pub connections: usize,
-    /// Calls at once on each connection; 1 over HTTP/1.1.
+    /// The number of concurrent calls per connection; 1 over HTTP/1.1.
     pub streams: usize,
     /// When calls are sent.
     pub pace: Pace,
-    /// Which keys are asked for.
+    /// The distribution of keys.
     pub keys: Keys,
-    /// Traffic before the measured part. It takes from the same keys and times.
+    /// The length of the phase before the measured one. It uses the same sequence of keys and times.
     pub warm_up: Duration,
-    /// When the measured part ends.
+    /// The length of the measured phase.
     pub length: Length,
-    /// Processes whose CPU time and memory are measured, such as the server's.
+    /// The IDs of processes whose CPU time and memory are measured, such as the server's.
     pub pids: Vec<u32>,
-    /// The same seed draws the same keys and the same Poisson spacing.
+    /// The seed of the random keys and of the Poisson spacing.
     pub seed: u64,
-    /// Whether to open a new connection when one is lost or the server is going away, as long as it
-    /// was up once. Else that ends the run with an error.
+    /// Whether to open a new connection when one is lost or the server is going away, after the server was
+    /// reached once. Otherwise that ends the run with an error.
     pub reconnect: bool,
-    /// A call without an answer for this long since it was sent is an error.
+    /// How long a call may take from when it was sent. After that it counts as failed.
     pub call_timeout: Duration,
-    /// How long the first connections may take to be ready, and how long a lost one may stay away.
+    /// How long the initial connections may take to be ready, and how long a lost one may stay unavailable.
     pub connect_timeout: Duration,
 }
 
 impl Plan {
-    /// One closed-loop connection with one stream, asking for one key for five seconds.
+    /// Creates a plan of one closed-loop connection with one stream that uses one key for five seconds.
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoint,
@@ -60,7 +60,7 @@ impl Plan {
         }
     }
 
-    /// Says what is wrong with the plan before anything is sent.
+    /// Checks the plan before anything is sent.
     pub(crate) fn validate(&self, speaks: &Speaks) -> Result<(), PlanError> {
         let at_least_one = |field, value: u64| {
             if value == 0 { Err(PlanError::Zero { field }) } else { Ok(()) }
@@ -95,7 +95,7 @@ impl Plan {
     }
 }
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoint {
@@ -114,7 +114,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Reads `host:port`, whose name is looked up, or `unix:/path`.
+/// Parses `host:port`, where the host may be a name, or `unix:/path`.
 impl FromStr for Endpoint {
     type Err = PlanError;
 
@@ -132,43 +132,43 @@ impl FromStr for Endpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// Each stream sends its next call as soon as the answer to its last came.
+    /// Each stream sends its next call as soon as the response to its last one has arrived.
     Closed,
     /// At scheduled times, from which latency is measured.
     Open {
         /// Calls per second over all connections.
         per_second: f64,
-        /// Exponential spacing, as independent clients give; else even.
+        /// Whether the spacing is exponential, as with independent clients, instead of even.
         poisson: bool,
     },
 }
 
-/// Which keys are asked for. A key is a number from 0; the payload makes a text of it.
+/// The distribution of keys. A key is a number from 0; the payload converts it to a text.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Keys {
     /// Key 0 only.
     Hot,
-    /// Evenly among this many keys.
+    /// A uniform distribution over this many keys.
     Uniform(u64),
-    /// Key k with a weight of (k + 1) to the power of minus the exponent.
+    /// A Zipf distribution: key k has the weight `(k + 1)^-exponent`.
     Zipf {
         /// The number of keys.
         n: u64,
-        /// 0 is uniform, 1 the classic law.
+        /// The exponent; 0 is uniform, 1 the classic Zipf distribution.
         exponent: f64,
     },
-    /// 0, 1, 2 and so on to n - 1, then again from 0: [`Length::Requests`] of n without warm-up
-    /// asks for each key exactly once.
+    /// The keys 0, 1, 2 and so on to n - 1, then again from 0. With [`Length::Requests`] of n and no warm-up,
+    /// each key is used exactly once.
     Sequential(u64),
 }
 
-/// When the measured part ends.
+/// The length of the measured phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Length {
-    /// After this long. Calls sent by then are still waited for.
+    /// This much time. The run then waits for the calls that are still open.
     Time(Duration),
-    /// After this many calls.
+    /// This number of calls.
     Requests(u64),
 }

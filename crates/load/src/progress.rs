@@ -1,13 +1,14 @@
-//! How far a run has got.
+//! Progress reports of a run.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Told a few times per second; may end the run early.
+/// A callback that is called a few times per second, and may end the run early.
 ///
-/// Every `FnMut(Status) -> ControlFlow<()>` is one.
+/// Implemented for every `FnMut(Status) -> ControlFlow<()>`.
 pub trait Progress {
-    /// Breaking ends the run; what was measured so far is reported.
+    /// Called with the current status. `ControlFlow::Break` ends the run; what was measured so far is
+    /// reported.
     fn update(&mut self, status: Status) -> ControlFlow<()>;
 }
 
@@ -17,27 +18,27 @@ impl<F: FnMut(Status) -> ControlFlow<()>> Progress for F {
     }
 }
 
-/// What can be said while the run goes on.
+/// The status of a run in progress.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Status {
-    /// Which part is under way.
+    /// The current phase.
     pub phase: Phase,
-    /// Since the first call.
+    /// The time since the first call.
     pub elapsed: Duration,
-    /// The part of this phase that is done, 0 to 1.
+    /// The share of this phase that is done, from 0 to 1.
     pub done: f64,
-    /// Measured calls settled.
+    /// The number of measured calls that are finished.
     pub requests: u64,
-    /// Measured calls that failed.
+    /// The number of measured calls that failed.
     pub errors: u64,
-    /// Calls settled per second since the last update, warm-up included.
+    /// Calls finished per second since the last update, including the warm-up.
     pub per_second: f64,
 }
 
-/// The parts of a run.
+/// The phases of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing is counted yet.
+    /// Calls are sent but not counted.
     WarmUp,
     /// Calls are measured.
     Measured,

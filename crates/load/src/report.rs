@@ -1,58 +1,58 @@
-//! What a run found.
+//! The report of a run.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// What a run found in its measured part.
+/// The results of the measured phase of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Calls settled: allowed, denied and failed.
+    /// The number of finished calls: allowed, denied and failed.
     pub requests: u64,
-    /// Answers that allowed.
+    /// The number of responses that allowed the request.
     pub allowed: u64,
-    /// Answers that denied.
+    /// The number of responses that denied the request.
     pub denied: u64,
-    /// Calls without a proper answer: transport errors, timeouts, error statuses.
+    /// The number of failed calls: transport errors, timeouts, error statuses.
     pub errors: u64,
-    /// The first few different texts of errors.
+    /// The first few distinct error texts.
     pub error_texts: Vec<String>,
-    /// Calls of an open loop that were due before the end and never found a free stream.
+    /// The number of calls of an open loop that were due before the end but never got a free stream.
     pub unsent: u64,
-    /// Calls that a server going away refused unprocessed, and that were sent again.
+    /// The number of calls that the server refused without processing them, and that were sent again.
     pub resent: u64,
-    /// Connections opened after the first ones.
+    /// The number of connections opened after the initial ones.
     pub reconnects: u64,
-    /// Seconds from the end of the warm-up to the last answer.
+    /// Seconds from the end of the warm-up to the last response.
     pub elapsed_s: f64,
-    /// Calls answered per second.
+    /// Calls per second that got a response.
     pub per_second: f64,
-    /// From the time a call was due (open loop) or sent (closed loop) to its answer.
+    /// The time from when a call was due (open loop) or sent (closed loop) to its response.
     pub latency: Latency,
-    /// From the time a call was due until it was sent: waiting for a free stream, or for this
+    /// The time from when a call was due until it was sent: it waited for a free stream or for this
     /// generator. Only in an open loop.
     pub send_delay: Option<Latency>,
-    /// What the generator itself took.
+    /// The CPU usage of the generator itself.
     pub generator: Generator,
-    /// What the processes asked about took.
+    /// The usage of the processes named in the plan.
     pub processes: Vec<Process>,
 }
 
-/// The distribution of a time, in microseconds; values are exact to 0.1 %.
+/// The distribution of a time, in microseconds. Values are exact to 0.1 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// How many were measured.
+    /// The number of measurements.
     pub count: u64,
     /// The mean.
     pub mean_us: f64,
     /// The median.
     pub p50_us: f64,
-    /// 90 % are at most this.
+    /// The 90th percentile.
     pub p90_us: f64,
-    /// 99 % are at most this.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 99.9 % are at most this.
+    /// The 99.9th percentile.
     pub p999_us: f64,
-    /// The longest.
+    /// The maximum.
     pub max_us: f64,
 }
 
@@ -71,40 +71,40 @@ impl Latency {
     }
 }
 
-/// What the generator itself took.
+/// The CPU usage of the generator.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
-    /// CPU seconds of its thread.
+    /// CPU seconds of the generator's thread.
     pub cpu_s: f64,
-    /// The part of the elapsed time it was on a core, 0 to 1.
+    /// The share of the elapsed time that it was running on a core, from 0 to 1.
     pub share: f64,
-    /// The part of the elapsed time it could have run, had others not held its core, 0 to 1.
+    /// The share of the elapsed time that it was runnable but waited for a core, from 0 to 1.
     pub starved: f64,
     /// CPU microseconds per request.
     pub us_per_request: f64,
 }
 
 impl Generator {
-    /// Whether the rate was limited by the generator: it hardly ever waited for the server, as it was
-    /// busy, or waiting for its core.
+    /// Returns whether the rate was limited by the generator: it was nearly always busy or waiting for a
+    /// core, and hardly ever waited for the server.
     pub fn is_limit(&self) -> bool {
         self.share + self.starved > 0.9
     }
 }
 
-/// What one process took.
+/// The usage of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    /// The process ID.
     pub pid: u32,
     /// CPU seconds of all its threads, in steps of 10 ms.
     pub cpu_s: f64,
     /// CPU microseconds per request.
     pub us_per_request: f64,
-    /// Resident memory when the measured part began.
+    /// Resident memory when the measured phase began.
     pub resident_before_bytes: u64,
-    /// Resident memory when it ended.
+    /// Resident memory when the measured phase ended.
     pub resident_after_bytes: u64,
-    /// Whether it ended during the run; its figures are then those of its last moment seen.
+    /// Whether the process ended during the run. Then the other figures are of the last time it was seen.
     pub ended: bool,
 }

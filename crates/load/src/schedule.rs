@@ -1,33 +1,34 @@
-//! When the calls of an open loop are due.
+//! The times at which the calls of an open loop are due.
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, Exp1};
 
-/// Due times, made as they are taken: however far the server falls behind, nothing piles up here.
+/// The due times of calls. They are computed one at a time, so the memory is bounded however far the server
+/// falls behind.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     start_ns: u64,
     spacing_ns: f64,
-    /// Absent where the spacing is even.
+    /// The source of random spacings; `None` if the spacing is even.
     random: Option<Xoshiro256PlusPlus>,
-    /// Since the start; a float, so that spacings below and beside whole nanoseconds do not drift.
+    /// Nanoseconds since the start. A float, so that fractions of a nanosecond do not add up to a drift.
     next_ns: f64,
 }
 
 impl Schedule {
     pub(crate) fn new(start_ns: u64, per_second: f64, poisson: bool, seed: u64) -> Self {
-        // Another stream of randomness than that of the keys.
+        // A different random sequence from that of the keys.
         let random = poisson.then(|| Xoshiro256PlusPlus::seed_from_u64(!seed));
         Self { start_ns, spacing_ns: 1e9 / per_second, random, next_ns: 0.0 }
     }
 
-    /// When the next call is due.
+    /// Returns when the next call is due.
     pub(crate) fn peek_ns(&self) -> u64 {
         self.start_ns + self.next_ns as u64
     }
 
-    /// Takes the next call off the schedule.
+    /// Advances to the call after the next one.
     pub(crate) fn advance(&mut self) {
         self.next_ns += match &mut self.random {
             Some(random) => self.spacing_ns * <Exp1 as Distribution<f64>>::sample(&Exp1, random),

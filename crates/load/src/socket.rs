@@ -1,4 +1,4 @@
-//! A TCP or Unix connection that does not block.
+//! A non-blocking TCP or Unix socket.
 
 use std::io::{self, Read, Write};
 
@@ -7,7 +7,7 @@ use mio::{Interest, Registry, Token};
 
 use crate::plan::Endpoint;
 
-/// One socket.
+/// A non-blocking socket.
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -23,7 +23,7 @@ impl Socket {
     }
 
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        // Both at once and for good: events come once per change, so an idle side costs nothing.
+        // Registered once for both directions: polling is edge-triggered, so an idle direction costs nothing.
         let interests = Interest::READABLE | Interest::WRITABLE;
         match self {
             Self::Tcp(stream) => registry.register(stream, token, interests),
@@ -31,7 +31,7 @@ impl Socket {
         }
     }
 
-    /// Whether the connection is up by now, or what became of it.
+    /// Returns whether the connection is established, or the error if connecting failed.
     pub(crate) fn finish_connect(&self) -> io::Result<bool> {
         let (error, peer) = match self {
             Self::Tcp(stream) => (stream.take_error()?, stream.peer_addr().map(drop)),

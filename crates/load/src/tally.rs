@@ -1,4 +1,4 @@
-//! Counts what became of the calls.
+//! Counts the results of calls.
 
 use std::io;
 
@@ -7,9 +7,9 @@ use hdrhistogram::Histogram;
 use crate::report::Latency;
 use crate::traffic::Call;
 
-/// Different texts of errors that are kept.
+/// The most distinct error texts that are kept.
 const MAX_ERROR_TEXTS: usize = 5;
-/// Longer latencies count as this: one hour.
+/// The largest latency that is recorded, one hour. Longer ones count as this.
 const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 /// Counts and latencies of measured calls.
@@ -20,9 +20,9 @@ pub(crate) struct Tally {
     pub(crate) errors: u64,
     pub(crate) error_texts: Vec<String>,
     pub(crate) resent: u64,
-    /// All calls settled, the warm-up's too.
+    /// All finished calls, including those of the warm-up.
     pub(crate) settled: u64,
-    /// Measured calls sent and not settled.
+    /// Measured calls that are sent but not finished.
     pub(crate) pending: u64,
     latency_ns: Histogram<u64>,
     send_delay_ns: Histogram<u64>,
@@ -30,7 +30,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn new() -> io::Result<Self> {
-        // Three digits are a precision of 0.1 %.
+        // Three significant digits give a precision of 0.1 %.
         let histogram = || Histogram::new_with_max(MAX_LATENCY_NS, 3).map_err(io::Error::other);
         Ok(Self {
             allowed: 0,
@@ -45,7 +45,7 @@ impl Tally {
         })
     }
 
-    /// Measured calls settled.
+    /// Returns the number of measured calls that are finished.
     pub(crate) fn requests(&self) -> u64 {
         self.allowed + self.denied + self.errors
     }

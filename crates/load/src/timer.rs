@@ -1,4 +1,4 @@
-//! A timer finer than the millisecond that a poll can wait for.
+//! A timer with a finer resolution than the milliseconds of a poll timeout.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -9,7 +9,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-/// Wakes the poll. Unlike a poll's own timeout it is not subject to timer slack.
+/// Wakes the poll. Unlike the timeout of a poll it is not subject to timer slack.
 #[derive(Debug)]
 pub(crate) struct Timer {
     fd: OwnedFd,
@@ -22,13 +22,13 @@ impl Timer {
         Ok(Self { fd })
     }
 
-    /// Wakes the poll once, this many nanoseconds from now, instead of at the time set before.
+    /// Wakes the poll once, `wait_ns` nanoseconds from now. Replaces the time set before.
     ///
     /// The expiry need not be read: polling is edge-triggered, and setting the timer clears it.
     pub(crate) fn wake_in_ns(&self, wait_ns: u64) -> io::Result<()> {
         let value = Timespec {
             tv_sec: (wait_ns / 1_000_000_000).cast_signed(),
-            // 0 would disarm it.
+            // 0 would disarm the timer.
             tv_nsec: (wait_ns % 1_000_000_000).max(1).cast_signed(),
         };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };

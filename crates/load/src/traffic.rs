@@ -1,26 +1,26 @@
-//! Which call is sent next, and when.
+//! The sequence of calls of a run, and when each is due.
 
 use crate::draw::Draw;
 use crate::plan::{Length, Pace, Plan};
 use crate::schedule::Schedule;
 
-/// One request, from being due to being settled.
+/// A request, from the time it is due until its result is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) key: u64,
-    /// Latency counts from here.
+    /// When the call was due. Latency is measured from here.
     pub(crate) due_ns: u64,
-    /// Not part of the warm-up.
+    /// Whether the call is counted; false during the warm-up.
     pub(crate) measured: bool,
-    /// How often the server refused it unprocessed.
+    /// How often the server refused the call without processing it.
     pub(crate) refusals: u8,
 }
 
-/// Gives out the calls of a plan.
+/// Generates the calls of a plan.
 #[derive(Debug)]
 pub(crate) struct Traffic {
     draw: Draw,
-    /// Absent in a closed loop.
+    /// The due times; `None` in a closed loop.
     schedule: Option<Schedule>,
     /// When the warm-up ends.
     pub(crate) measure_from_ns: u64,
@@ -45,7 +45,7 @@ impl Traffic {
         }
     }
 
-    /// The next call, if one is due.
+    /// Returns the next call, if one is due.
     pub(crate) fn next(&mut self, now_ns: u64) -> Option<Call> {
         let due_ns = self.next_due_ns(now_ns)?;
         if due_ns > now_ns {
@@ -59,7 +59,7 @@ impl Traffic {
         Some(Call { key: self.draw.key(), due_ns, measured, refusals: 0 })
     }
 
-    /// When the next call is due: at once in a closed loop, never once all were given out.
+    /// Returns when the next call is due: at once in a closed loop, `None` once all calls were issued.
     pub(crate) fn next_due_ns(&self, now_ns: u64) -> Option<u64> {
         let due_ns = self.schedule.as_ref().map_or(now_ns, Schedule::peek_ns);
         let left = match self.length {
@@ -69,8 +69,8 @@ impl Traffic {
         left.then_some(due_ns)
     }
 
-    /// Whether the time has come, or the number of calls, at which a run stops sending. In an open loop
-    /// there may be calls left that were due before.
+    /// Returns whether the run has reached its length, in time or calls. In an open loop, calls that were due
+    /// before may still be left.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         match self.length {
             Length::Requests(requests) => self.issued >= requests,
@@ -82,7 +82,7 @@ impl Traffic {
         self.schedule.is_some()
     }
 
-    /// Measured calls that were due and never given out. Ends the traffic.
+    /// Ends the traffic, and returns the number of measured calls that were due but never issued.
     pub(crate) fn count_unsent(&mut self, now_ns: u64) -> u64 {
         let mut unsent = 0;
         while let Some(due_ns) = self.next_due_ns(now_ns)
@@ -98,7 +98,7 @@ impl Traffic {
         unsent
     }
 
-    /// The part of the measured traffic that was given out, 0 to 1.
+    /// Returns the share of the measured traffic that was issued, from 0 to 1.
     pub(crate) fn done(&self, now_ns: u64) -> f64 {
         let since_ns = now_ns.saturating_sub(self.measure_from_ns) as f64;
         match self.length {
@@ -107,7 +107,7 @@ impl Traffic {
         }
     }
 
-    /// When the last call may be given out; only a timed run has such a time.
+    /// Returns when the last call may be issued; `u64::MAX` unless the run is limited by time.
     fn until_ns(&self) -> u64 {
         match self.length {
             Length::Requests(_) => u64::MAX,
@@ -151,7 +151,7 @@ mod tests {
         let pace = Pace::Open { per_second: 1e6, poisson: false };
         let mut traffic = Traffic::new(&plan(pace, Length::Time(Duration::from_micros(20))), 0);
         while traffic.next(14_000).is_some() {}
-        // Due at 15, 16 … 29 µs; one finds a stream after the end.
+        // Due at 15, 16 … 29 µs; one of them gets a stream after the end.
         assert_eq!(traffic.next(31_000).unwrap().due_ns, 15_000);
         assert_eq!(traffic.count_unsent(31_000), 14);
         assert!(traffic.next(32_000).is_none());

@@ -1,6 +1,8 @@
 //! CPU time and memory of the generator and of other processes.
 
-use procfs::WithCurrentSystemInfo;
+use std::fs;
+
+use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::seconds;
@@ -70,10 +72,8 @@ fn thread_cpu_ns() -> u64 {
 
 /// How long this thread could have run and was not let; 0 where the kernel does not say.
 fn starved_ns() -> u64 {
-    let process = procfs::process::Process::myself();
-    let task =
-        process.and_then(|process| process.task_from_tid(rustix::thread::gettid().as_raw_nonzero().get()));
-    task.and_then(|task| task.schedstat()).map_or(0, |stat| stat.run_delay)
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').nth(1).and_then(|waited| waited.parse().ok()).unwrap_or(0)
 }
 
 fn per_request_us(cpu_s: f64, requests: u64) -> f64 {
@@ -82,8 +82,30 @@ fn per_request_us(cpu_s: f64, requests: u64) -> f64 {
 
 /// The kernel counts all threads of the process, those that have ended too.
 fn counters(pid: u32) -> Result<Counters, LoadError> {
-    let stat = procfs::process::Process::new(pid.cast_signed()).and_then(|process| process.stat());
-    let stat = stat.map_err(|error| LoadError::Process { pid, reason: error.to_string() })?;
-    let cpu_s = (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64;
-    Ok(Counters { pid, cpu_s, resident_bytes: stat.rss_bytes().get() })
+    let failed = |reason: String| LoadError::Process { pid, reason };
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| failed(error.to_string()))?;
+    let [user, kernel, pages] = numbers(&stat).ok_or_else(|| failed(format!("cannot be read: {stat:?}")))?;
+    let cpu_s = (user + kernel) as f64 / clock_ticks_per_second() as f64;
+    Ok(Counters { pid, cpu_s, resident_bytes: pages * page_size() as u64 })
+}
+
+/// Ticks in user mode, ticks in kernel mode and resident pages: fields 14, 15 and 24 of `proc(5)`. The second, the
+/// name of the program, may have spaces and brackets of its own.
+fn numbers(stat: &str) -> Option<[u64; 3]> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    let number = |field: usize| fields.get(field - 3)?.parse().ok();
+    Some([number(14)?, number(15)?, number(24)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn counters_are_found_behind_any_name() {
+        let stat = "7 (a) 1 (b) c) S 1 7 7 0 -1 4194560 9 8 7 6 120 34 0 0 20 0 4 0 99 5000 321 18446744073709551615 1";
+        assert_eq!(numbers(stat), Some([120, 34, 321]));
+        assert_eq!(numbers("7 (a) S 1"), None);
+    }
 }

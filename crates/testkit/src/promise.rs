@@ -1,16 +1,16 @@
-//! What each algorithm promises, checked over all that was admitted, by brute force.
+//! What each algorithm promises, checked over a history of admitted charges by brute force.
 
 use tidegate_core::{Algorithm, Limit, Micros, Window};
 
 use crate::oracle::{CivilWindows, Exact};
 
-/// What was admitted: when, and how much. In the order of time.
+/// Admitted charges in the order of time: when, and how many units.
 pub type Admitted = [(Micros, u64)];
 
-/// Whether what was admitted keeps the limit's promise; if not, where it does not.
+/// Checks that the admitted charges keep the promise of the limit.
 ///
 /// # Errors
-/// Says which charges together are too many.
+/// Returns a message that names the interval in which too much was admitted.
 pub fn kept(limit: &Limit, admitted: &Admitted) -> Result<(), String> {
     let requests = Exact::from(i128::from(limit.requests()));
     for (last, (end, _)) in admitted.iter().enumerate() {
@@ -27,7 +27,8 @@ pub fn kept(limit: &Limit, admitted: &Admitted) -> Result<(), String> {
     Ok(())
 }
 
-/// The most that may pass from `start` to `end`, both included; `None` where there is no promise.
+/// Returns the most units that may pass from `start` to `end`, both included, or `None` if the algorithm
+/// promises nothing for this interval.
 fn most(limit: &Limit, start: Micros, end: Micros, requests: Exact) -> Option<Exact> {
     let period_us = limit.period_us();
     let together = match limit.algorithm() {
@@ -38,7 +39,7 @@ fn most(limit: &Limit, start: Micros, end: Micros, requests: Exact) -> Option<Ex
                 windows.start_of(start) == windows.start_of(end)
             }
         },
-        // Both in the window around `end` or the one before it; `weigh` knows how much they count.
+        // Both are in the window of `end` or the one before it; `weigh` applies the overlap.
         Algorithm::SlidingWindow => start.0 / period_us + 1 >= end.0 / period_us,
         Algorithm::SubWindows { buckets } => {
             let bucket = |at: Micros| u128::from(at.0) * u128::from(buckets) / u128::from(period_us);
@@ -59,7 +60,8 @@ fn most(limit: &Limit, start: Micros, end: Micros, requests: Exact) -> Option<Ex
     together.then_some(requests)
 }
 
-/// The units charged; for sliding windows those of the previous window by its overlap at `end`.
+/// Returns the units charged. For sliding windows, those of the previous window are weighted by its overlap
+/// at `end`.
 fn weigh(limit: &Limit, charges: &Admitted, end: Micros) -> Exact {
     let period_us = limit.period_us();
     let overlap_us = period_us - end.0 % period_us;

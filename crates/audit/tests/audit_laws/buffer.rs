@@ -1,4 +1,4 @@
-//! What waits for the writer.
+//! The buffer of records for the writer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tidegate_core::VirtualClock;
 
 use crate::support::{DEADLINE, Gate, change, close, denial, settings, until};
 
-/// A trail whose writer is stuck with one change, so that the buffer is empty and stays as it is filled.
+/// A trail whose writer is blocked on one change, so that the buffer begins empty and is only filled.
 fn stuck(settings: &Settings) -> (Gate, Trail) {
     let gate = Gate::shut();
     let trail = Trail::start(gate.clone(), settings, Arc::new(VirtualClock::new()));

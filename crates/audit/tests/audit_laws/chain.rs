@@ -1,4 +1,4 @@
-//! The chain: whatever is done to a trail shows.
+//! The chain detects every change of a trail.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::support::{broken, change, close, denial, head, open_at, segments, set
 
 const DAY_US: u64 = 24 * 3600 * 1_000_000;
 
-/// What happens to a trail.
+/// An action on a trail.
 #[derive(Clone, Debug)]
 enum Step {
     Changes(u64),
@@ -33,7 +33,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(tidegate_testkit::cases(48))]
 
     #[test]
     fn a_trail_is_whole_whatever_is_written_rotated_removed_and_reopened(
@@ -97,7 +97,7 @@ proptest! {
     }
 }
 
-/// A trail of several segments, whose oldest are gone.
+/// A trail of several segments, of which the oldest have been removed.
 fn rotated(folder: &Path) {
     let settings = Settings { segment_bytes: 2000, total_bytes: 7000, ..settings() };
     for _ in 0..12 {
@@ -107,7 +107,7 @@ fn rotated(folder: &Path) {
     assert!(summary.retired > 0 && summary.segments > 2, "{summary:?}");
 }
 
-/// Every byte of a short trail, each changed in every bit.
+/// Flips every bit of a short trail, one at a time.
 #[test]
 fn every_bit_of_a_short_trail_counts() {
     let folder = tempdir().unwrap();

@@ -15,7 +15,7 @@ use crate::support::{
 
 const FOLDER: &str = "TIDEGATE_AUDIT_LAWS_FOLDER";
 
-/// Another process that writes a trail until it is killed, and says which records are acknowledged.
+/// Another process that writes a trail until it is killed, and prints which records are acknowledged.
 pub(crate) struct Writing {
     process: Child,
     pub(crate) acks: BufReader<ChildStdout>,
@@ -30,7 +30,7 @@ pub(crate) fn child(folder: &Path) -> Writing {
         .spawn()
         .expect("this program starts again");
     let mut acks = BufReader::new(process.stdout.take().expect("its output"));
-    // The test harness says something first.
+    // The test harness prints something first.
     let mut line = String::new();
     while line.trim() != "begin" {
         line.clear();
@@ -87,7 +87,7 @@ fn nothing_that_was_acknowledged_is_lost_to_kill_9_and_the_trail_goes_on_whole()
             other.acks.read_line(&mut line).expect("an acknowledgement");
             acknowledged = line.trim().parse::<u64>().expect("a number");
         }
-        // At another moment of the next write in every round.
+        // At a different point of the next write in every round.
         std::thread::sleep(std::time::Duration::from_micros(u64::from(round) * 131 % 3000));
         other.kill();
         let left = whole(folder.path());
@@ -101,9 +101,9 @@ fn nothing_that_was_acknowledged_is_lost_to_kill_9_and_the_trail_goes_on_whole()
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(tidegate_testkit::cases(64))]
 
-    /// A crash leaves a beginning of what was being written: the note is of a line before it.
+    /// A crash leaves the beginning of what was being written, and the note names a line before it.
     #[test]
     fn an_unfinished_line_is_cut_off_and_the_cut_is_recorded(noted in 1..6_u64, at in any::<prop::sample::Index>()) {
         let folder = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Disks that are full, or read-only, while records come.
+//! Disks that become full or read-only while records are written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use tidegate_audit::{Settings, Trail};
 
 use crate::support::{DEADLINE, change, close, denial, open, settings, until, whole};
 
-/// No call may come near this, however slow the machine: a disk that is waited for takes for ever.
+/// No call takes this long, however slow the machine is. A call that waits for the disk would never return.
 const LONG: Duration = Duration::from_secs(10);
 
-/// A disk of its own, in memory.
+/// A separate disk in memory.
 struct Disk {
     at: TempDir,
 }
@@ -36,7 +36,7 @@ impl Disk {
         self.at.path().join("audit")
     }
 
-    /// Takes all the room there is. Removing the file gives it back.
+    /// Fills the disk with a file. Removing the file frees it again.
     fn fill(&self) -> PathBuf {
         let ballast = self.at.path().join("ballast");
         for size in [1 << 16, 1 << 12, 1] {
@@ -54,7 +54,7 @@ impl Drop for Disk {
     }
 }
 
-/// Records until the trail says that it has dropped some. No call may take long.
+/// Records until the trail reports dropped records. No call may take long.
 fn record_until_dropped(trail: &Trail) -> u64 {
     let mut recorded = 0;
     #[expect(clippy::disallowed_methods, reason = "how long a call takes is what is asked here")]
@@ -157,7 +157,7 @@ fn a_disk_that_turns_read_only_and_back_costs_nothing_that_fits_the_buffer() {
     assert_eq!((whole(&disk.audit()).records, trail.dropped().total()), (20, 0));
 }
 
-/// A folder that is read-only by name: whoever opens anything below it cannot write it.
+/// A read-only mount on top of a folder: files that are opened through it cannot be written.
 struct ReadOnly(PathBuf);
 
 impl ReadOnly {

@@ -1,4 +1,4 @@
-//! Folders that cannot be had.
+//! Folders that cannot be opened.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Showing a trail.
+//! Reading a trail.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ fn numbers(entries: &[Entry]) -> Vec<u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(tidegate_testkit::cases(24))]
 
     #[test]
     fn pages_are_the_whole_trail_newest_first(

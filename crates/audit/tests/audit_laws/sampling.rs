@@ -1,4 +1,4 @@
-//! Which denials are recorded.
+//! The sampling of denials.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -10,6 +10,8 @@ use tidegate_core::Micros;
 const SECOND: u64 = 1_000_000;
 
 proptest! {
+    #![proptest_config(tidegate_testkit::cases(256))]
+
     #[test]
     fn no_second_has_more_than_its_share_and_none_goes_uncounted(
         per_second in 1..20_u32, steps in prop::collection::vec(0..400_000_u64, 1..300),

@@ -1,4 +1,4 @@
-//! What many tests need: records, trails with a clock that stands still, and a sink that fails on demand.
+//! Shared helpers: records, trails with a virtual clock, and a sink that fails on demand.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use tidegate_audit::{
 };
 use tidegate_core::{Clock, Micros, VirtualClock};
 
-/// Far longer than anything takes; a test that waits so long has failed.
+/// Far longer than anything takes. A test that waits this long has failed.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
 pub(crate) fn change(number: u64) -> Change {
@@ -42,7 +42,7 @@ pub(crate) fn denial(number: u64) -> Denial {
     }
 }
 
-/// Settings for tests: nothing waits for company.
+/// Settings for tests: denials are written without waiting for others.
 pub(crate) fn settings() -> Settings {
     Settings { gather: Duration::ZERO, retry: Duration::from_millis(5), ..Settings::default() }
 }
@@ -67,7 +67,7 @@ pub(crate) fn close(trail: &Trail) {
     assert!(trail.close(DEADLINE), "all is written: {:?} {:?}", trail.dropped(), trail.failing());
 }
 
-/// A trail of so many changes, written and closed.
+/// Writes a trail of this many changes, and closes it.
 pub(crate) fn written(folder: &Path, settings: &Settings, changes: u64) {
     let trail = open(folder, settings);
     for number in 1..=changes {
@@ -87,7 +87,7 @@ pub(crate) fn broken(folder: &Path) -> Broken {
     }
 }
 
-/// Waits for a change that other threads make.
+/// Waits until a condition that other threads change is true.
 pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
     for _ in 0..6000 {
         if so() {
@@ -113,7 +113,7 @@ pub(crate) fn head(folder: &Path) -> PathBuf {
     folder.join("audit-head")
 }
 
-/// A sink in memory that takes nothing while it is shut.
+/// A sink in memory that accepts nothing while it is shut.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<Mutex<Held>>);
 

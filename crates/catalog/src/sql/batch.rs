@@ -1,13 +1,13 @@
-//! Many rows by few statements: a copy of a large catalog is written whole.
+//! Statements that write many rows at once. A copy of a large catalog is written in full.
 
 use super::connection::{Arg, Connection};
 use crate::error::Result;
 
-/// How many rows a statement has. `SQLite` looks for the place of each argument among all of them, so that
-/// larger ones are slower again.
+/// The number of rows per statement. `SQLite` searches all arguments of a statement for each one, so larger
+/// statements are slower.
 const BATCH: usize = 25;
 
-/// Inserts rows `into` a table and its columns; what to do with those that are there already stands behind.
+/// Inserts rows. `into` is the table with its columns; `conflict` is the `ON CONFLICT` clause, or empty.
 pub(crate) async fn insert(
     connection: &mut Connection,
     into: &str,
@@ -29,7 +29,7 @@ pub(crate) async fn insert(
     Ok(())
 }
 
-/// Deletes the rows of a table that have one of these names in a column.
+/// Deletes the rows of a table whose `column` is one of `names`.
 pub(crate) async fn delete(
     connection: &mut Connection,
     table: &str,
@@ -43,7 +43,7 @@ pub(crate) async fn delete(
     Ok(())
 }
 
-/// `$3, $4, $5`
+/// Returns the placeholders of `count` arguments, beginning with number `first`: `$3, $4, $5`.
 pub(crate) fn marks(first: usize, count: usize) -> String {
     let marks: Vec<String> = (first..first + count).map(|number| format!("${number}")).collect();
     marks.join(", ")

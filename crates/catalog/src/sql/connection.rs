@@ -1,7 +1,7 @@
-//! Questions and answers, the same for both databases.
+//! Statements and rows, with the same interface for both databases.
 //!
-//! Every statement is written once, with `$1` for arguments, over columns that are text or whole numbers:
-//! flags are 0 and 1, times are microseconds.
+//! Every statement is written once, with `$1` for arguments. Columns are text or integers: flags are 0 or 1,
+//! times are microseconds since the epoch.
 
 use std::borrow::Cow;
 
@@ -28,14 +28,15 @@ pub(crate) enum Arg {
     Number(Option<i64>),
 }
 
-/// A row of an answer.
+/// A row of a result.
 pub(crate) enum Row<'a> {
     Sqlite(&'a SqliteRow),
     Postgres(&'a PgRow),
 }
 
-/// Names and values are arguments, never part of a statement: those are put together from our own words.
-/// On `PostgreSQL` they are not kept for the next time, which poolers between us and the server do not allow.
+/// Builds a query. Names and values are always arguments; the SQL text consists of constants of this crate.
+/// On `PostgreSQL` statements are not prepared for reuse (`persistent` is false), because poolers do not
+/// support that.
 macro_rules! query {
     ($sql:expr, $args:expr, $persistent:expr) => {{
         let mut query = sqlx::query(AssertSqlSafe($sql)).persistent($persistent);
@@ -49,22 +50,26 @@ macro_rules! query {
     }};
 }
 
-/// However long an answer is, it does not stall.
-async fn soon<T>(step: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T> {
+/// Applies [`DEADLINE`] to one step of a call. A result may be long, but each row must arrive in time.
+async fn with_deadline<T>(step: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T> {
     within(DEADLINE, async { Ok(step.await?) }).await
 }
 
 impl Connection {
-    /// Executes a statement; gives how many rows it has changed.
+    /// Executes a statement, and returns the number of rows it changed.
     pub(crate) async fn execute(&mut self, sql: impl Into<Cow<'static, str>>, args: &[Arg]) -> Result<u64> {
         let sql = sql.into();
         Ok(match self {
-            Self::Sqlite(inner) => soon(query!(sql, args, true).execute(inner)).await?.rows_affected(),
-            Self::Postgres(inner) => soon(query!(sql, args, false).execute(inner)).await?.rows_affected(),
+            Self::Sqlite(inner) => {
+                with_deadline(query!(sql, args, true).execute(inner)).await?.rows_affected()
+            }
+            Self::Postgres(inner) => {
+                with_deadline(query!(sql, args, false).execute(inner)).await?.rows_affected()
+            }
         })
     }
 
-    /// All rows of an answer.
+    /// Returns all rows of a query.
     pub(crate) async fn rows<T>(
         &mut self,
         sql: impl Into<Cow<'static, str>>,
@@ -76,13 +81,13 @@ impl Connection {
         match self {
             Self::Sqlite(inner) => {
                 let mut rows = query!(sql, args, true).fetch(inner);
-                while let Some(row) = soon(rows.try_next()).await? {
+                while let Some(row) = with_deadline(rows.try_next()).await? {
                     found.push(read(&Row::Sqlite(&row))?);
                 }
             }
             Self::Postgres(inner) => {
                 let mut rows = query!(sql, args, false).fetch(inner);
-                while let Some(row) = soon(rows.try_next()).await? {
+                while let Some(row) = with_deadline(rows.try_next()).await? {
                     found.push(read(&Row::Postgres(&row))?);
                 }
             }
@@ -90,7 +95,7 @@ impl Connection {
         Ok(found)
     }
 
-    /// The first row of an answer, if there is one.
+    /// Returns the first row of a query, if there is one.
     pub(crate) async fn row<T>(
         &mut self,
         sql: impl Into<Cow<'static, str>>,
@@ -105,7 +110,7 @@ impl Connection {
         Ok(self.try_script(sql).await?)
     }
 
-    /// Executes statements without arguments, several at once; fails with what the driver says.
+    /// Executes statements without arguments, several at once, and returns the error of the driver.
     pub(crate) async fn try_script(&mut self, sql: &'static str) -> Result<(), sqlx::Error> {
         match self {
             Self::Sqlite(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop),
@@ -113,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// Whether it still answers.
+    /// Checks that the database still replies.
     pub(crate) async fn ping(&mut self) -> Result<()> {
         match self {
             Self::Sqlite(inner) => inner.ping().await?,
@@ -149,7 +154,7 @@ impl Row<'_> {
     pub(crate) fn maybe_number(&self, column: usize) -> Result<Option<u64>> {
         let found = self.maybe_integer(column)?;
         found
-            .map(|number| u64::try_from(number).map_err(|_| strange(column, &number.to_string())))
+            .map(|number| u64::try_from(number).map_err(|_| unexpected(column, &number.to_string())))
             .transpose()
     }
 
@@ -171,12 +176,12 @@ impl Row<'_> {
 }
 
 fn empty(column: usize) -> Error {
-    Error::Other(format!("column {column} of an answer is empty"))
+    Error::Other(format!("column {column} of a row is empty"))
 }
 
-/// What no version of this program has stored.
-pub(crate) fn strange(column: usize, found: &str) -> Error {
-    Error::Other(format!("column {column} of an answer cannot be {found:?}"))
+/// Returns the error for a value that no version of this program has stored.
+pub(crate) fn unexpected(column: usize, found: &str) -> Error {
+    Error::Other(format!("column {column} of a row has the unexpected value {found:?}"))
 }
 
 impl From<&str> for Arg {
@@ -211,7 +216,8 @@ impl From<bool> for Arg {
 
 impl From<u64> for Arg {
     fn from(number: u64) -> Self {
-        // All of ours are far below; a number that somebody made up is greater than all of them.
+        // Stored numbers are far below the maximum. A larger one from a client compares as larger than all
+        // of them.
         Self::Number(Some(i64::try_from(number).unwrap_or(i64::MAX)))
     }
 }

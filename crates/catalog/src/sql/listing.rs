@@ -1,4 +1,4 @@
-//! A question whose conditions depend on what is asked for. Only our own words get into its text.
+//! A query with optional conditions. Its SQL text consists of constants of this crate; values are arguments.
 
 use std::fmt::Write as _;
 
@@ -10,29 +10,30 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// Begins with a statement that has a condition already.
+    /// Creates a query from a statement that already has a `WHERE` clause.
     pub(crate) fn new(sql: String) -> Self {
         Self { sql, args: Vec::new() }
     }
 
-    /// One more condition, which ends where the argument belongs: `name >=`.
+    /// Adds a condition whose text ends where the argument follows, such as `name >=`.
     pub(crate) fn and(&mut self, condition: &str, arg: impl Into<Arg>) {
         self.push(&format!("AND {condition}"));
         self.arg(arg);
     }
 
-    /// Words.
-    pub(crate) fn push(&mut self, words: &str) {
+    /// Appends SQL text.
+    pub(crate) fn push(&mut self, text: &str) {
         self.sql.push(' ');
-        self.sql += words;
+        self.sql += text;
     }
 
-    /// An argument.
+    /// Appends an argument.
     pub(crate) fn arg(&mut self, arg: impl Into<Arg>) {
         self.args.push(arg.into());
         write!(self.sql, " ${}", self.args.len()).expect("a string takes all");
     }
 
+    /// Returns the statement and its arguments.
     pub(crate) fn done(self) -> (String, Vec<Arg>) {
         (self.sql, self.args)
     }

@@ -1,12 +1,12 @@
-//! The tables, forward only. Each step runs once, in the order of its number, and never changes afterwards.
+//! Creates and updates the tables. Steps run once, in order, and a released step is never changed.
 //!
-//! Not by sqlx's own means: those do not lock `SQLite` against another process, and hold a lock of a session
-//! on `PostgreSQL`, which a pooler may hand to somebody else.
+//! These are not the migrations of sqlx, which do not lock `SQLite` against other processes, and on
+//! `PostgreSQL` hold a session lock, which a pooler may pass on to another client.
 
 use super::connection::{Arg, Connection};
 use crate::error::{Error, Result};
 
-/// The steps on `SQLite` and on `PostgreSQL`, which mean the same.
+/// The steps, each for `SQLite` and for `PostgreSQL`.
 const STEPS: [(&str, &str); 2] = [
     (
         include_str!("../../migrations/sqlite/0001_catalog.sql"),
@@ -19,11 +19,12 @@ const STEPS: [(&str, &str); 2] = [
 ];
 const KNOWN: u64 = STEPS.len() as u64;
 
-/// Runs what has not been run on this database. Many nodes may come at once: one does it, the others wait.
+/// Runs the steps that have not run on this database yet. If many nodes call this at once, one runs the steps
+/// and the others wait.
 pub(crate) async fn run(connection: &mut Connection) -> Result<()> {
     let postgres = connection.is_postgres();
-    // Both undo the making of tables like anything else, so that a step is done or not at all. The number
-    // of the lock is ours for this alone.
+    // In both databases a transaction covers the creation of tables, so a step is done completely or not at
+    // all. The number of the lock is used for nothing else.
     let begin =
         if postgres { "BEGIN; SELECT pg_advisory_xact_lock(8388034110672564583)" } else { "BEGIN IMMEDIATE" };
     connection.script(begin).await?;

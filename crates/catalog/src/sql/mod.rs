@@ -1,12 +1,12 @@
-//! The databases: what differs between them, and nothing of what is stored.
+//! Access to the two databases. This module hides their differences, and knows nothing of what is stored.
 //!
-//! - [`batch`]: many rows at once
-//! - [`connection`]: questions and answers, the same for both
-//! - [`listing`]: questions with conditions
-//! - [`migrations`]: the tables
-//! - [`pool`]: connections that are kept
+//! - [`batch`]: statements that write many rows
+//! - [`connection`]: statements and rows, the same for both databases
+//! - [`listing`]: queries with optional conditions
+//! - [`migrations`]: creates and updates the tables
+//! - [`pool`]: the connection pool
 //! - [`postgres`], [`sqlite`]: how to connect
-//! - [`session`]: a transaction
+//! - `session`: transactions
 
 pub(crate) mod batch;
 pub(crate) mod connection;

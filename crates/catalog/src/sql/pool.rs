@@ -1,7 +1,7 @@
-//! Connections that are kept for the next call.
+//! The connection pool.
 //!
-//! Not by sqlx's own pool: that knows one host, and waits for the answer to a call that was given up before
-//! it lets go of the connection, which of a server that hangs is never.
+//! This is not the pool of sqlx, which supports a single host and, when a call is cancelled, waits for its
+//! reply before it releases the connection. A server that hangs never sends that reply.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use super::connection::Connection;
 use super::{migrations, postgres, sqlite};
 use crate::error::{Error, Result};
 
-/// How many connections there are at most. Admin calls are rare and writers come one by one anyway.
+/// The largest number of connections. Admin calls are rare, and writers run one at a time anyway.
 const MAX_CONNECTIONS: usize = 4;
-/// How long migrations may take, which have more to do than calls have.
+/// The deadline for migrations, which do more work than other calls.
 const MIGRATE_WITHIN: Duration = Duration::from_mins(1);
 
-/// Where the database is.
+/// The database to connect to.
 #[derive(Clone)]
 pub(crate) enum Place {
     Sqlite(Arc<sqlite::Options>),
     Postgres(Arc<postgres::Hosts>),
 }
 
-/// Makes connections, and looks after those that come back.
+/// Opens connections, and checks them before they are used again.
 pub(crate) struct Manager {
     place: Place,
 }
@@ -55,7 +55,7 @@ impl managed::Manager for Manager {
     async fn create(&self) -> Result<Connection> {
         let mut connection = self.place.connect().await?;
         if connection.is_postgres() {
-            postgres::adopt(&mut connection).await?;
+            postgres::skip_forked_versions(&mut connection).await?;
         }
         Ok(connection)
     }
@@ -73,12 +73,13 @@ impl Pool {
         Ok(Self { inner, place, migrated: Arc::default(), writers: Arc::default() })
     }
 
-    /// Brings the tables up to date, once.
+    /// Runs the migrations, once per pool.
     pub(crate) async fn migrate(&self) -> Result<()> {
         self.migrated
             .get_or_try_init(async || {
                 let place = self.place.clone();
-                // On its own: a call that gives up does not undo what has taken longer than a call may.
+                // In a task of its own, so that a call that reaches its deadline does not cancel a migration
+                // that takes longer.
                 let work = async move { migrations::run(&mut place.connect().await?).await };
                 match tokio::spawn(tokio::time::timeout(MIGRATE_WITHIN, work)).await {
                     Ok(Ok(done)) => done,
@@ -91,12 +92,13 @@ impl Pool {
     }
 
     pub(crate) async fn get(&self) -> Result<Object<Manager>> {
-        // In boxes: connecting is long to tell, and rare.
+        // Boxed, because these futures are large and connecting is rare.
         Box::pin(self.migrate()).await?;
         Ok(Box::pin(self.inner.get()).await?)
     }
 
-    pub(crate) async fn turn(&self) -> Option<OwnedMutexGuard<()>> {
+    /// Waits until no other writer of this process is active. Only `SQLite` needs this.
+    pub(crate) async fn lock_writers(&self) -> Option<OwnedMutexGuard<()>> {
         match self.place {
             Place::Sqlite(_) => Some(self.writers.clone().lock_owned().await),
             Place::Postgres(_) => None,

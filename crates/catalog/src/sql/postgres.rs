@@ -1,4 +1,4 @@
-//! `PostgreSQL`: one database that many nodes share, on one host or several.
+//! `PostgreSQL`: a database that many nodes share, on one host or several.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use super::connection::Connection;
 use crate::Listen;
 use crate::error::{Error, Result};
 
-/// Where changes are told.
+/// The `NOTIFY` channel for changes.
 pub(crate) const CHANNEL: &str = "tidegate_catalog";
-/// How much of a start each host has over the next.
+/// The delay before the next host is tried as well.
 const HEAD_START: Duration = Duration::from_millis(150);
-/// What may stand behind `?`.
+/// The query parameters that a URL may have.
 const KNOWN: [&str; 7] = [
     "sslmode",
     "sslrootcert",
@@ -28,40 +28,40 @@ const KNOWN: [&str; 7] = [
     "password_file",
     "target_session_attrs",
 ];
-/// How often a connection is made anew that is of no use.
+/// How many connections to a host are tried if a pooler hands out unusable ones.
 const CONNECTS: usize = 4;
-/// More changes than a standby that becomes primary can have missed.
+/// More changes than a standby server can have missed when it becomes primary.
 const LEAP: u64 = 1_000_000;
 
-/// The hosts of one database, of which one at a time can be written to.
+/// The hosts of one database. At any time, one of them accepts writes.
 pub(crate) struct Hosts {
     options: Vec<PgConnectOptions>,
     password_file: Option<PathBuf>,
-    /// The one that could be written to last.
+    /// The index of the host that accepted writes last.
     preferred: AtomicUsize,
-    /// Where to listen for changes; none: nowhere.
+    /// Where to listen for changes; `None` to not listen.
     listen: Option<ListenAt>,
-    /// A pooler was found that gives each transaction another connection.
+    /// Whether a pooler was found that assigns a connection per transaction.
     pooled: AtomicBool,
 }
 
 /// Where to listen for changes.
 pub(crate) enum ListenAt {
-    /// Where everything else is asked, unless there is a pooler.
+    /// At the hosts that serve all other calls, unless there is a pooler.
     Same,
-    /// At an address of its own, that of the servers themselves.
+    /// At separate addresses, which lead to the servers themselves.
     Own(Box<Hosts>),
 }
 
 impl Hosts {
-    /// `postgres://user:password@host:port,host:port/database?key=value&…`
+    /// Parses `postgres://user:password@host:port,host:port/database?key=value&…`.
     pub(crate) fn parse(url: &str) -> Result<Self> {
         let bad = |reason: String| Error::invalid("catalog", reason);
         let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
         let rest = rest.ok_or_else(|| bad("must begin with postgres://".to_owned()))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        // Otherwise a part of the password would be taken for a port, and shown.
+        // Otherwise a part of the password would be parsed as a port, and appear in the error.
         let is_split =
             path.contains('@') || query.split(['&', '=']).next().is_some_and(|name| name.contains('@'));
         if !authority.contains('@') && is_split {
@@ -80,13 +80,13 @@ impl Hosts {
                     let decoded = decoded.map_err(|_| bad("password_file is not UTF-8".to_owned()))?;
                     password_file = Some(PathBuf::from(decoded.into_owned()));
                 }
-                // Ours are always of this kind.
+                // This is what we always do.
                 "target_session_attrs" if ["read-write", "primary"].contains(&value) => {}
                 key if KNOWN.contains(&key) && key != "target_session_attrs" => kept.push(pair),
                 "target_session_attrs" => {
                     return Err(bad(format!("{key}={value} is not understood; write read-write or primary")));
                 }
-                // Without its value: it may be a password whose name is misspelt.
+                // The value is not shown: it may be a password behind a misspelt name.
                 key => {
                     return Err(bad(format!("{key} is not understood; known are {}", KNOWN.join(", "))));
                 }
@@ -96,8 +96,8 @@ impl Hosts {
         let options = hosts.split(',').map(|host| {
             let single = format!("postgres://{user}{host}/{path}?{query}");
             let options = PgConnectOptions::from_str(&single);
-            let options = options.map_err(|error| bad(format!("is no URL of PostgreSQL: {error}")))?;
-            // Poolers refuse what they do not know, and we have no floats.
+            let options = options.map_err(|error| bad(format!("is not a valid PostgreSQL URL: {error}")))?;
+            // Poolers reject startup parameters that they do not know, and we do not use floats.
             Ok(options.extra_float_digits(None).disable_statement_logging())
         });
         Ok(Self {
@@ -109,7 +109,7 @@ impl Hosts {
         })
     }
 
-    /// Returns these hosts with another way of hearing of changes.
+    /// Returns these hosts with another way of listening for changes.
     pub(crate) fn listening(mut self, listen: Listen) -> Result<Self> {
         self.listen = match listen {
             Listen::Auto => Some(ListenAt::Same),
@@ -131,19 +131,19 @@ impl Hosts {
         self.pooled.store(true, Relaxed);
     }
 
-    /// A connection to the host that can be written to.
+    /// Connects to the host that accepts writes.
     pub(crate) async fn connect(&self) -> Result<PgConnection> {
         self.find().await.map(|(_, connection)| connection)
     }
 
-    /// The host that can be written to, as a pool of one connection, for listening.
+    /// Returns a pool with a single connection to the host that accepts writes, for listening.
     pub(crate) async fn single(&self) -> Result<PgPool> {
         let (options, _) = self.find().await?;
         Ok(PgPoolOptions::new().max_connections(1).connect_lazy_with(options))
     }
 
-    /// Asks all hosts, the one that was right last first: of those that are down some refuse at once and
-    /// others never answer.
+    /// Finds the host that accepts writes. Tries all hosts with short delays, beginning with the one that
+    /// accepted writes last, because a host that is down may either refuse at once or never reply.
     async fn find(&self) -> Result<(PgConnectOptions, PgConnection)> {
         let password = self.password()?;
         let count = self.options.len();
@@ -168,7 +168,7 @@ impl Hosts {
         Ok((options, connection))
     }
 
-    /// Read again for every connection, so that it can be changed.
+    /// Reads the password file. This is done for every connection, so that the password can be changed.
     fn password(&self) -> Result<Option<String>> {
         let Some(file) = &self.password_file else { return Ok(None) };
         match fs::read_to_string(file) {
@@ -178,13 +178,14 @@ impl Hosts {
     }
 }
 
+/// Connects to a host, if it accepts writes.
 async fn writable(options: &PgConnectOptions) -> Result<PgConnection> {
-    let place = || match options.get_socket() {
+    let address = || match options.get_socket() {
         Some(socket) => socket.display().to_string(),
         None => format!("{}:{}", options.get_host(), options.get_port()),
     };
-    // Whatever the reason, it is not there: a password may be changed soon, a database made.
-    let unavailable = |error: sqlx::Error| Error::Unavailable(format!("{}: {error}", place()));
+    // Every error is temporary: even a wrong password or a missing database may be corrected soon.
+    let unavailable = |error: sqlx::Error| Error::Unavailable(format!("{}: {error}", address()));
     let mut left = CONNECTS;
     let (connection, row) = loop {
         left -= 1;
@@ -193,44 +194,46 @@ async fn writable(options: &PgConnectOptions) -> Result<PgConnection> {
         // In one message: a pooler may send the next one to another server.
         match sqlx::raw_sql(sql).fetch_one(&mut connection).await {
             Ok(row) => break (connection, row),
-            // A pooler's connection that somebody else has listened on.
+            // A connection of a pooler on which another client has listened before.
             Err(sqlx::Error::Protocol(_)) if left > 0 => {}
             Err(error) => return Err(unavailable(error)),
         }
     };
     if row.try_get::<bool, _>(0)? {
-        return Err(Error::Unavailable(format!("{} cannot be written to: it is a standby", place())));
+        let reason = format!("{} does not accept writes: it is a standby server", address());
+        return Err(Error::Unavailable(reason));
     }
     Ok(connection)
 }
 
-/// Makes sure that versions mean the same as before.
+/// Detects a failover or restore, and then skips ahead of all versions that may have been used before.
 ///
-/// A standby that becomes primary may have missed the last changes. New ones would get the numbers of those,
-/// and a node that has seen the old ones would never hear of them. Whenever the history of the database
-/// itself has forked, its first connection therefore leaps ahead of all numbers that were given out, and
-/// everybody reads all anew.
-pub(crate) async fn adopt(connection: &mut Connection) -> Result<()> {
+/// A standby server that becomes primary may have missed the last changes. New changes would get the same
+/// versions, and a node that has seen the old ones would never read the new ones. So if the history of the
+/// database has forked, the first connection raises the version and the base by [`LEAP`], and every reader
+/// reads everything again.
+pub(crate) async fn skip_forked_versions(connection: &mut Connection) -> Result<()> {
     connection.script("BEGIN").await?;
-    // The timeline rises with every promotion and every restore to an earlier moment.
+    // The timeline rises with every promotion and every restore to an earlier time.
     let sql = "SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)";
     let Ok(Some(lineage)) = connection.row(sql, &[], |row| row.text(0)).await else {
-        // Some hosted servers do not tell: there it stays as it is.
+        // Some hosted servers do not allow this query: there, forks are not detected.
         return connection.script("ROLLBACK").await;
     };
     let known = connection.row("SELECT lineage FROM catalog", &[], |row| row.text(0)).await?;
     if known.as_ref() != Some(&lineage) {
-        connection.execute(ADOPT, &[lineage.as_str().into(), LEAP.into()]).await?;
+        connection.execute(SKIP_FORKED_VERSIONS, &[lineage.as_str().into(), LEAP.into()]).await?;
     }
     connection.script("COMMIT").await
 }
 
-/// The first of several who see the fork leaps; a new catalog has nothing to leap over.
-const ADOPT: &str = "UPDATE catalog SET lineage = $1, \
+/// Only the first of several connections that see the fork changes anything. A new catalog, which has no
+/// lineage yet, keeps its version.
+const SKIP_FORKED_VERSIONS: &str = "UPDATE catalog SET lineage = $1, \
      version = CASE WHEN lineage = '' THEN version ELSE version + $2 END, \
      base = CASE WHEN lineage = '' THEN base ELSE version + $2 END WHERE lineage <> $1";
 
-/// Tells of a change, once it is committed.
+/// Sends a notification of a new version, which is delivered when the transaction is committed.
 pub(crate) async fn notify(connection: &mut Connection, version: u64) -> Result<()> {
     let sql = "SELECT pg_notify($1, $2)";
     connection.execute(sql, &[CHANNEL.into(), version.to_string().as_str().into()]).await.map(drop)

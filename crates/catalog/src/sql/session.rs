@@ -1,4 +1,4 @@
-//! A transaction on a connection of the pool.
+//! Transactions on connections of the pool.
 
 use std::ops::{Deref, DerefMut};
 
@@ -9,52 +9,54 @@ use super::connection::Connection;
 use super::pool::{Manager, Pool};
 use crate::error::{Error, Result};
 
-/// A transaction. Dropped before its end, at a deadline or because nobody waits for it any more, it takes
-/// its connection with it: the database then undoes it, and no later call finds an answer meant for it.
+/// A transaction.
+///
+/// If it is dropped before its end, at a deadline or because the call was cancelled, its connection is
+/// closed. So the database rolls it back, and no later call receives a reply that was meant for it.
 pub(crate) struct Session {
     connection: Option<Object<Manager>>,
     open: bool,
-    /// Writers of this process come one by one: `SQLite` would let them sleep and look again.
-    turn: Option<OwnedMutexGuard<()>>,
+    /// Writers of this process run one at a time, because `SQLite` would make them poll for the lock.
+    writer_lock: Option<OwnedMutexGuard<()>>,
 }
 
-/// How often a transaction that could not begin is tried on another connection. A pooler hands a connection
-/// on with whatever its last user asked for: a notification meant for somebody else makes it unusable for us,
-/// and nothing has been done yet.
-const BEGINNINGS: usize = 4;
-/// `UNLISTEN` is for poolers, too: somebody may have listened on this connection before, and would be told of
-/// this very change in the middle of the answer to its commit. A writer that falls silent would hold up all
-/// others, hence the timeouts.
+/// How many connections are tried if a transaction cannot begin. A pooler may pass on a connection on which
+/// its last user has listened: a notification for that user makes it unusable for us. Nothing has been done
+/// yet, so another connection can be tried.
+const BEGIN_ATTEMPTS: usize = 4;
+/// Begins a write. `UNLISTEN` is for poolers: another client may have listened on this connection, and then
+/// the notification of this change would arrive in the middle of the reply to its commit. The timeouts keep a
+/// writer that hangs from blocking all others.
 const WRITE: &str = "BEGIN; UNLISTEN *; SET LOCAL idle_in_transaction_session_timeout = '5s'; \
      SET LOCAL lock_timeout = '5s'";
 
 impl Session {
-    /// One that sees the same state from its first statement to its last.
+    /// Begins a transaction whose statements all see the same state of the database.
     pub(crate) async fn read(pool: &Pool) -> Result<Self> {
         Self::begin(pool, None, "BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
     }
 
-    /// One that writes.
+    /// Begins a transaction that writes.
     pub(crate) async fn write(pool: &Pool) -> Result<Self> {
-        let turn = pool.turn().await;
-        Self::begin(pool, turn, "BEGIN IMMEDIATE", WRITE).await
+        let writer_lock = pool.lock_writers().await;
+        Self::begin(pool, writer_lock, "BEGIN IMMEDIATE", WRITE).await
     }
 
     async fn begin(
         pool: &Pool,
-        turn: Option<OwnedMutexGuard<()>>,
+        writer_lock: Option<OwnedMutexGuard<()>>,
         on_sqlite: &'static str,
         on_postgres: &'static str,
     ) -> Result<Self> {
-        let mut left = BEGINNINGS;
+        let mut left = BEGIN_ATTEMPTS;
         loop {
             left -= 1;
             let connection = pool.get().await?;
             let begin = if connection.is_postgres() { on_postgres } else { on_sqlite };
-            let mut session = Self { connection: Some(connection), open: true, turn: None };
+            let mut session = Self { connection: Some(connection), open: true, writer_lock: None };
             match session.try_script(begin).await {
                 Ok(()) => {
-                    session.turn = turn;
+                    session.writer_lock = writer_lock;
                     return Ok(session);
                 }
                 Err(sqlx::Error::Protocol(_)) if left > 0 => {}
@@ -63,7 +65,7 @@ impl Session {
         }
     }
 
-    /// Ends a transaction that only read. What it has read is good even if the end is not answered.
+    /// Ends a transaction that only read. Errors are ignored, because what it has read is valid anyway.
     pub(crate) async fn done(mut self) {
         let _ = self.end("COMMIT").await;
     }

@@ -1,4 +1,4 @@
-//! `SQLite`: a file of this node's own.
+//! `SQLite`: a file that only this node uses.
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::catalog::DEADLINE;
 use crate::error::{Error, Result};
 
-/// After which time a file that is busy is opened again.
+/// How long to wait before opening a busy file again.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// How to open the file.
@@ -24,19 +24,19 @@ impl Options {
             .filename(path)
             .create_if_missing(true)
             .foreign_keys(true)
-            // Readers go on while somebody writes.
+            // Readers continue during a write.
             .journal_mode(SqliteJournalMode::Wal)
-            // A change that was acknowledged is there after a power cut: tokens are revoked by it, and
-            // limits sold. It costs a flush per change, and changes are rare.
+            // A change that was acknowledged must survive a power failure: it may revoke a token or sell a
+            // limit. This costs a flush per change, and changes are rare.
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(DEADLINE)
-            // Rows come from a thread of their own: the fewer times it waits for us, the faster.
+            // Another thread sends the rows: with a larger buffer it waits for us less often.
             .row_buffer_size(1_024)
             .disable_statement_logging();
         Self(options)
     }
 
-    /// Makes the file, if there is none, for nobody else to read: it holds hashes of tokens.
+    /// Creates the file if there is none. Only its owner may read it, because it holds hashes of tokens.
     pub(crate) fn make(&self) -> Result<()> {
         let path = self.0.get_filename();
         match File::options().write(true).create(true).truncate(false).mode(0o600).open(path) {
@@ -48,7 +48,7 @@ impl Options {
     pub(crate) async fn connect(&self) -> Result<SqliteConnection> {
         let began = Instant::now();
         let mut opened = self.0.connect().await;
-        // Of many who open a new file at once and turn on its log, some are refused without any wait.
+        // If several connections open a new file and enable its log at once, some fail without waiting.
         while opened.as_ref().is_err_and(is_busy) && began.elapsed() < DEADLINE {
             tokio::time::sleep(PAUSE).await;
             opened = self.0.connect().await;
@@ -58,7 +58,7 @@ impl Options {
     }
 }
 
-/// Whether somebody else has the file just now; the lowest byte of a code says what it is about.
+/// Returns whether another connection has locked the file. The lowest byte of a code is its category.
 fn is_busy(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
     code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)

@@ -1,4 +1,4 @@
-//! What is asked for: as it came in, numbers and names unchecked.
+//! Tenants and overrides as requests contain them: numbers and names are not validated yet.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -9,77 +9,78 @@ use super::{Allowance, Numbers, Override, Unit, Window};
 use crate::error::{Error, Result};
 use crate::{Descriptor, name, time};
 
-/// The most overrides of one tenant.
+/// The largest number of overrides of one tenant.
 pub const MAX_OVERRIDES: usize = 100;
-/// The longest written descriptor, in characters; its keys and values are names.
+/// The longest descriptor as text, in characters. Its keys and values are names.
 pub const MAX_DESCRIPTOR: usize = 1_024;
-/// By their names in rule files. `concurrency` is not among them: it has no requests per window.
+/// The algorithms of overrides, by their names in rule files. `concurrency` is not among them, because it has
+/// no requests per window.
 const ALGORITHMS: [&str; 7] =
     ["fixed_window", "sliding_window", "sub_windows", "sliding_log", "token_bucket", "gcra", "leaky_bucket"];
-/// Those that have a burst.
+/// The algorithms that have a burst.
 const BURSTY: [&str; 3] = ["token_bucket", "gcra", "leaky_bucket"];
 
-/// The whole of a tenant, as asked for.
+/// The requested state of a tenant. It replaces the whole tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TenantDraft {
-    /// The name of its tier.
+    /// The name of the tier, if any.
     #[serde(default)]
     pub tier: Option<String>,
-    /// All of its overrides.
+    /// All overrides of the tenant.
     #[serde(default)]
     pub overrides: Vec<OverrideDraft>,
 }
 
-/// An override, as asked for: either `unlimited`, or `requests` with what shall differ from the rule.
+/// A requested override: either `unlimited`, or `requests` and the fields that differ from the rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OverrideDraft {
-    /// The domain it is for; none: every domain.
+    /// The domain that the override applies to; `None` for every domain.
     pub domain: Option<String>,
-    /// The requests it is for, written as a [`Descriptor`].
+    /// The requests that the override applies to, as the text of a [`Descriptor`].
     pub descriptor: String,
-    /// The limit of the rule it replaces; none: the only one.
+    /// The name of the limit that it replaces; `None` if the rule has only one.
     pub limit: Option<String>,
-    /// Everything is allowed.
+    /// Whether everything is allowed.
     pub unlimited: bool,
-    /// Requests per window; 0 blocks.
+    /// Requests per window; 0 blocks the tenant.
     pub requests: Option<i64>,
-    /// The window by its name.
+    /// The name of the window, such as `minute`.
     pub unit: Option<String>,
-    /// The window by its length in microseconds.
+    /// The length of the window in microseconds.
     pub duration_us: Option<i64>,
     /// The burst.
     pub burst: Option<i64>,
     /// The algorithm, by its name in rule files.
     pub algorithm: Option<String>,
-    /// The first moment it holds.
+    /// When the override takes effect.
     pub effective_at: Option<Timestamp>,
-    /// The first moment it no longer holds.
+    /// When the override ends. At this time it no longer applies.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A draft that makes sense; its overrides are dated later.
+/// A validated draft. The `created_at` of its overrides is set later.
 pub(crate) struct Checked {
     pub(crate) tier: Option<String>,
     pub(crate) overrides: Vec<Override>,
 }
 
 impl TenantDraft {
-    /// Checks it without storing it.
+    /// Validates the draft without storing it.
     ///
     /// # Errors
     ///
-    /// If something is wrong with it, by the name of the field.
+    /// Returns an error that names the first invalid field.
     pub fn check(&self) -> Result<()> {
         self.checked().map(drop)
     }
 
-    /// Its overrides as they would be kept.
+    /// Returns the overrides as they would be stored.
     ///
     /// # Errors
     ///
-    /// If something is wrong with it, by the name of the field.
+    /// Returns an error that names the first invalid field.
     pub fn overrides(&self) -> Result<Vec<Override>> {
         self.checked().map(|checked| checked.overrides)
     }
@@ -133,7 +134,7 @@ impl OverrideDraft {
                 ("algorithm", self.algorithm.is_some()),
             ];
             return match numbers.iter().find(|(_, given)| *given) {
-                Some((name, _)) => Err(Error::invalid(field(name), "must be left out beside `unlimited`")),
+                Some((name, _)) => Err(Error::invalid(field(name), "must be left out if `unlimited` is set")),
                 None => Ok(Allowance::Unlimited),
             };
         }
@@ -152,9 +153,10 @@ impl OverrideDraft {
     fn window(&self, field: &impl Fn(&str) -> String) -> Result<Option<Window>> {
         match (self.unit.as_deref(), self.duration_us) {
             (None, None) => Ok(None),
-            (Some(_), Some(_)) => {
-                Err(Error::invalid(field("duration_us"), "must be left out beside `unit`: give one of them"))
-            }
+            (Some(_), Some(_)) => Err(Error::invalid(
+                field("duration_us"),
+                "must be left out if `unit` is set: give one of them",
+            )),
             (None, Some(us)) => {
                 let us = number(&field("duration_us"), us, 1, MAX_PERIOD_US)?;
                 Ok(Some(Window::DurationUs(us)))
@@ -186,7 +188,7 @@ fn check_algorithm(field: &impl Fn(&str) -> String, algorithm: &str, burst: Opti
         return Err(Error::invalid(field("algorithm"), reason));
     }
     if burst.is_some() && !BURSTY.contains(&algorithm) {
-        let reason = format!("{algorithm} has no burst: leave it out, or take one of {}", BURSTY.join(", "));
+        let reason = format!("{algorithm} has no burst: leave it out, or use one of {}", BURSTY.join(", "));
         return Err(Error::invalid(field("burst"), reason));
     }
     Ok(())
@@ -197,7 +199,7 @@ fn number(field: &str, found: i64, least: u64, most: u64) -> Result<u64> {
     fits.ok_or_else(|| Error::invalid(field, format!("must be from {least} to {most}, got {found}")))
 }
 
-/// At any moment at most one override holds for the same limit.
+/// Checks that at any time at most one override applies to the same limit.
 fn check_overlap(overrides: &[Override]) -> Result<()> {
     for (index, later) in overrides.iter().enumerate() {
         for (other, earlier) in overrides[..index].iter().enumerate() {

@@ -1,7 +1,7 @@
-//! A customer, its tier and its overrides.
+//! Tenants, their tiers and overrides.
 //!
-//! - [`draft`]: what is asked for, and how it is checked
-//! - [`table`]: how it is stored
+//! - [`draft`]: tenants in requests, and their validation
+//! - [`table`]: how tenants are stored
 
 pub(crate) mod draft;
 pub(crate) mod table;
@@ -14,38 +14,38 @@ use crate::Descriptor;
 pub use draft::{MAX_DESCRIPTOR, MAX_OVERRIDES, OverrideDraft, TenantDraft};
 pub use table::TenantFilter;
 
-/// A customer, as stored.
+/// A stored tenant: a customer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tenant {
-    /// Its name: up to 256 characters.
+    /// The name, of 1 to 256 characters.
     pub name: String,
-    /// The name of its tier, which the rules may or may not know.
+    /// The name of the tier, if any. The rules need not define it.
     pub tier: Option<String>,
-    /// Its own limits, in the order they were given.
+    /// The tenant's own limits, in the order they were given.
     pub overrides: Vec<Override>,
-    /// Rises with every change.
+    /// The version of the catalog that changed the tenant last. Rises with every change.
     pub revision: u64,
-    /// When it was changed last.
+    /// When the tenant was last changed.
     pub updated_at: Timestamp,
 }
 
-/// A tenant's own limit, with start and end.
+/// A tenant's own limit, with an optional start and end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Override {
-    /// The domain it is for; none: every domain.
+    /// The domain that the override applies to; `None` for every domain.
     pub domain: Option<String>,
-    /// The requests it is for.
+    /// The requests that the override applies to.
     pub descriptor: Descriptor,
-    /// The limit of the rule it replaces; none: the only one.
+    /// The name of the limit that it replaces; `None` if the rule has only one.
     pub limit: Option<String>,
-    /// What it allows.
+    /// What the override allows.
     #[serde(flatten)]
     pub allowance: Allowance,
-    /// The first moment it holds; none: it always did.
+    /// When the override takes effect; `None` if it has no start.
     pub effective_at: Option<Timestamp>,
-    /// The first moment it no longer holds; none: it always will.
+    /// When the override ends; `None` if it has no end. At this time it no longer applies.
     pub expires_at: Option<Timestamp>,
-    /// When it was first put.
+    /// When the override was first stored.
     pub created_at: Timestamp,
 }
 
@@ -53,16 +53,16 @@ pub struct Override {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Allowance {
-    /// Everything.
+    /// Everything is allowed.
     Unlimited,
-    /// So much.
+    /// A limit with these numbers.
     Limited(Numbers),
 }
 
-/// The numbers of a limit. What is left out is as the rule says.
+/// The numbers of a limit. A field that is `None` is taken from the rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Numbers {
-    /// Requests per window; 0 blocks.
+    /// Requests per window; 0 blocks the tenant.
     pub requests: u64,
     /// The window.
     pub window: Option<Window>,
@@ -72,20 +72,20 @@ pub struct Numbers {
     pub algorithm: Option<String>,
 }
 
-/// How long the numbers hold.
+/// The window of an override.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Window {
-    /// A unit by its name.
+    /// A named unit.
     Unit(Unit),
     /// A length in microseconds.
     DurationUs(u64),
 }
 
-/// The named windows. A month has 30 days and a year 365.
+/// The named windows. A month is 30 days and a year 365 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Unit {
     Second,
     Minute,
@@ -97,11 +97,11 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// All of them, shortest first.
+    /// All units, shortest first.
     pub const ALL: [Self; 7] =
         [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
 
-    /// Its name.
+    /// Returns the name of the unit in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Second => "second",
@@ -114,20 +114,20 @@ impl Unit {
         }
     }
 
-    /// The unit of that name, in any case.
+    /// Returns the unit with this name. Upper and lower case are equal.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.name().eq_ignore_ascii_case(name))
     }
 }
 
 impl Override {
-    /// Whether it holds at a moment.
+    /// Returns whether the override applies at `at`.
     pub fn holds_at(&self, at: Timestamp) -> bool {
         self.effective_at.is_none_or(|start| start <= at) && self.expires_at.is_none_or(|end| at < end)
     }
 
-    /// Whether it is the same but for when it was put.
-    pub(crate) fn says_as(&self, other: &Self) -> bool {
+    /// Returns whether the overrides are equal except for `created_at`.
+    pub(crate) fn equals_undated(&self, other: &Self) -> bool {
         let undated = |one: &Self| Self { created_at: Timestamp::UNIX_EPOCH, ..one.clone() };
         undated(self) == undated(other)
     }

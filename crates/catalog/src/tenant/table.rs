@@ -7,7 +7,7 @@ use super::{Allowance, Numbers, Override, Tenant, Unit, Window};
 use crate::catalog::{Catalog, Write};
 use crate::error::{Error, Result};
 use crate::page::{self, Page};
-use crate::sql::connection::{Connection, strange};
+use crate::sql::connection::{Connection, unexpected};
 use crate::sql::{Arg, Listing, Row, batch};
 use crate::{By, Precondition, name};
 
@@ -15,27 +15,27 @@ pub(crate) const TENANT: &str = "name, tier, deleted, updated_at, revision";
 pub(crate) const OVERRIDE: &str = "tenant, domain, descriptor, limit_name, unlimited, requests, unit, \
      duration_us, burst, algorithm, effective_at, expires_at, created_at";
 
-/// Which tenants to list.
+/// Which tenants to list. All conditions that are given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantFilter {
-    /// Those of this tier.
+    /// Only tenants of this tier.
     pub tier: Option<String>,
-    /// Those whose name begins so.
+    /// Only tenants whose name begins with this text.
     pub prefix: Option<String>,
 }
 
-/// A row of `tenants`, still without its overrides.
-pub(crate) struct Bare {
+/// A row of the table `tenants`. The overrides of the tenant are not filled in yet.
+pub(crate) struct TenantRow {
     pub(crate) tenant: Tenant,
     pub(crate) deleted: bool,
 }
 
 impl Catalog {
-    /// Makes a tenant be what the draft says, and nothing else.
+    /// Creates a tenant or replaces it as a whole, and returns it.
     ///
     /// # Errors
     ///
-    /// If the draft makes no sense, the precondition does not hold, or the database fails.
+    /// Returns an error if the draft is invalid, the precondition does not hold, or the database fails.
     pub async fn put_tenant(
         &self,
         name: &str,
@@ -44,29 +44,29 @@ impl Catalog {
         by: &By,
     ) -> Result<Tenant> {
         name::check("tenant", name)?;
-        let wanted = draft.checked()?;
+        let checked = draft.checked()?;
         self.change(async {
             let mut write = self.begin(by).await?;
             let before = find(&mut write, name).await?;
-            let after = dated(name, wanted, before.as_ref(), &write);
-            // What makes no sense is told whatever the condition.
+            let after = dated(name, checked, before.as_ref(), &write);
+            // An invalid draft is reported whether or not the precondition holds.
             check_ends(&after, before.as_ref(), write.by.at)?;
             precondition.check(before.as_ref().map(|tenant| tenant.revision))?;
-            if let Some(before) = before.as_ref().filter(|before| says_as(before, &after)) {
+            if let Some(before) = before.as_ref().filter(|before| has_equal_content(before, &after)) {
                 return write.unchanged(before.clone()).await;
             }
             store(&mut write, &[&after]).await?;
-            let told = [audited(before.as_ref()), audited(Some(&after))];
-            write.prepared("put_tenant", "tenant", name, told, after).await
+            let states = [audited(before.as_ref()), audited(Some(&after))];
+            write.prepared("put_tenant", "tenant", name, states, after).await
         })
         .await
     }
 
-    /// Deletes a tenant and all its overrides; gives the revision of the deletion.
+    /// Deletes a tenant and all its overrides, and returns the revision of the deletion.
     ///
     /// # Errors
     ///
-    /// If there is none, the precondition does not hold, or the database fails.
+    /// Returns an error if there is no such tenant, the precondition does not hold, or the database fails.
     pub async fn delete_tenant(&self, name: &str, precondition: Precondition, by: &By) -> Result<u64> {
         name::check("tenant", name)?;
         self.change(async {
@@ -75,22 +75,22 @@ impl Catalog {
             precondition.check(before.as_ref().map(|tenant| tenant.revision))?;
             let before = before.ok_or_else(|| Error::not_found("tenant", name))?;
             let revision = write.revision;
-            let gone: [Arg; 3] = [name.into(), revision.into(), write.by.at.into()];
-            write.execute("DELETE FROM overrides WHERE tenant = $1", &gone[..1]).await?;
+            let args: [Arg; 3] = [name.into(), revision.into(), write.by.at.into()];
+            write.execute("DELETE FROM overrides WHERE tenant = $1", &args[..1]).await?;
             let sql =
                 "UPDATE tenants SET deleted = 1, tier = NULL, revision = $2, updated_at = $3 WHERE name = $1";
-            write.execute(sql, &gone).await?;
-            let told = [audited(Some(&before)), None];
-            write.prepared("delete_tenant", "tenant", name, told, revision).await
+            write.execute(sql, &args).await?;
+            let states = [audited(Some(&before)), None];
+            write.prepared("delete_tenant", "tenant", name, states, revision).await
         })
         .await
     }
 
-    /// A tenant.
+    /// Returns a tenant.
     ///
     /// # Errors
     ///
-    /// If there is none, or the database fails.
+    /// Returns an error if there is no such tenant, or the database fails.
     pub async fn tenant(&self, name: &str) -> Result<Tenant> {
         name::check("tenant", name)?;
         self.within(async {
@@ -102,11 +102,12 @@ impl Catalog {
         .await
     }
 
-    /// Tenants in the order of their names, by bytes.
+    /// Lists tenants, sorted by the bytes of their names. `cursor` is the [`next`](Page::next) of the
+    /// previous page, or `None` for the first one.
     ///
     /// # Errors
     ///
-    /// If the cursor is not one of ours, or the database fails.
+    /// Returns an error if the cursor is invalid, or the database fails.
     pub async fn tenants(
         &self,
         filter: &TenantFilter,
@@ -117,8 +118,8 @@ impl Catalog {
         let (sql, args) = listing(filter, page::key(cursor)?.as_deref(), size)?;
         self.within(async {
             let mut read = self.read().await?;
-            let bare = read.rows(sql, &args, read_tenant).await?;
-            let mut page = Page::of(bare, size, |bare| bare.tenant.name.clone());
+            let rows = read.rows(sql, &args, read_tenant).await?;
+            let mut page = Page::of(rows, size, |row| row.tenant.name.clone());
             let tenants = with_overrides(&mut read, std::mem::take(&mut page.items)).await?;
             read.done().await;
             Ok(Page { items: tenants, next: page.next })
@@ -126,11 +127,12 @@ impl Catalog {
         .await
     }
 
-    /// The names of those of whose overrides one begins or ends after `from` and not after `to`.
+    /// Returns the names of the tenants that have an override which begins or ends after `from` and not after
+    /// `to`.
     ///
     /// # Errors
     ///
-    /// If the database fails.
+    /// Returns an error if the database fails.
     pub async fn tenants_turned(&self, from: Timestamp, to: Timestamp) -> Result<Vec<String>> {
         self.within(async {
             let mut read = self.read().await?;
@@ -141,11 +143,11 @@ impl Catalog {
         .await
     }
 
-    /// The next moment after `after` at which an override begins or ends, if there is one.
+    /// Returns the next time after `after` at which an override begins or ends, or `None` if there is none.
     ///
     /// # Errors
     ///
-    /// If the database fails.
+    /// Returns an error if the database fails.
     pub async fn next_turn(&self, after: Timestamp) -> Result<Option<Timestamp>> {
         self.within(async {
             let mut read = self.read().await?;
@@ -165,7 +167,8 @@ pub(crate) const NEXT_TURN: &str = "SELECT min(turn) FROM (\
      SELECT min(effective_at) AS turn FROM overrides WHERE effective_at IS NOT NULL AND effective_at > $1 \
      UNION ALL SELECT min(expires_at) FROM overrides WHERE expires_at IS NOT NULL AND expires_at > $1) AS turns";
 
-/// By a range of an index, whatever the filter: bounds instead of patterns.
+/// Returns the query for a page of tenants. Prefixes are bounds instead of patterns, so that the database
+/// reads a range of an index whatever the filter.
 pub(crate) fn listing(filter: &TenantFilter, after: Option<&str>, size: usize) -> Result<(String, Vec<Arg>)> {
     let mut listing = Listing::new(format!("SELECT {TENANT} FROM tenants WHERE deleted = 0"));
     if let Some(tier) = filter.tier.as_deref() {
@@ -185,15 +188,15 @@ pub(crate) fn listing(filter: &TenantFilter, after: Option<&str>, size: usize) -
         _ => {}
     }
     listing.push("ORDER BY name LIMIT");
-    listing.arg(page::asked(size));
+    listing.arg(page::fetch_size(size));
     Ok(listing.done())
 }
 
-/// The first name behind all that begin so, if any can be.
+/// Returns the smallest name that is greater than all names with this prefix, or `None` if there is none.
 fn after_all_with(prefix: &str) -> Option<String> {
     let mut letters: Vec<char> = prefix.chars().collect();
     while let Some(last) = letters.pop() {
-        // The range skips what is no character.
+        // A range of `char` skips the surrogates, which are not characters.
         if let Some(next) = (last..=char::MAX).nth(1) {
             letters.push(next);
             return Some(letters.into_iter().collect());
@@ -204,26 +207,26 @@ fn after_all_with(prefix: &str) -> Option<String> {
 
 pub(crate) async fn find(connection: &mut Connection, name: &str) -> Result<Option<Tenant>> {
     let sql = format!("SELECT {TENANT} FROM tenants WHERE name = $1");
-    let bare = connection.row(sql, &[name.into()], read_tenant).await?;
-    let Some(Bare { mut tenant, deleted: false }) = bare else { return Ok(None) };
+    let row = connection.row(sql, &[name.into()], read_tenant).await?;
+    let Some(TenantRow { mut tenant, deleted: false }) = row else { return Ok(None) };
     let sql = format!("SELECT {OVERRIDE} FROM overrides WHERE tenant = $1 ORDER BY position");
     let overrides = connection.rows(sql, &[name.into()], read_override).await?;
     tenant.overrides = overrides.into_iter().map(|(_, each)| each).collect();
     Ok(Some(tenant))
 }
 
-async fn with_overrides(connection: &mut Connection, bare: Vec<Bare>) -> Result<Vec<Tenant>> {
-    if bare.is_empty() {
+async fn with_overrides(connection: &mut Connection, rows: Vec<TenantRow>) -> Result<Vec<Tenant>> {
+    if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let names: Vec<Arg> = bare.iter().map(|bare| (&bare.tenant.name).into()).collect();
+    let names: Vec<Arg> = rows.iter().map(|row| (&row.tenant.name).into()).collect();
     let marks = batch::marks(1, names.len());
     let sql = format!("SELECT {OVERRIDE} FROM overrides WHERE tenant IN ({marks}) ORDER BY tenant, position");
     let overrides = connection.rows(sql, &names, read_override).await?;
-    Ok(join(bare.into_iter().map(|bare| bare.tenant).collect(), overrides))
+    Ok(join(rows.into_iter().map(|row| row.tenant).collect(), overrides))
 }
 
-/// Gives each tenant its overrides. Both come in the order of names.
+/// Adds the overrides to their tenants. Both must be sorted by the names of the tenants.
 pub(crate) fn join(mut tenants: Vec<Tenant>, overrides: Vec<(String, Override)>) -> Vec<Tenant> {
     let mut rest = overrides.into_iter().peekable();
     for tenant in &mut tenants {
@@ -235,7 +238,7 @@ pub(crate) fn join(mut tenants: Vec<Tenant>, overrides: Vec<(String, Override)>)
     tenants
 }
 
-/// Replaces whatever is stored of these tenants, each of which is there once.
+/// Replaces what is stored of these tenants. No tenant may appear twice.
 pub(crate) async fn store(connection: &mut Connection, tenants: &[&Tenant]) -> Result<()> {
     let rows: Vec<Vec<Arg>> = tenants.iter().map(|tenant| tenant_args(tenant)).collect();
     let conflict = " ON CONFLICT (name) DO UPDATE SET tier = excluded.tier, deleted = excluded.deleted, \
@@ -284,7 +287,7 @@ fn override_args(tenant: &str, position: i64, each: &Override) -> Vec<Arg> {
     ]
 }
 
-pub(crate) fn read_tenant(row: &Row<'_>) -> Result<Bare> {
+pub(crate) fn read_tenant(row: &Row<'_>) -> Result<TenantRow> {
     let tenant = Tenant {
         name: row.text(0)?,
         tier: row.maybe_text(1)?,
@@ -292,13 +295,13 @@ pub(crate) fn read_tenant(row: &Row<'_>) -> Result<Bare> {
         updated_at: row.time(3)?,
         revision: row.number(4)?,
     };
-    Ok(Bare { tenant, deleted: row.flag(2)? })
+    Ok(TenantRow { tenant, deleted: row.flag(2)? })
 }
 
 pub(crate) fn read_override(row: &Row<'_>) -> Result<(String, Override)> {
     let descriptor = row.text(2)?;
     let window = match (row.maybe_text(6)?, row.maybe_number(7)?) {
-        (Some(unit), _) => Some(Window::Unit(Unit::named(&unit).ok_or_else(|| strange(6, &unit))?)),
+        (Some(unit), _) => Some(Window::Unit(Unit::named(&unit).ok_or_else(|| unexpected(6, &unit))?)),
         (None, us) => us.map(Window::DurationUs),
     };
     let allowance = if row.flag(4)? {
@@ -311,7 +314,7 @@ pub(crate) fn read_override(row: &Row<'_>) -> Result<(String, Override)> {
     };
     let each = Override {
         domain: row.maybe_text(1)?,
-        descriptor: descriptor.parse().map_err(|_| strange(2, &descriptor))?,
+        descriptor: descriptor.parse().map_err(|_| unexpected(2, &descriptor))?,
         limit: row.maybe_text(3)?,
         allowance,
         effective_at: row.maybe_time(10)?,
@@ -321,42 +324,44 @@ pub(crate) fn read_override(row: &Row<'_>) -> Result<(String, Override)> {
     Ok((row.text(0)?, each))
 }
 
-/// What was put before keeps its date.
-fn dated(name: &str, wanted: Checked, before: Option<&Tenant>, write: &Write) -> Tenant {
+/// Returns the new state of a tenant. Overrides that existed before keep their `created_at`.
+fn dated(name: &str, checked: Checked, before: Option<&Tenant>, write: &Write) -> Tenant {
     let known = before.map_or(&[][..], |before| &before.overrides);
-    let mut overrides = wanted.overrides;
+    let mut overrides = checked.overrides;
     for each in &mut overrides {
-        let same = known.iter().find(|known| known.says_as(each));
+        let same = known.iter().find(|known| known.equals_undated(each));
         each.created_at = same.map_or(write.by.at, |same| same.created_at);
     }
     Tenant {
         name: name.to_owned(),
-        tier: wanted.tier,
+        tier: checked.tier,
         overrides,
         revision: write.revision,
         updated_at: write.by.at,
     }
 }
 
-/// An override that has ended already would do nothing, ever: that is a mistake, unless it was there before.
+/// Rejects a new override that has ended already: it would never apply, so it must be a mistake. Overrides
+/// that existed before are accepted.
 fn check_ends(after: &Tenant, before: Option<&Tenant>, now: Timestamp) -> Result<()> {
     let known = before.map_or(&[][..], |before| &before.overrides);
-    let is_new = |each: &Override| !known.iter().any(|known| known.says_as(each));
+    let is_new = |each: &Override| !known.iter().any(|known| known.equals_undated(each));
     let ended = |each: &Override| each.expires_at.filter(|end| *end <= now);
     let mut drafts = after.overrides.iter().enumerate().filter(|(_, each)| is_new(each));
     match drafts.find_map(|(index, each)| Some((index, ended(each)?))) {
         None => Ok(()),
         Some((index, end)) => {
-            let reason = format!("must be in the future, got {end}: such an override would never hold");
+            let reason = format!("must be in the future, got {end}: such an override would never apply");
             Err(Error::invalid(format!("overrides[{index}].expires_at"), reason))
         }
     }
 }
 
-fn says_as(one: &Tenant, other: &Tenant) -> bool {
+fn has_equal_content(one: &Tenant, other: &Tenant) -> bool {
     one.tier == other.tier && one.overrides == other.overrides
 }
 
+/// Returns the state of a tenant as the audit trail records it.
 fn audited(tenant: Option<&Tenant>) -> Option<serde_json::Value> {
     let tenant = tenant?;
     Some(serde_json::json!({ "tier": tenant.tier, "overrides": tenant.overrides }))

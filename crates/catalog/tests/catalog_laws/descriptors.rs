@@ -10,6 +10,8 @@ fn entry() -> impl Strategy<Value = Entry> {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testkit::cases(256))]
+
     #[test]
     fn what_is_written_is_read_again(entries in proptest::collection::vec(entry(), 0..5)) {
         let descriptor = Descriptor::new(entries.clone()).unwrap();

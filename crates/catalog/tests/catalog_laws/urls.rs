@@ -6,10 +6,10 @@ use tidegate_catalog::{Catalog, Error};
 fn a_url_that_is_none_is_refused_with_the_reason() {
     for (url, part) in [
         ("mysql://host/db", "must begin with postgres://"),
-        ("postgres://host:port/db", "is no URL"),
-        ("postgres://a:1,b:x/db", "is no URL"),
+        ("postgres://host:port/db", "is not a valid PostgreSQL URL"),
+        ("postgres://a:1,b:x/db", "is not a valid PostgreSQL URL"),
         ("postgres://host/db?sslmod=require", "sslmod is not understood"),
-        ("postgres://host/db?sslmode=perhaps", "is no URL"),
+        ("postgres://host/db?sslmode=perhaps", "is not a valid PostgreSQL URL"),
         ("postgres://host/db?target_session_attrs=any", "target_session_attrs=any is not understood"),
     ] {
         match Catalog::postgres(url) {

@@ -1,11 +1,11 @@
--- token_bucket and leaky_bucket. State: {when it was written, debt then (hi, lo), the requests and the
--- trace of the burst it was written under}. Limit: {kind, requests, period, burst, trace, queue, what the
--- bucket holds if that is a small number}.
+-- token_bucket and leaky_bucket. State: {when it was written, the debt at that time (hi, lo), the requests
+-- and the burst trace of the limit that wrote it}. Limit: {kind, requests, period, burst, trace, queue,
+-- capacity}; capacity only if the limit has a fast path and sums with it stay exact.
 --
--- Where Rust keeps the moment the bucket will be empty, this keeps the debt and when it was that much:
--- the same, and it needs no division.
+-- The Rust code stores the time when the bucket will be empty. This script stores the debt and the time it
+-- refers to, which is equivalent and needs no division.
 
--- What is written down, whether the bucket can hold it or not.
+-- The stored debt at `now`, whether or not the bucket can hold it.
 local function owed(state, now)
   local hi, lo, passed = state[2], state[3], now - state[1]
   if passed >= 0 then
@@ -37,10 +37,10 @@ local function capacity(limit)
   return hi, lo
 end
 
--- Traces from here on are of overdrawn buckets, and say how many binary digits the microseconds have in which
--- the bucket drains.
+-- Traces from here on mark overdrawn buckets. The difference is the number of binary digits of the
+-- microseconds that the bucket takes to drain.
 local OVERDRAWN = 816
--- Ten years, in which what is overdrawn drains at the latest.
+-- The longest that an overdrawn bucket may take to drain: ten years.
 local MOST_US = 315360000000000
 
 local function least(a_hi, a_lo, b_hi, b_lo)
@@ -50,8 +50,8 @@ local function least(a_hi, a_lo, b_hi, b_lo)
   return b_hi, b_lo
 end
 
--- At most what the bucket holds, unless it was overdrawn. More is found if the limit was lowered, and then it
--- is full; or if the clock stepped back, and then it is empty.
+-- The debt at `now`: at most what the bucket holds, unless it was overdrawn. If more is stored, either the
+-- limit was lowered, and the bucket counts as full; or the clock stepped back, and it counts as empty.
 local function debt(limit, state, now)
   local hi, lo = owed(state, now)
   local most_hi, most_lo = capacity(limit)
@@ -69,6 +69,7 @@ local function debt(limit, state, now)
   return most_hi, most_lo
 end
 
+-- Writes the debt `hi, lo` at `now`, which may exceed what the bucket holds.
 local function write(limit, state, now, hi, lo)
   local trace = limit[5]
   hi, lo = least(hi, lo, mul(limit[2], MOST_US))
@@ -89,32 +90,6 @@ local function refund(limit, state, now, back_hi, back_lo)
 end
 
 return {
-  -- The usual charge, `times` over: answers the new value and when it expires, or nothing if none fits;
-  -- or `true` if it is not that: the limit has changed, the clock stepped, the numbers are large.
-  quick = function(limit, value, cost, times, now)
-    local requests, most = limit[2], limit[7]
-    if not most then
-      return true
-    end
-    local owed = 0
-    if value then
-      if #value ~= 23 then
-        return true
-      end
-      local at, lo, scale, trace = unpack_bytes('>I7I7I7I2', value)
-      if scale ~= requests or trace ~= limit[5] or at > now or lo > most then
-        return true
-      end
-      local drained = (now - at) * scale
-      owed = drained < lo and lo - drained or 0
-    end
-    local one = cost * limit[3]
-    local fitting = min(times, floor((most - owed) / one))
-    if fitting > 0 then
-      owed = owed + fitting * one
-      return pack_bytes('>I7I7I7I2', now, owed, requests, limit[5]), now + ceil(owed / requests) + 1
-    end
-  end,
   read = function(value)
     if not value then
       return { 0, 0, 0, 0, 0 }
@@ -130,52 +105,54 @@ return {
     end
     return pack_bytes('>I7I7I7I7I2', state[1], state[2], state[3], state[4], state[5])
   end,
-  copy = function(state)
-    return { state[1], state[2], state[3], state[4], state[5] }
-  end,
-  -- About when the bucket is empty, never before.
-  expires = function(_, state)
-    if state[4] == 0 then
-      return state[1] + 1
-    end
-    return state[1] + ceil((state[2] * WIDE + state[3]) / state[4] * 1.0000001) + 1
-  end,
-  fits = function(limit, state, cost, now, hold)
+  -- How many units fit; negative if the bucket is overdrawn. Zero requests is a ban, whatever is owed.
+  room = function(limit, state, now)
     if limit[2] == 0 then
-      return cost == 0
+      return 0
     end
     local hi, lo = debt(limit, state, now)
-    if limit[6] == 1 then
-      if cost == 0 or hi == 0 and lo == 0 then
-        return true
-      elseif not hold then
-        return false
-      end
+    if not at_most(hi, lo, capacity(limit)) then
+      return -1
     end
-    hi, lo = add(hi, lo, mul(cost, limit[3]))
-    return at_most(hi, lo, capacity(limit))
+    return limit[4] - divide_up(hi, lo, limit[3])
   end,
-  -- Zero requests is a ban: the bucket is left as it is, for the limit that comes after.
+  -- A queue lets a charge pass at once if it is empty, and else only one that can be held.
+  fits = function(limit, room, cost, hold)
+    if limit[6] == 1 then
+      return cost == 0 or room == limit[4] or hold and cost <= room
+    end
+    return cost <= room
+  end,
+  -- Whether charges cannot be added up.
+  one_by_one = function(limit)
+    return limit[6] == 1
+  end,
+  -- The room after a charge that does not fit was taken all the same: the bucket is full.
+  exceed = function(_, room)
+    return min(room, 0)
+  end,
+  -- Charges up to a full bucket. A limit of zero requests is a ban: the bucket is left unchanged, for when
+  -- the ban is lifted.
   take = function(limit, state, cost, now)
     if limit[2] > 0 then
       local before_hi, before_lo = debt(limit, state, now)
       local hi, lo = add(before_hi, before_lo, mul(cost, limit[3]))
       local most_hi, most_lo = capacity(limit)
-      -- What is overdrawn stays so.
+      -- An overdrawn bucket stays overdrawn.
       if at_most(most_hi, most_lo, before_hi, before_lo) then
         most_hi, most_lo = before_hi, before_lo
       end
       write(limit, state, now, least(hi, lo, most_hi, most_lo))
     end
   end,
-  -- The same for what was used already: all of it is owed.
+  -- Charges what has been used already: all of it is owed, even if that is more than the bucket holds.
   overdraw = function(limit, state, cost, now)
     if limit[2] > 0 then
       local hi, lo = debt(limit, state, now)
       write(limit, state, now, add(hi, lo, mul(cost, limit[3])))
     end
   end,
-  -- Of an earlier charge, what may have drained since is not given back.
+  -- Refunds. The share of an earlier charge (`taken_at`, `clear_at`) that may have drained is not refunded.
   give_back = function(limit, state, cost, now, taken_at, clear_at)
     if limit[2] > 0 then
       local hi, lo = mul(cost, limit[3])
@@ -186,7 +163,8 @@ return {
       refund(limit, state, now, hi, lo)
     end
   end,
-  -- After the limit's numbers have changed, what is owed now is owed on at the new rate.
+  -- Rewrites the state after the numbers of the limit have changed: from now on the debt drains at the new
+  -- rate. Returns whether the state was changed.
   carry_on = function(limit, state, now)
     if limit[2] == 0 then
       return false

@@ -1,21 +1,21 @@
-//! Correcting a charge once its true cost is known: what was too much goes back to where it came from, what
-//! was too little is charged although it may not fit.
+//! Corrects a charge once its true cost is known. If too much was charged, the rest is refunded to the
+//! window it was charged in; if too little, the rest is charged even if it does not fit.
 
 use super::{Algorithm, State, arrival, fixed_window, sliding_log, sliding_window, sub_windows};
 use crate::{Limit, Micros};
 
-/// What a refund has to know of the charge it is of.
+/// An earlier charge, as needed to refund it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// When it was taken.
+    /// When the charge was made.
     pub at: Micros,
-    /// When the limit would have been untouched again, had nothing more been charged.
+    /// When the limit would have been unused again if nothing more had been charged.
     pub clear_at: Micros,
 }
 
 impl Limit {
-    /// Gives `cost` of an earlier charge back, to where that was taken. What does not count any more is
-    /// not given back.
+    /// Refunds `cost` of an earlier charge to the window or bucket that it was charged in. Units that no
+    /// longer count, because their window has passed or they have drained, are not refunded.
     pub fn give_back_taken(&self, state: &mut State, cost: u64, taken: Taken, now: Micros) {
         match (self.algorithm(), state) {
             (Algorithm::FixedWindow, State::FixedWindow(state)) => {
@@ -33,15 +33,16 @@ impl Limit {
             (Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. }, State::Arrival(state)) => {
                 arrival::give_back_taken(self, state, cost, taken, now);
             }
-            // A slot is given back by its lease; a state of another algorithm holds nothing of ours.
+            // Slots are returned with `concurrency::release`. A state of another algorithm holds no charge
+            // of this limit.
             _ => {}
         }
     }
 
-    /// Charges `cost` that was used already. Unlike [`Limit::take`] it is all owed: a bucket has to drain
-    /// what it cannot hold, and a log counts it.
+    /// Charges `cost` that has been used already. Unlike [`Limit::take`] this does not saturate at what the
+    /// limit can hold: a bucket has to drain all of it, and a log counts all of it.
     ///
-    /// Windows count beyond their limit either way. What is overdrawn there is forgotten with the window.
+    /// Windows count beyond their limit in both cases. What is overdrawn there is forgotten with the window.
     pub fn overdraw(&self, state: &mut State, cost: u64, now: Micros) {
         match (self.algorithm(), &mut *state) {
             (Algorithm::SlidingLog, State::SlidingLog(state)) => {

@@ -1,16 +1,16 @@
 //! The algorithms: pure functions of limit, state, cost and time.
 //!
-//! Each folder has the same three functions. `assess` says what would become of a charge and changes
-//! nothing; `take` charges, whether it fits or not, saturating at what the limit can hold;
-//! `give_back` refunds, never above full. Everything else is made of these. Beside them,
-//! `give_back_taken` and `overdraw` put a charge right whose cost was an estimate.
+//! Each folder has the same three functions. `assess` returns the verdict of a charge and changes
+//! nothing. `take` charges, whether the charge fits or not, saturating at what the limit can hold.
+//! `give_back` refunds, never above full. All other operations are built from these. In addition,
+//! `give_back_taken` and `overdraw` correct a charge whose cost was an estimate.
 //!
-//! When a clock jumps: a stored time that this limit cannot have written by `now` counts as now.
-//! So nobody is locked out for longer than their window, and one jump admits at most one more limit.
+//! When a clock jumps, a stored time that this limit cannot have written by `now` counts as now. So
+//! nobody is locked out for longer than their window, and one jump admits at most one extra limit.
 //!
-//! Beside each stands the same in Lua, for stores that settle where their data is. A script only finds
-//! out whether a charge fits and what becomes of the state; what else a verdict says follows from the
-//! state it found, and is worked out here.
+//! Each folder also has a Lua script, for stores that settle charges where their data is. A script only
+//! decides whether a charge fits and computes the new state. The other numbers of a verdict follow from
+//! the state that the script found, and are computed here.
 
 pub mod arrival;
 pub mod concurrency;
@@ -25,51 +25,51 @@ pub mod token_bucket;
 pub use self::correction::Taken;
 use crate::{Limit, Micros, Verdict};
 
-/// What the algorithms' scripts count with where Lua's own numbers are not exact.
+/// Lua functions for integers beyond 2^53, which the scripts of the algorithms use.
 pub const WIDE_SCRIPT: &str = include_str!("../wide.lua");
 
-/// Which algorithm, with its own fields.
+/// An algorithm with the fields that only it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// One counter per window, aligned to the epoch or a calendar.
     FixedWindow,
-    /// Two counters: the current window, and the previous one weighed by how much of it is still
-    /// within the last window's length.
+    /// Two counters: the current window, and the previous one weighted by the share of it that is less
+    /// than one window's length ago.
     SlidingWindow,
-    /// The window as a ring of smaller fixed ones.
+    /// The window as a ring of smaller fixed windows.
     SubWindows {
-        /// How many.
+        /// The number of smaller windows.
         buckets: u32,
     },
-    /// A stamp per request: exact.
+    /// A timestamp per request: exact over any window.
     SlidingLog,
-    /// Tokens that refill steadily up to `burst`; GCRA is the same function.
+    /// Tokens that refill steadily up to `burst`. GCRA gives the same decisions.
     TokenBucket {
-        /// The most that may pass at once.
+        /// The most units that may pass at once.
         burst: u64,
     },
-    /// A bucket that drains steadily and holds `burst`.
+    /// A bucket that drains steadily and holds `burst` units.
     LeakyBucket {
-        /// How much the bucket holds.
+        /// The units that the bucket holds.
         burst: u64,
-        /// Whether what does not fit the rate is denied or may be held.
+        /// Whether requests that exceed the rate are denied or held.
         mode: LeakyMode,
     },
-    /// Holders at once, each with a time-out.
+    /// Slots held at once, each with a timeout.
     Concurrency,
 }
 
-/// What a leaky bucket does with a charge that has to wait for the bucket to drain.
+/// What a leaky bucket does with a charge while the bucket is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeakyMode {
-    /// Lets it pass while there is room in the bucket, denies it otherwise.
+    /// Allows the charge while there is room in the bucket, else denies it.
     Meter,
-    /// Says how long to hold it, so that what comes out is evenly spaced.
+    /// Returns how long to hold the request, so that requests leave evenly spaced.
     Queue,
 }
 
 impl Algorithm {
-    /// The name rule files use.
+    /// Returns the name of the algorithm in rule files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::FixedWindow => "fixed_window",
@@ -83,25 +83,25 @@ impl Algorithm {
     }
 }
 
-/// What a limit remembers of one key. [`Limit::fresh`] makes the one that remembers nothing.
+/// What a limit remembers of one key. [`Limit::fresh`] returns the state of a key without charges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Of `fixed_window`.
+    /// The state of `fixed_window`.
     FixedWindow(fixed_window::State),
-    /// Of `sliding_window`.
+    /// The state of `sliding_window`.
     SlidingWindow(sliding_window::State),
-    /// Of `sub_windows`.
+    /// The state of `sub_windows`.
     SubWindows(sub_windows::State),
-    /// Of `sliding_log`.
+    /// The state of `sliding_log`.
     SlidingLog(sliding_log::State),
-    /// Of `token_bucket` and `leaky_bucket`.
+    /// The state of `token_bucket` and `leaky_bucket`.
     Arrival(arrival::State),
-    /// Of `concurrency`.
+    /// The state of `concurrency`.
     Concurrency(concurrency::State),
 }
 
 impl State {
-    /// When nothing of this state counts any more under the limit that wrote it.
+    /// Returns the time from which this state is equal to a fresh one, under the limit that wrote it.
     pub fn expires(&self, limit: &Limit) -> Micros {
         match self {
             Self::FixedWindow(state) => state.end,
@@ -115,15 +115,15 @@ impl State {
 }
 
 impl Limit {
-    /// The state of a key that was never charged.
+    /// Returns the state of a key that was never charged.
     #[inline]
     pub fn fresh(&self) -> State {
         match self.algorithm() {
             Algorithm::FixedWindow => State::FixedWindow(fixed_window::State::default()),
             Algorithm::SlidingWindow => State::SlidingWindow(sliding_window::State::default()),
             Algorithm::SubWindows { buckets } => {
-                // Buckets shorter than a microsecond would tell nothing apart, and their numbers
-                // would not fit 64 bits.
+                // Buckets shorter than a microsecond would add no precision, and their numbers would
+                // not fit into 64 bits.
                 let buckets = u64::from(buckets).min(self.period_us()) as u32;
                 State::SubWindows(sub_windows::State::new(buckets))
             }
@@ -135,7 +135,8 @@ impl Limit {
         }
     }
 
-    /// What would become of a charge of `cost`. Where `hold` is false, a queue's wait is a denial.
+    /// Returns the verdict of a charge of `cost` without charging it. `hold` says whether the caller can hold
+    /// a request: if not, a wait in a queue is a denial.
     ///
     /// A cost of 0 peeks: it is allowed unless the limit is already overdrawn. A state of another
     /// algorithm counts as fresh.
@@ -165,9 +166,9 @@ impl Limit {
         }
     }
 
-    /// Charges `cost` whether it fits or not, saturating at what the limit can hold.
+    /// Charges `cost`, whether it fits or not, saturating at what the limit can hold.
     ///
-    /// Concurrency is not charged but acquired: see [`concurrency::acquire`].
+    /// Does nothing for concurrency, whose slots are acquired with [`concurrency::acquire`].
     #[inline]
     pub fn take(&self, state: &mut State, cost: u64, now: Micros) {
         match (self.algorithm(), &mut *state) {
@@ -194,7 +195,7 @@ impl Limit {
         }
     }
 
-    /// Gives `cost` back, never above full. What was charged last is given back first.
+    /// Refunds `cost`, never above full. The newest charges are refunded first.
     #[inline]
     pub fn give_back(&self, state: &mut State, cost: u64, now: Micros) {
         match (self.algorithm(), state) {
@@ -213,14 +214,15 @@ impl Limit {
             (Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. }, State::Arrival(state)) => {
                 arrival::give_back(self, state, cost, now);
             }
-            // A slot is given back by its lease; a state of another algorithm holds nothing of ours.
+            // Slots are returned with `concurrency::release`. A state of another algorithm holds no charge
+            // of this limit.
             _ => {}
         }
     }
 
-    /// Carries a counter on after the limit's numbers have changed: what a bucket owes at `now` it
-    /// owes from now on at the new rate. Charges do this first, even those that are denied; until
-    /// then a bucket drains at the rate it was last written under. Counts need none of it.
+    /// Adapts a counter to changed numbers of its limit: from `now` on, the debt of a bucket drains at the
+    /// new rate. Every charge does this first, even one that is denied. Until then a bucket drains at the
+    /// rate it was last written with. Does nothing for the other algorithms, which store counts.
     pub fn carry_on(&self, state: &mut State, now: Micros) {
         let drains =
             matches!(self.algorithm(), Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. });
@@ -229,7 +231,7 @@ impl Limit {
         }
     }
 
-    /// Assesses a charge and, if it fits, takes it.
+    /// Charges `cost` if it fits, for a caller that cannot hold a request, and returns the verdict.
     pub fn charge(&self, state: &mut State, cost: u64, now: Micros) -> Verdict {
         let verdict = self.assess(state, cost, now, false);
         if verdict.allowed() && cost > 0 {

@@ -1,4 +1,4 @@
-//! Every decision, with all its numbers, is the one the slow oracle comes to.
+//! Every verdict, with all its numbers, equals the verdict of the slow oracle.
 
 use proptest::prelude::*;
 use tidegate_core::algorithm::{fixed_window, leaky_bucket, sliding_window, token_bucket};
@@ -6,7 +6,7 @@ use tidegate_core::{Algorithm, Limit, State, Verdict};
 use tidegate_testkit::oracle::{self, Oracle};
 use tidegate_testkit::schedule::{Mix, Schedule, schedules};
 
-use crate::counter::{Counter, Deed};
+use crate::counter::{Counter, Operation};
 use crate::for_all;
 
 const CASES: u32 = 400;
@@ -24,32 +24,32 @@ pub(crate) fn every_decision_is_the_oracles_when_the_limit_changes(limits: impl 
     for_all(CASES, (limits, schedules(Mix::Changes, STEPS)), agrees);
 }
 
-/// Goes through a schedule with both, and compares all they say.
+/// Runs a schedule with the code and with the oracle, and compares all verdicts.
 pub(crate) fn agrees((limit, schedule): (Limit, Schedule)) {
     let mut counter = Counter::new(&limit, schedule.start);
     let mut oracle = oracle::of(&limit);
     for step in &schedule.steps {
-        let deed = counter.arrive(step);
-        let expected = perform(oracle.as_mut(), &deed, &counter);
+        let operation = counter.arrive(step);
+        let expected = perform(oracle.as_mut(), &operation, &counter);
         let before = counter.clone();
-        let verdict = counter.perform(&deed);
-        assert_eq!(verdict, expected, "{deed:?} on {before:?}");
+        let verdict = counter.perform(&operation);
+        assert_eq!(verdict, expected, "{operation:?} on {before:?}");
     }
 }
 
-fn perform(oracle: &mut dyn Oracle, deed: &Deed, counter: &Counter) -> Verdict {
+fn perform(oracle: &mut dyn Oracle, operation: &Operation, counter: &Counter) -> Verdict {
     let now = counter.now;
-    match deed {
-        Deed::Charge { cost, hold } => return oracle::charge(oracle, *cost, now, *hold),
-        Deed::Take { cost } => oracle.take(*cost, now),
-        Deed::Refund { cost } => oracle.give_back(*cost, now),
-        Deed::Relimit { limit } => oracle.relimit(limit, now),
-        Deed::Peek => {}
+    match operation {
+        Operation::Charge { cost, hold } => return oracle::charge(oracle, *cost, now, *hold),
+        Operation::Take { cost } => oracle.take(*cost, now),
+        Operation::Refund { cost } => oracle.give_back(*cost, now),
+        Operation::Relimit { limit } => oracle.relimit(limit, now),
+        Operation::Peek => {}
     }
     oracle::assess(oracle, 0, now, false)
 }
 
-/// Where an algorithm can assess and take in one go, it does the same as in two.
+/// An algorithm's `charge` gives the same result as `assess` followed by `take`.
 pub(crate) fn charging_in_one_go_is_assessing_and_taking(limits: impl Strategy<Value = Limit>) {
     for_all(200, (limits, schedules(Mix::ClockSteps, 40)), |(limit, schedule)| {
         Counter::run(&limit, &schedule, |counter| {
@@ -65,7 +65,7 @@ pub(crate) fn charging_in_one_go_is_assessing_and_taking(limits: impl Strategy<V
     });
 }
 
-/// Charges by the algorithm's own function that assesses and takes, where it has one.
+/// Charges with the `charge` function of the algorithm, if it has one.
 pub(crate) fn in_one_go(counter: &Counter, cost: u64, hold: bool) -> Option<(State, Verdict)> {
     let (limit, now) = (&counter.limit, counter.now);
     Some(match (limit.algorithm(), &counter.state) {

@@ -15,15 +15,15 @@ fn calendar(unit: CalendarUnit, zone: &str) -> Calendar {
     Calendar::new(unit, zone).unwrap()
 }
 
-/// The moment at which a wall clock in the zone shows this.
+/// Returns the time at which a wall clock in the zone shows `wall`.
 fn at(zone: &str, wall: &str) -> Micros {
     let wall: civil::DateTime = wall.parse().unwrap();
     let timestamp = wall.to_zoned(TimeZone::get(zone).unwrap()).unwrap().timestamp();
     Micros(u64::try_from(timestamp.as_microsecond()).unwrap())
 }
 
-/// The window around a moment: a calendar that has answered nothing yet, and the brute-force walk,
-/// say the same.
+/// Returns the window that contains `now`, after asserting that a calendar without a cached window and the
+/// brute-force oracle agree on it.
 fn span(unit: CalendarUnit, zone: &str, now: Micros) -> Span {
     let span = calendar(unit, zone).span(now);
     assert_eq!(span, CivilWindows::new(unit, zone).span(now), "{unit} in {zone} at {now:?}");
@@ -98,7 +98,8 @@ fn weeks_run_from_monday_to_monday() {
     }
 }
 
-/// One after the other, from the epoch to the horizon of the stores, in zones of all kinds.
+/// Each window begins where the one before ends, from the epoch to the latest time of the stores, in
+/// various zones.
 #[test]
 fn windows_tile_time() {
     for zone in ZONES {
@@ -117,7 +118,7 @@ fn windows_tile_time() {
     }
 }
 
-/// Around every change of every clock there is.
+/// Windows are also adjacent around every clock change in the time zone database.
 #[test]
 fn windows_tile_time_around_every_change_in_every_zone() {
     let since = Timestamp::from_second(86_400).unwrap();
@@ -153,8 +154,7 @@ fn tiles(calendar: &Calendar, now: Micros) {
     }
 }
 
-/// Where it matters: a limit per day gives each day's requests once, on the days the clocks change
-/// too.
+/// A limit per day allows each day's requests once, also on the days when the clocks change.
 #[test]
 fn a_limit_per_day_is_whole_again_at_local_midnight() {
     for (zone, noon) in [("Europe/Berlin", "2024-03-31T12:00"), ("America/New_York", "2024-11-03T12:00")] {
@@ -170,7 +170,7 @@ fn a_limit_per_day_is_whole_again_at_local_midnight() {
     }
 }
 
-/// The calendar remembers its last answer. Asked in any order, it answers as one that does not.
+/// A calendar caches its last window. Called in any order, it returns the same as one without a cache.
 #[test]
 fn what_was_asked_before_changes_no_answer() {
     let zones: Vec<_> = ZONES.to_vec();
@@ -178,11 +178,11 @@ fn what_was_asked_before_changes_no_answer() {
     let moments = proptest::collection::vec(0_u64..1 << 53, 1..20);
     let inputs = (proptest::sample::select(zones), proptest::sample::select(units), moments);
     for_all(200, inputs, |(zone, unit, moments)| {
-        let remembering = calendar(unit, zone);
+        let caching = calendar(unit, zone);
         for now in moments.into_iter().map(Micros) {
-            assert_eq!(remembering.span(now), calendar(unit, zone).span(now), "{unit} in {zone}");
-            let next = remembering.span(now).end;
-            assert_eq!(remembering.span(next), calendar(unit, zone).span(next), "{unit} in {zone}");
+            assert_eq!(caching.span(now), calendar(unit, zone).span(now), "{unit} in {zone}");
+            let next = caching.span(now).end;
+            assert_eq!(caching.span(next), calendar(unit, zone).span(next), "{unit} in {zone}");
         }
     });
 }

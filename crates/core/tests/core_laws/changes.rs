@@ -8,8 +8,8 @@ use crate::agrees_with_oracle::in_one_go;
 use crate::counter::Counter;
 use crate::for_all;
 
-/// Checks every change of every state that random schedules lead to: the counter before it, and the
-/// one that goes on under the new numbers.
+/// Calls `check` for a random change of the limit in every state that random schedules lead to, with the
+/// counter before and after the change.
 fn changed(limits: impl Strategy<Value = Limit>, check: impl Fn(&Counter, &Counter)) {
     for_all(
         400,
@@ -27,13 +27,13 @@ fn changed(limits: impl Strategy<Value = Limit>, check: impl Fn(&Counter, &Count
     );
 }
 
-/// The most one may have at once, and how much of it is left. A queue is asked as one that holds.
+/// Returns the burst, and how much of it is left. A queue is charged as by a caller that can hold requests.
 fn full_and_left(counter: &Counter) -> (u64, u64) {
     (counter.limit.burst(), counter.look(0, true).remaining)
 }
 
-/// Raising gives the difference at once; lowering takes it, down to nothing and not below; and what
-/// was used up stays used up.
+/// Raising a limit adds the difference at once; lowering it removes the difference, down to nothing left
+/// but not below; and what was used stays used.
 pub(crate) fn units_in_use_stay_in_use(limits: impl Strategy<Value = Limit>) {
     changed(limits, |before, after| {
         let ((old_full, old_left), (new_full, new_left)) = (full_and_left(before), full_and_left(after));
@@ -41,7 +41,7 @@ pub(crate) fn units_in_use_stay_in_use(limits: impl Strategy<Value = Limit>) {
             let in_use = old_full - old_left;
             assert_eq!(new_left, new_full.saturating_sub(in_use), "{before:?} became {after:?}");
         } else {
-            // All in use, or more: what was taken by force counts too.
+            // All units are in use, or more than all after a forced charge.
             assert!(new_left <= new_full.saturating_sub(old_full), "{before:?} became {after:?}");
         }
     });
@@ -58,7 +58,7 @@ pub(crate) fn a_changed_limit_locks_nobody_out_for_longer_than_its_window(
     });
 }
 
-/// Up and down again in the same moment, nothing has become of it.
+/// A limit that is raised and lowered again at the same moment is unchanged.
 pub(crate) fn raising_and_lowering_back_changes_nothing(limits: impl Strategy<Value = Limit>) {
     changed(limits, |before, raised| {
         if raised.limit.burst() >= before.limit.burst() {
@@ -69,7 +69,7 @@ pub(crate) fn raising_and_lowering_back_changes_nothing(limits: impl Strategy<Va
     });
 }
 
-/// The first charge under new numbers settles the change, denied or not and however it is made.
+/// The first charge under new numbers adapts the counter, whether it is denied or not, on every code path.
 pub(crate) fn the_first_charge_carries_the_counter_on(limits: impl Strategy<Value = Limit>) {
     changed(limits, |before, after| {
         let unaware = Counter { limit: after.limit.clone(), ..before.clone() };
@@ -91,7 +91,7 @@ fn token_bucket(burst: u64, requests: u64) -> Limit {
     Limit::new(Algorithm::TokenBucket { burst }, requests, Window::seconds(1)).unwrap()
 }
 
-/// Bursts that share bits must not be taken for one another.
+/// Bursts that share bits must not be confused with each other.
 #[test]
 fn lowering_only_the_burst_of_a_spent_token_bucket_refills_nothing() {
     let powers = (0..=53).map(|power| 1_u64 << power);
@@ -106,7 +106,7 @@ fn lowering_only_the_burst_of_a_spent_token_bucket_refills_nothing() {
     }
 }
 
-/// A limit of zero is a ban, not an amnesty.
+/// A limit of zero is a ban, and does not reset the counter.
 #[test]
 fn a_spent_bucket_is_not_refilled_by_a_ban() {
     let (limit, ban) = (token_bucket(10, 10), token_bucket(10, 0));
@@ -120,7 +120,7 @@ fn a_spent_bucket_is_not_refilled_by_a_ban() {
     assert_eq!(counter.look(0, false).remaining, 0);
 }
 
-/// A customer who is being denied gets the faster rate now, not when the slow one lets them in.
+/// A client that is being denied gets the faster rate at once, not when the old rate admits it.
 #[test]
 fn raising_the_rate_of_a_spent_bucket_takes_effect_at_once() {
     let mut counter = Counter::new(&token_bucket(100, 1), Micros(1 << 50));
@@ -131,7 +131,7 @@ fn raising_the_rate_of_a_spent_bucket_takes_effect_at_once() {
     assert!(counter.charge(1, false).allowed());
 }
 
-/// Nobody pays a debt larger than the bucket.
+/// No debt is larger than the bucket.
 #[test]
 fn lowering_the_burst_of_a_spent_bucket_leaves_it_empty_not_below() {
     let mut counter = Counter::new(&token_bucket(1_000, 1), Micros(1 << 50));

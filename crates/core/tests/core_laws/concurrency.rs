@@ -1,4 +1,4 @@
-//! Concurrency: at most so many at once, and a crashed holder's slots come back.
+//! Concurrency: at most `max` slots are held at once, and the slots of a crashed holder become free.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use tidegate_testkit::schedule::{Advance, Amount, Change, Mix, changes, clock_st
 
 use crate::for_all;
 
-/// What a holder does.
+/// An action of a slot holder.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Acquire { id: u64, amount: Amount },
@@ -18,7 +18,7 @@ enum Act {
     Relimit(Change),
 }
 
-/// Holders, and how they get in each other's way.
+/// Random scripts of several holders that compete for slots.
 fn scripts(mix: Mix, steps: usize) -> impl Strategy<Value = (Micros, Vec<(Advance, Act)>)> {
     let ids = || 0_u64..8;
     let act = (ids(), 0_u8..10, changes()).prop_map(move |(id, which, change)| match which {
@@ -27,7 +27,7 @@ fn scripts(mix: Mix, steps: usize) -> impl Strategy<Value = (Micros, Vec<(Advanc
         4 if mix == Mix::Changes => Act::Relimit(change),
         _ => Act::Acquire { id, amount: Amount::Units(1) },
     });
-    // The times and amounts of ordinary schedules, some of the time with a clock that jumps.
+    // Takes times and amounts from an ordinary schedule, in some mixes with a clock that jumps.
     (schedules(mix, steps), vec(act, steps)).prop_map(|(schedule, acts)| {
         let amounts = schedule.steps.iter().map(|step| match step.action {
             tidegate_testkit::schedule::Action::Charge { amount, .. } => amount,
@@ -41,7 +41,7 @@ fn scripts(mix: Mix, steps: usize) -> impl Strategy<Value = (Micros, Vec<(Advanc
     })
 }
 
-/// Slots of one limit, and who has them.
+/// The slots of one limit and their holders.
 #[derive(Clone, Debug)]
 struct Slots {
     limit: Limit,
@@ -122,8 +122,8 @@ fn every_decision_is_the_oracles_when_the_limit_changes() {
     for_all(300, (limits::concurrency(), scripts(Mix::Changes, 40)), agrees);
 }
 
-/// Acquires and releases as the script says, and checks what is held after every step, by a list kept
-/// here: who, how many, until when.
+/// Acquires and releases as the script says. After every step, calls `check` with the number of slots held,
+/// from a separate list of holders, slot counts and expiry times.
 fn holders(limit: &Limit, start: Micros, script: &[(Advance, Act)], check: impl Fn(&Slots, u64)) -> Slots {
     let mut slots = Slots::new(limit, start);
     let mut held: Vec<(u64, u64, Micros)> = Vec::new();
@@ -200,7 +200,7 @@ fn peeks_and_denials_change_nothing() {
     });
 }
 
-/// One slot is free again at most a time-out after the step, whatever the clock did.
+/// A slot is free at most one timeout after the clock step.
 #[test]
 fn a_clock_step_locks_nobody_out_for_longer_than_the_timeout() {
     let inputs = (limits::concurrency(), scripts(Mix::Charges, 20), clock_steps());
@@ -217,7 +217,7 @@ fn a_clock_step_locks_nobody_out_for_longer_than_the_timeout() {
     });
 }
 
-/// Those from before the step and those from after it: at most twice as many.
+/// The slots acquired before the step and after it are at most twice the limit.
 #[test]
 fn a_clock_step_admits_at_most_one_more_limit() {
     let inputs = (limits::concurrency(), scripts(Mix::Charges, 20), clock_steps());

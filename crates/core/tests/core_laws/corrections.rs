@@ -1,10 +1,10 @@
-//! Charges whose cost was an estimate, put right when it is known.
+//! Charges whose cost was an estimate, corrected once the true cost is known.
 
 use proptest::prelude::*;
 use tidegate_core::{Algorithm, Limit, Micros, Taken, Window};
 use tidegate_testkit::schedule::{Mix, schedules};
 
-use crate::counter::{Counter, Deed};
+use crate::counter::{Counter, Operation};
 use crate::for_all;
 use crate::refunds::answer_alike;
 
@@ -34,7 +34,7 @@ pub(crate) fn a_correction_at_once_is_as_if_the_true_cost_had_been_charged(
                     limit.give_back_taken(state, estimate - used, taken, *now);
                     reserve(&mut direct, used);
                     answer_alike(&corrected, &direct);
-                    // And the other way about: less was reserved than it took.
+                    // The opposite case: less was reserved than was used.
                     let mut corrected = counter.clone();
                     if reserve(&mut corrected, used).is_some() {
                         let corrected = overdrawn(&corrected, estimate - used);
@@ -48,9 +48,9 @@ pub(crate) fn a_correction_at_once_is_as_if_the_true_cost_had_been_charged(
     });
 }
 
-/// Beside it runs a counter that was charged the true cost from the beginning, and everything that the
-/// first admitted meanwhile: what the first admits after the refund, that one does too. Others that were
-/// reserved before are refunded meanwhile, in both.
+/// A second counter is charged the true cost from the beginning, and then everything that the first one
+/// admits in the meantime. After the refund the first counter admits no more than the second. Other
+/// reservations are refunded in the meantime, in both counters.
 pub(crate) fn a_late_refund_gives_no_more_than_had_less_been_charged(limits: impl Strategy<Value = Limit>) {
     let others = proptest::collection::vec((0_usize..15, 1_u64..5), 0..4);
     let parts = (schedules(Mix::Charges, 15), schedules(Mix::Charges, 15), 0_u64..4, others);
@@ -67,15 +67,15 @@ pub(crate) fn a_late_refund_gives_no_more_than_had_less_been_charged(limits: imp
         let used = used * estimate / 4;
         exact.limit.take(&mut exact.state, used, exact.now);
         for (number, step) in meanwhile.steps.iter().enumerate() {
-            let deed = counter.arrive(step);
+            let operation = counter.arrive(step);
             exact.now = counter.now;
             for (_, cost, taken) in others.iter().filter(|(when, ..)| *when == number) {
                 for Counter { limit, state, now, .. } in [&mut counter, &mut exact] {
                     limit.give_back_taken(state, *cost, *taken, *now);
                 }
             }
-            let verdict = counter.perform(&deed);
-            if let Deed::Charge { cost: cost @ 1.., .. } = deed
+            let verdict = counter.perform(&operation);
+            if let Operation::Charge { cost: cost @ 1.., .. } = operation
                 && verdict.allowed()
             {
                 exact.limit.take(&mut exact.state, cost, exact.now);
@@ -87,7 +87,7 @@ pub(crate) fn a_late_refund_gives_no_more_than_had_less_been_charged(limits: imp
         for later_us in [0, 1, period_us / 3, period_us, 3 * period_us / 2, 2 * period_us] {
             let at = counter.now.plus(later_us);
             let (refunded, exactly) = (counter.look_at(at, 0, true), exact.look_at(at, 0, true));
-            // A unit of time is not divided, so a bucket may be off by what drains in one.
+            // Times are whole microseconds, so a bucket may be off by what drains in one of them.
             let spare = limit_per_us(&counter.limit);
             assert!(
                 refunded.remaining <= exactly.remaining + spare,
@@ -99,7 +99,7 @@ pub(crate) fn a_late_refund_gives_no_more_than_had_less_been_charged(limits: imp
     });
 }
 
-/// Units that a bucket drains in a microsecond, rounded up.
+/// Returns the units that a bucket drains in a microsecond, rounded up.
 fn limit_per_us(limit: &Limit) -> u64 {
     match limit.algorithm() {
         Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. } => {
@@ -137,7 +137,7 @@ pub(crate) fn overdrawing_in_pieces_is_overdrawing_at_once(limits: impl Strategy
     });
 }
 
-/// Whoever steps the clock back owes for at most twice as long as before.
+/// A step back of the clock at most doubles the time for which a bucket is overdrawn.
 pub(crate) fn a_step_back_at_most_doubles_what_is_owed(limits: impl Strategy<Value = Limit>) {
     let inputs = (limits, schedules(Mix::Plain, 20), 0_u64..1 << 30, 0_u64..1 << 45);
     for_all(250, inputs, |(limit, schedule, beyond, back_us)| {
@@ -159,7 +159,8 @@ fn limit(algorithm: Algorithm) -> Limit {
     Limit::new(algorithm, 10, Window::seconds(10)).unwrap()
 }
 
-/// When one more unit fits after 10 of 10 were taken and 25 more were used, in seconds: a unit a second.
+/// The seconds until one more unit fits, after 10 of 10 units were charged and 25 more were used. One unit
+/// drains per second.
 #[test]
 fn debt_is_paid_by_waiting() {
     let table = [
@@ -181,7 +182,7 @@ fn debt_is_paid_by_waiting() {
         let denied = limit.assess(&state, 1, NOW, false);
         let wait_us = denied.retry_after_us().unwrap();
         assert_eq!((denied.remaining, wait_us.div_ceil(1_000_000)), (0, seconds), "{algorithm:?}");
-        // Taking by force what does not fit forgives nothing of it.
+        // A forced charge that does not fit does not shorten the wait.
         limit.take(&mut state, 1, NOW);
         assert!(limit.assess(&state, 1, NOW, false).retry_after_us().unwrap() >= wait_us, "{algorithm:?}");
     }
@@ -201,7 +202,8 @@ fn a_refund_of_a_window_that_is_over_gives_nothing_to_the_next() {
     }
 }
 
-/// 8 of 10 were taken. After 6 s of an empty bucket, 2 of them are still owed: no more comes back.
+/// 8 of 10 units are charged to an empty bucket. After 6 s, 2 of them are still owed, so at most 2 are
+/// refunded.
 #[test]
 fn what_has_drained_from_a_bucket_is_not_given_back() {
     let limit = limit(Algorithm::TokenBucket { burst: 10 });
@@ -214,8 +216,9 @@ fn what_has_drained_from_a_bucket_is_not_given_back() {
     assert_eq!(limit.assess(&state, 0, later, false).remaining, 10 - 2 - 7 + 2);
 }
 
-/// 50 and 50 of 100 are reserved, 10 drain a second. The first goes back after a second, so that the bucket
-/// would have been empty all along without the second: at 6 s nothing of that is left to be given back.
+/// Twice 50 of 100 units are reserved, and 10 units drain per second. The first reservation is refunded
+/// after 1 s. From then on the bucket would have been empty without the second one, so at 6 s nothing of
+/// the second is left to refund.
 #[test]
 fn two_refunds_of_a_bucket_give_back_no_more_than_was_left() {
     let limit = Limit::new(Algorithm::TokenBucket { burst: 100 }, 100, Window::seconds(10)).unwrap();

@@ -9,13 +9,13 @@ pub(crate) struct Counter {
     pub(crate) limit: Limit,
     pub(crate) state: State,
     pub(crate) now: Micros,
-    /// Where the last denial said to try again.
+    /// The time at which the last denied charge fits.
     pub(crate) retry_at: Micros,
 }
 
-/// A step whose amounts have become numbers.
+/// A step of a schedule with its amounts resolved to numbers.
 #[derive(Clone, Debug)]
-pub(crate) enum Deed {
+pub(crate) enum Operation {
     Charge { cost: u64, hold: bool },
     Take { cost: u64 },
     Refund { cost: u64 },
@@ -28,12 +28,12 @@ impl Counter {
         Self { limit: limit.clone(), state: limit.fresh(), now: start, retry_at: start }
     }
 
-    /// What would become of a charge now.
+    /// Returns the verdict of a charge now, without charging.
     pub(crate) fn look(&self, cost: u64, hold: bool) -> Verdict {
         self.look_at(self.now, cost, hold)
     }
 
-    /// What would become of a charge at another time.
+    /// Returns the verdict of a charge at another time, without charging.
     pub(crate) fn look_at(&self, at: Micros, cost: u64, hold: bool) -> Verdict {
         self.limit.assess(&self.state, cost, at, hold)
     }
@@ -57,37 +57,37 @@ impl Counter {
         verdict
     }
 
-    /// Lets time pass, and says what is to be done then.
-    pub(crate) fn arrive(&mut self, step: &Step) -> Deed {
+    /// Advances the time as the step says, and returns its operation.
+    pub(crate) fn arrive(&mut self, step: &Step) -> Operation {
         self.now = step.advance.from(&self.limit, self.now, self.retry_at);
         let units = |amount: tidegate_testkit::schedule::Amount| {
             amount.units(&self.limit, self.look(0, true).remaining)
         };
         match step.action {
-            Action::Charge { amount, hold } => Deed::Charge { cost: units(amount), hold },
-            Action::Take(amount) => Deed::Take { cost: units(amount) },
-            Action::Refund(amount) => Deed::Refund { cost: units(amount) },
-            Action::Peek => Deed::Peek,
+            Action::Charge { amount, hold } => Operation::Charge { cost: units(amount), hold },
+            Action::Take(amount) => Operation::Take { cost: units(amount) },
+            Action::Refund(amount) => Operation::Refund { cost: units(amount) },
+            Action::Peek => Operation::Peek,
             Action::Relimit(change) => match change.apply(&self.limit) {
-                Some(limit) => Deed::Relimit { limit },
-                None => Deed::Peek,
+                Some(limit) => Operation::Relimit { limit },
+                None => Operation::Peek,
             },
         }
     }
 
-    /// Does it.
-    pub(crate) fn perform(&mut self, deed: &Deed) -> Verdict {
-        match deed {
-            Deed::Charge { cost, hold } => return self.charge(*cost, *hold),
-            Deed::Take { cost } => self.limit.take(&mut self.state, *cost, self.now),
-            Deed::Refund { cost } => self.limit.give_back(&mut self.state, *cost, self.now),
-            Deed::Relimit { limit } => self.relimit(limit),
-            Deed::Peek => {}
+    /// Performs an operation.
+    pub(crate) fn perform(&mut self, operation: &Operation) -> Verdict {
+        match operation {
+            Operation::Charge { cost, hold } => return self.charge(*cost, *hold),
+            Operation::Take { cost } => self.limit.take(&mut self.state, *cost, self.now),
+            Operation::Refund { cost } => self.limit.give_back(&mut self.state, *cost, self.now),
+            Operation::Relimit { limit } => self.relimit(limit),
+            Operation::Peek => {}
         }
         self.look(0, false)
     }
 
-    /// Goes on under other numbers.
+    /// Changes the numbers of the limit. The counter continues.
     pub(crate) fn relimit(&mut self, limit: &Limit) {
         self.limit = limit.clone();
         self.limit.carry_on(&mut self.state, self.now);
@@ -98,27 +98,27 @@ impl Counter {
         let mut counter = Self::new(limit, schedule.start);
         check(&counter);
         for step in &schedule.steps {
-            let deed = counter.arrive(step);
-            counter.perform(&deed);
+            let operation = counter.arrive(step);
+            counter.perform(&operation);
             check(&counter);
         }
         counter
     }
 
-    /// Costs at which answers may change.
+    /// Returns the costs at which a verdict may change.
     pub(crate) fn telling_costs(&self) -> [u64; 7] {
         let remaining = self.look(0, true).remaining;
         let burst = self.limit.burst();
         [0, 1, remaining, remaining + 1, burst / 2, burst, burst + 1]
     }
 
-    /// Whether any cost at all can ever fit.
+    /// Returns whether any cost can ever fit.
     pub(crate) fn ever_admits(&self) -> bool {
         self.limit.requests() > 0
     }
 
-    /// Charges `cost` until it fits, each time when the last denial said to try again. How long that
-    /// took, in microseconds.
+    /// Charges `cost` until it fits, retrying each time at the `retry_after_us` of the last denial. Returns
+    /// the microseconds that this took.
     pub(crate) fn locked_out_us(&self, cost: u64) -> u64 {
         let mut counter = self.clone();
         for _ in 0..10 {
@@ -128,15 +128,15 @@ impl Counter {
                 Some(retry_after_us) => counter.now = counter.now.plus(retry_after_us),
             }
         }
-        panic!("denied ten times in a row, each time at what the denial before had said: {self:?}");
+        panic!("denied ten times in a row, each time at the retry_after_us of the denial before: {self:?}");
     }
 
-    /// The longest anyone waits for the limit to be untouched again.
+    /// Returns the longest time until the limit is unused again, in microseconds.
     pub(crate) fn longest_wait_us(&self) -> u64 {
         use tidegate_core::Algorithm;
         let limit = &self.limit;
         match limit.algorithm() {
-            // What was charged counts to the end of its window, then less and less through the next.
+            // A charge counts fully until the end of its window, then less and less during the next one.
             Algorithm::SlidingWindow => 2 * limit.period_us(),
             Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. } => {
                 let full = u128::from(limit.burst()) * u128::from(limit.period_us());

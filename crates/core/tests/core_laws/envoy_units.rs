@@ -1,4 +1,4 @@
-//! Every unit of Envoy's with every count it can write makes a limit, and an exact one.
+//! Every unit of Envoy with every u32 count makes a valid limit, and an exact one.
 
 use tidegate_core::limit::MAX_LOGGED;
 use tidegate_core::{Algorithm, LeakyMode, Limit, LimitError, Micros, Window};
@@ -28,8 +28,8 @@ fn algorithms(count: u64) -> Vec<Algorithm> {
     ]
 }
 
-/// To the edge and over it: spends the limit, comes back a microsecond early and on time, by units,
-/// by halves and for all of it.
+/// A schedule that uses up the limit and then charges one unit, half the limit and all of it, each a
+/// microsecond too early and on time.
 fn to_the_edges() -> Schedule {
     let charge = |amount, hold| Action::Charge { amount, hold };
     let one = Amount::Units(1);
@@ -74,7 +74,7 @@ fn every_unit_with_every_count_makes_an_exact_limit() {
     }
 }
 
-/// The whole of a u32 in single units, at both ends of the range of units.
+/// The largest u32 count, with the shortest and the longest unit.
 #[test]
 fn a_full_count_is_spent_to_the_unit() {
     for unit in ["second", "year"] {

@@ -1,4 +1,5 @@
-//! Stamps the laws over every algorithm. Concurrency, which is not charged but acquired, has its own.
+//! Instantiates the laws for every algorithm. Concurrency, which is acquired instead of charged, has laws
+//! of its own.
 
 use tidegate_testkit::schedule::limits;
 

@@ -1,4 +1,4 @@
-//! `retry_after`, `remaining` and `reset_after` are exact, and asking changes nothing.
+//! `retry_after`, `remaining` and `reset_after` are exact, and peeks change nothing.
 
 use proptest::prelude::*;
 use tidegate_core::{Algorithm, Limit, Micros, NEVER_US};
@@ -7,7 +7,7 @@ use tidegate_testkit::schedule::{Mix, schedules};
 use crate::counter::Counter;
 use crate::for_all;
 
-/// Checks every state that random schedules lead to.
+/// Calls `check` in every state that random schedules lead to.
 fn always(limits: impl Strategy<Value = Limit>, check: impl Fn(&Counter)) {
     for_all(400, (limits, schedules(Mix::Plain, 40)), |(limit, schedule)| {
         Counter::run(&limit, &schedule, &check);
@@ -73,7 +73,7 @@ pub(crate) fn untouched_exactly_at_reset_after(limits: impl Strategy<Value = Lim
     });
 }
 
-/// What stores go by when they forget a key: it must not be a refill.
+/// A store deletes a key when its state has expired. This must not refill the limit.
 pub(crate) fn nothing_of_an_expired_state_counts(limits: impl Strategy<Value = Limit>) {
     for_all(400, (limits, schedules(Mix::ClockSteps, 40)), |(limit, schedule)| {
         Counter::run(&limit, &schedule, |counter| {

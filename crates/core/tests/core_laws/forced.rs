@@ -1,4 +1,4 @@
-//! Charges that are taken whether they fit or not.
+//! Forced charges, which are made whether they fit or not.
 
 use proptest::prelude::*;
 use tidegate_core::Limit;
@@ -30,7 +30,7 @@ pub(crate) fn a_forced_charge_locks_nobody_out_for_longer_than_their_window(
     });
 }
 
-/// A limit that is used up stays used up, and counts no further than it can.
+/// A limit that is used up by forced charges stays used up, and further charges do not change it.
 pub(crate) fn forced_charges_saturate(limits: impl Strategy<Value = Limit>) {
     for_all(CASES, (limits, schedules(Mix::Plain, 30)), |(limit, schedule)| {
         Counter::run(&limit, &schedule, |counter| {

@@ -1,4 +1,4 @@
-//! A state of another algorithm, found where a rule has changed its algorithm, counts as none.
+//! A state of another algorithm, found after a rule has changed its algorithm, counts as fresh.
 
 use tidegate_core::{Algorithm, LeakyMode, Limit, Micros, State, Window};
 
@@ -17,7 +17,7 @@ fn limits() -> Vec<Limit> {
     algorithms.map(|algorithm| Limit::new(algorithm, 5, Window::seconds(60)).unwrap()).into()
 }
 
-/// All pairs whose states differ in kind; the two buckets share theirs.
+/// Returns each limit with the used-up state of every limit of another kind. The two buckets are one kind.
 fn pairs() -> impl Iterator<Item = (Limit, State)> {
     let spent = |limit: Limit| {
         let mut state = limit.fresh();

@@ -1,4 +1,4 @@
-//! No two lists of texts share a counter.
+//! Different lists of texts have different keys.
 
 use std::collections::HashMap;
 
@@ -86,8 +86,8 @@ fn limits_of_one_key_share_its_home_and_differ_in_their_mark() {
     assert_ne!(one.mark, other.mark);
 }
 
-/// Shards are chosen by the first bits of a home, pages by the first bits of a mark, and slots by the bits
-/// after its middle.
+/// The memory store selects shards by the highest bits of `home`, pages by the highest bits of `mark`, and
+/// slots by the bits below the middle of `mark`.
 #[test]
 fn texts_that_differ_little_spread_evenly() {
     const TEXTS: u64 = 1 << 14;
@@ -113,14 +113,15 @@ fn texts_that_differ_little_spread_evenly() {
             for bins in bins {
                 let mean = TEXTS / 256;
                 let squares: u64 = bins.iter().map(|count| count.abs_diff(mean).pow(2)).sum();
-                // By chance it is 255, give or take 23.
+                // Random bins give 255 on average, with a standard deviation of 23.
                 assert!(squares / mean < 450, "{}: chi-squared {}", family(1), squares / mean);
             }
         }
     }
 }
 
-/// Whatever the seed: the same word at both ends, ends exchanged, and the same ends at another distance.
+/// Texts with the same word at both ends, with exchanged ends, and with the same ends at another distance
+/// have different keys under every seed.
 #[test]
 fn texts_of_the_same_words_do_not_collide() {
     let texts = [

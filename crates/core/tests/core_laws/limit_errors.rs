@@ -1,4 +1,4 @@
-//! What makes no limit, and what its author is told.
+//! The numbers that are rejected as a limit, and the error messages.
 
 use tidegate_core::limit::{MAX_BUCKETS, MAX_LOGGED, MAX_PERIOD_US};
 use tidegate_core::{Algorithm, Calendar, CalendarUnit, LeakyMode, Limit, LimitError, MAX_COUNT, Window};

@@ -1,12 +1,12 @@
-//! What comes out of a leaky bucket's queue is evenly spaced and in order.
+//! Requests leave the queue of a leaky bucket evenly spaced and in order.
 
 use tidegate_core::{Algorithm, LeakyMode, Limit, Micros, Outcome, Window};
 use tidegate_testkit::schedule::{Mix, Schedule, limits, schedules};
 
-use crate::counter::{Counter, Deed};
+use crate::counter::{Counter, Operation};
 use crate::for_all;
 
-/// A request that was let through, at once or held.
+/// A request that passed, at once or after it was held.
 #[derive(Debug)]
 struct Passed {
     arrived: Micros,
@@ -19,7 +19,7 @@ fn pass(limit: &Limit, schedule: &Schedule) -> Vec<Passed> {
     let mut counter = Counter::new(limit, schedule.start);
     let mut passed = Vec::new();
     for step in &schedule.steps {
-        let Deed::Charge { cost: cost @ 1.., .. } = counter.arrive(step) else { continue };
+        let Operation::Charge { cost: cost @ 1.., .. } = counter.arrive(step) else { continue };
         let wait_us = match counter.charge(cost, true).outcome {
             Outcome::Allowed => 0,
             Outcome::Held { wait_us } => wait_us,
@@ -35,7 +35,7 @@ fn all_queues(law: impl Fn(&Limit, &[Passed])) {
     for_all(300, inputs, |(limit, schedule)| law(&limit, &pass(&limit, &schedule)));
 }
 
-/// How long so many units take to leak out, rounded down.
+/// Returns the microseconds in which `units` drain, rounded down.
 fn leak_us(limit: &Limit, units: u128) -> u128 {
     units * u128::from(limit.period_us()) / u128::from(limit.requests())
 }
@@ -47,8 +47,8 @@ fn requests_leave_in_the_order_they_came() {
     });
 }
 
-/// Between any two lies the time that the first and all between them take. It is no sum of rounded
-/// times, so nothing drifts however many there are.
+/// Between any two requests lies the time in which the first and all between them drain. This is not a sum
+/// of rounded times, so nothing drifts, however many requests there are.
 #[test]
 fn requests_leave_evenly_spaced() {
     all_queues(|limit, passed| {
@@ -74,7 +74,7 @@ fn nobody_is_held_for_longer_than_the_rest_of_a_full_bucket_takes() {
     });
 }
 
-/// Three per second: a third of a second apart, rounded up each for itself.
+/// Three per second: a third of a second apart, each time rounded up on its own.
 #[test]
 fn a_wave_leaves_at_the_steady_rate() {
     let algorithm = Algorithm::LeakyBucket { burst: 6, mode: LeakyMode::Queue };
@@ -87,7 +87,7 @@ fn a_wave_leaves_at_the_steady_rate() {
     assert_eq!(outcomes[6], Outcome::Denied { retry_after_us: 333_334 });
 }
 
-/// Whoever cannot be held passes only an empty bucket, and is told when it will be empty.
+/// A request that cannot be held passes only an empty bucket, and is told when the bucket will be empty.
 #[test]
 fn who_cannot_be_held_is_denied_for_as_long_as_they_would_have_been() {
     all_queues(|limit, _| {

@@ -7,7 +7,7 @@ use tidegate_testkit::schedule::{Mix, schedules};
 use crate::counter::Counter;
 use crate::for_all;
 
-/// Whether two counters of one limit answer alike, now and at all later times.
+/// Asserts that two counters of one limit give the same verdicts, now and at later times.
 pub(crate) fn answer_alike(one: &Counter, other: &Counter) {
     let period_us = one.limit.period_us();
     for later_us in [0, 1, period_us / 3, period_us, 3 * period_us / 2, 2 * period_us, 3 * period_us] {

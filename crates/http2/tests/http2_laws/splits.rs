@@ -70,6 +70,8 @@ fn said(bytes: &[u8], cuts: &[usize]) -> (Vec<Seen>, usize, bool) {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testkit::cases(256))]
+
     #[test]
     fn any_cut_gives_the_same(actions in vec(action(), 0..20), cuts in vec(1_usize..80, 0..60)) {
         let bytes = bytes_of(&actions);

@@ -1,7 +1,7 @@
-//! The loop that carries out a plan.
+//! The event loop that runs a plan.
 //!
-//! - `pool`: opens, attends to and replaces connections
-//! - here: when to send, when to wait, when to stop
+//! - `pool`: opens, serves and replaces connections
+//! - this file: when to send, when to wait, when to stop
 
 mod pool;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use mio::Events;
 
 use crate::clock::{RunClock, seconds};
-use crate::desk::Desk;
+use crate::dispatcher::Dispatcher;
 use crate::error::LoadError;
 use crate::payload::Payload;
 use crate::plan::Plan;
@@ -24,29 +24,30 @@ use crate::usage::Usage;
 
 use self::pool::Pool;
 
-/// Timeouts and lost connections are looked after this often, or sooner where one is away.
+/// How often timeouts and lost connections are checked.
 const TICK: Duration = Duration::from_millis(50);
+/// How often they are checked while a connection is missing.
 const TICK_AWAY: Duration = Duration::from_millis(5);
-/// How often progress is told.
+/// How often progress is reported.
 const PROGRESS_NS: u64 = 200_000_000;
 /// Setting a timer for less than this costs more than polling again.
 const LEAST_TIMER_NS: u64 = 2_000;
 
-/// Carries out a plan on this thread.
+/// Runs a plan on this thread, and returns the report.
 ///
 /// # Errors
 ///
-/// If the plan cannot be carried out, the server cannot be reached, or it goes away for good. Calls
-/// that fail on their own are counted in the report.
+/// Returns an error if the plan is invalid, the server cannot be reached, or a connection is lost for good.
+/// Single calls that fail are counted in the report.
 pub fn run(plan: &Plan, payload: &mut dyn Payload, progress: &mut dyn Progress) -> Result<Report, LoadError> {
     let speaks = payload.speaks();
     plan.validate(&speaks)?;
     let clock = RunClock::new(quanta::Clock::new());
-    let desk = Desk::new(payload, Tally::new()?, Traffic::new(plan, 0));
+    let dispatcher = Dispatcher::new(payload, Tally::new()?, Traffic::new(plan, 0));
     let mut events = Events::with_capacity(1024);
-    let mut pool = Pool::new(plan, speaks, clock, desk)?;
+    let mut pool = Pool::new(plan, speaks, clock, dispatcher)?;
     pool.open_all(&mut events)?;
-    Run { plan, pool, usage: None, start_ns: 0, ticked_ns: 0, told_ns: 0, told_settled: 0, unsent: 0 }
+    Run { plan, pool, usage: None, start_ns: 0, ticked_ns: 0, reported_ns: 0, reported_settled: 0, unsent: 0 }
         .carry_out(&mut events, progress)
 }
 
@@ -57,17 +58,17 @@ struct Run<'a> {
     usage: Option<Usage>,
     start_ns: u64,
     ticked_ns: u64,
-    /// When progress was told last, and what then was settled.
-    told_ns: u64,
-    told_settled: u64,
+    /// When progress was last reported, and how many calls were finished then.
+    reported_ns: u64,
+    reported_settled: u64,
     unsent: u64,
 }
 
 impl Run<'_> {
     fn carry_out(mut self, events: &mut Events, progress: &mut dyn Progress) -> Result<Report, LoadError> {
         self.start_ns = self.pool.clock.now_ns();
-        (self.told_ns, self.ticked_ns) = (self.start_ns, self.start_ns);
-        self.pool.desk.traffic = Traffic::new(self.plan, self.start_ns);
+        (self.reported_ns, self.ticked_ns) = (self.start_ns, self.start_ns);
+        self.pool.dispatcher.traffic = Traffic::new(self.plan, self.start_ns);
         self.pool.is_started = true;
         self.measure(self.start_ns)?;
         self.pool.dispatch()?;
@@ -78,22 +79,22 @@ impl Run<'_> {
             if now_ns - self.ticked_ns >= self.tick().as_nanos() as u64 {
                 self.pool.look_after(now_ns)?;
                 self.ticked_ns = now_ns;
-                if self.tell(now_ns, progress).is_break() {
+                if self.report_progress(now_ns, progress).is_break() {
                     break;
                 }
             }
             self.pool.dispatch_due()?;
-            // What was due by now has been sent as far as there were streams.
-            if self.pool.desk.traffic.is_over(now_ns) {
+            // Every call that is due has been sent, if there was a free stream.
+            if self.pool.dispatcher.traffic.is_over(now_ns) {
                 let since_ns = *over_ns.get_or_insert(now_ns);
                 if since_ns == now_ns {
-                    self.unsent += self.pool.desk.traffic.count_unsent(now_ns);
+                    self.unsent += self.pool.dispatcher.traffic.count_unsent(now_ns);
                 }
-                if self.pool.desk.tally.pending == 0 {
+                if self.pool.dispatcher.tally.pending == 0 {
                     break;
                 }
                 if now_ns - since_ns > 2 * self.plan.call_timeout.as_nanos() as u64 {
-                    self.pool.desk.fail_refused("refused, and not sent again before the end");
+                    self.pool.dispatcher.fail_refused("refused, and not sent again before the end");
                     break;
                 }
             }
@@ -105,15 +106,15 @@ impl Run<'_> {
         self.report()
     }
 
-    /// Waits for answers, or for the time of the next call.
+    /// Waits for responses, or until the next call is due.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let mut timeout = self.tick();
         let now_ns = self.pool.clock.now_ns();
-        let traffic = &self.pool.desk.traffic;
-        // A call that is due and was not sent waits for a stream, not for a time.
+        let traffic = &self.pool.dispatcher.traffic;
+        // A call that is due but was not sent waits for a stream, not for the timer.
         if traffic.is_open_loop()
             && let Some(due_ns) = traffic.next_due_ns(now_ns)
-            && due_ns > self.pool.desk.now_ns
+            && due_ns > self.pool.dispatcher.now_ns
         {
             let wait_ns = due_ns.saturating_sub(now_ns);
             if wait_ns < LEAST_TIMER_NS {
@@ -129,20 +130,20 @@ impl Run<'_> {
         if self.pool.is_complete() { TICK } else { TICK_AWAY }
     }
 
-    /// Begins the measured part when its time has come.
+    /// Begins the measured phase once the warm-up has ended.
     fn measure(&mut self, now_ns: u64) -> Result<(), LoadError> {
-        if self.usage.is_none() && now_ns >= self.pool.desk.traffic.measure_from_ns {
+        if self.usage.is_none() && now_ns >= self.pool.dispatcher.traffic.measure_from_ns {
             self.usage = Some(Usage::read(&self.plan.pids, now_ns)?);
         }
         Ok(())
     }
 
-    fn tell(&mut self, now_ns: u64, progress: &mut dyn Progress) -> ControlFlow<()> {
-        let since_ns = now_ns - self.told_ns;
+    fn report_progress(&mut self, now_ns: u64, progress: &mut dyn Progress) -> ControlFlow<()> {
+        let since_ns = now_ns - self.reported_ns;
         if since_ns < PROGRESS_NS {
             return ControlFlow::Continue(());
         }
-        let Desk { tally, traffic, .. } = &self.pool.desk;
+        let Dispatcher { tally, traffic, .. } = &self.pool.dispatcher;
         let elapsed_ns = now_ns - self.start_ns;
         let (phase, done) = if self.usage.is_some() {
             (Phase::Measured, traffic.done(now_ns))
@@ -155,9 +156,9 @@ impl Run<'_> {
             done,
             requests: tally.requests(),
             errors: tally.errors,
-            per_second: (tally.settled - self.told_settled) as f64 / seconds(since_ns),
+            per_second: (tally.settled - self.reported_settled) as f64 / seconds(since_ns),
         };
-        (self.told_ns, self.told_settled) = (now_ns, tally.settled);
+        (self.reported_ns, self.reported_settled) = (now_ns, tally.settled);
         progress.update(status)
     }
 
@@ -165,10 +166,10 @@ impl Run<'_> {
         let now_ns = self.pool.clock.now_ns();
         let usage = match self.usage {
             Some(usage) => usage,
-            // It was ended during the warm-up: nothing was measured.
+            // The run ended during the warm-up: nothing was measured.
             None => Usage::read(&self.plan.pids, now_ns)?,
         };
-        let Desk { tally, traffic, .. } = &self.pool.desk;
+        let Dispatcher { tally, traffic, .. } = &self.pool.dispatcher;
         let requests = tally.requests();
         let elapsed_s = seconds(now_ns.saturating_sub(traffic.measure_from_ns));
         let answered = tally.allowed + tally.denied;

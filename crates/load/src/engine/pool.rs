@@ -9,7 +9,7 @@ use slab::Slab;
 
 use crate::clock::{RunClock, seconds};
 use crate::conn::Conn;
-use crate::desk::Desk;
+use crate::dispatcher::Dispatcher;
 use crate::error::{Fault, LoadError};
 use crate::lane::Lane;
 use crate::payload::Speaks;
@@ -20,7 +20,7 @@ use crate::wire::Wire;
 
 const TIMER: Token = Token(0);
 
-/// All connections: one per lane that takes calls, and old ones that finish theirs.
+/// All connections: one per lane that takes new calls, and old ones that only finish their calls.
 pub(super) struct Pool<'a> {
     plan: &'a Plan,
     speaks: Speaks,
@@ -28,14 +28,14 @@ pub(super) struct Pool<'a> {
     timer: Timer,
     timer_due_ns: u64,
     pub(super) clock: RunClock,
-    pub(super) desk: Desk<'a>,
+    pub(super) dispatcher: Dispatcher<'a>,
     conns: Slab<Conn>,
     lanes: Vec<Lane>,
-    /// Lanes whose connection is ready.
+    /// The number of lanes whose connection is ready.
     ready: usize,
-    /// Whose turn the next call is.
+    /// The lane that gets the next call.
     turn: usize,
-    /// Connections written to and not flushed.
+    /// Connections with output that is not flushed.
     touched: Vec<usize>,
     /// Whether calls may be sent.
     pub(super) is_started: bool,
@@ -43,7 +43,12 @@ pub(super) struct Pool<'a> {
 }
 
 impl<'a> Pool<'a> {
-    pub(super) fn new(plan: &'a Plan, speaks: Speaks, clock: RunClock, desk: Desk<'a>) -> io::Result<Self> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        speaks: Speaks,
+        clock: RunClock,
+        dispatcher: Dispatcher<'a>,
+    ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let timer = Timer::new(poll.registry(), TIMER)?;
         Ok(Self {
@@ -53,7 +58,7 @@ impl<'a> Pool<'a> {
             timer,
             timer_due_ns: 0,
             clock,
-            desk,
+            dispatcher,
             conns: Slab::new(),
             lanes: (0..plan.connections).map(|_| Lane::default()).collect(),
             ready: 0,
@@ -64,7 +69,7 @@ impl<'a> Pool<'a> {
         })
     }
 
-    /// Opens the first connections and waits until all are ready.
+    /// Opens the initial connections and waits until all are ready.
     pub(super) fn open_all(&mut self, events: &mut Events) -> Result<(), LoadError> {
         while !self.is_complete() {
             self.look_after(self.clock.now_ns())?;
@@ -76,7 +81,7 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    /// Whether every lane has a ready connection.
+    /// Returns whether every lane has a ready connection.
     pub(super) fn is_complete(&self) -> bool {
         self.ready == self.lanes.len()
     }
@@ -91,7 +96,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Wakes the poll when a call is due.
+    /// Sets the timer to wake the poll when a call is due.
     pub(super) fn wake_at(&mut self, due_ns: u64, wait_ns: u64) -> io::Result<()> {
         if self.timer_due_ns != due_ns {
             self.timer_due_ns = due_ns;
@@ -100,24 +105,25 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    /// Sends the calls that are due, where answers do not make room for them by themselves.
+    /// Sends the calls that are due, unless this is a closed loop, in which each response sends the next
+    /// call.
     pub(super) fn dispatch_due(&mut self) -> Result<(), LoadError> {
-        if self.desk.traffic.is_open_loop() || self.desk.has_refused() {
+        if self.dispatcher.traffic.is_open_loop() || self.dispatcher.has_refused() {
             self.dispatch()?;
         }
         Ok(())
     }
 
-    /// Sends the calls that are due, over all connections in turn.
+    /// Sends the calls that are due, over all connections in rotation.
     pub(super) fn dispatch(&mut self) -> Result<(), LoadError> {
-        self.desk.now_ns = self.clock.now_ns();
+        self.dispatcher.now_ns = self.clock.now_ns();
         let mut without_room = 0;
-        while without_room < self.lanes.len() && self.desk.has_due() {
+        while without_room < self.lanes.len() && self.dispatcher.has_due() {
             let lane = &self.lanes[self.turn];
             self.turn = (self.turn + 1) % self.lanes.len();
             match lane.conn {
                 Some(index) if self.conns[index].has_room() => {
-                    self.conns[index].fill_one(&mut self.desk);
+                    self.conns[index].fill_one(&mut self.dispatcher);
                     self.touched.push(index);
                     without_room = 0;
                 }
@@ -126,7 +132,7 @@ impl<'a> Pool<'a> {
         }
         while let Some(index) = self.touched.pop() {
             if let Some(conn) = self.conns.get_mut(index)
-                && let Err(fault) = conn.flush(&mut self.desk, || self.clock.now_ns())
+                && let Err(fault) = conn.flush(&mut self.dispatcher, || self.clock.now_ns())
             {
                 self.lose(index, fault)?;
             }
@@ -134,26 +140,26 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    /// Takes what has come on a connection, and sends what is due there.
+    /// Handles an event of a connection: reads what was received, and sends the calls that are due there.
     pub(super) fn attend(&mut self, event: &Event) -> Result<(), LoadError> {
         let Token(token) = event.token();
         if event.token() == TIMER {
-            // It may have come a little early by our clock, and then has to be set again.
+            // The timer may fire slightly early by our clock, and then has to be set again.
             self.timer_due_ns = 0;
         }
-        // A connection may have been lost since the event was taken.
+        // The connection may have been lost since the event was polled.
         let Some(index) = token.checked_sub(1).filter(|&index| self.conns.contains(index)) else {
             return Ok(());
         };
-        let (conn, desk) = (&mut self.conns[index], &mut self.desk);
+        let (conn, dispatcher) = (&mut self.conns[index], &mut self.dispatcher);
         let now = || self.clock.now_ns();
-        let mut attended = conn.attend(event, desk, now);
+        let mut attended = conn.attend(event, dispatcher, now);
         if attended.is_ok() {
             if self.is_started {
-                desk.now_ns = now();
-                conn.fill(desk);
+                dispatcher.now_ns = now();
+                conn.fill(dispatcher);
             }
-            attended = conn.flush(desk, now);
+            attended = conn.flush(dispatcher, now);
         }
         match attended {
             Ok(()) => self.follow(index),
@@ -161,7 +167,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Draws the consequences of what a connection has received.
+    /// Updates the lane after a connection has received something: it may have become ready, or be retired.
     fn follow(&mut self, index: usize) -> Result<(), LoadError> {
         let conn = &mut self.conns[index];
         if !conn.is_announced && conn.is_ready() {
@@ -172,7 +178,7 @@ impl<'a> Pool<'a> {
         if !self.conns[index].is_retired() {
             return Ok(());
         }
-        // Another takes its lane at once; it stays until its calls are answered.
+        // Another connection takes over the lane at once. This one stays until its calls are finished.
         let conn = &self.conns[index];
         let (lane, goodbye, is_done) = (conn.lane, conn.goodbye(), conn.open_calls() == 0);
         if self.lanes[lane].conn == Some(index) {
@@ -184,12 +190,12 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    /// Ends a connection: its calls have failed.
+    /// Removes a connection that has ended, and fails its open calls.
     fn lose(&mut self, index: usize, fault: Fault) -> Result<(), LoadError> {
         let conn = &mut self.conns[index];
         let is_routine = self.is_started && conn.is_ready() && conn.may_end();
-        conn.lose(&fault, &mut self.desk);
-        // Where the server said why, that says more.
+        conn.lose(&fault, &mut self.dispatcher);
+        // The reason that the server gave, if any, says more than the error.
         let fault = conn.goodbye().or_else(|| (!is_routine).then_some(fault));
         if self.lanes[conn.lane].conn == Some(index) {
             self.detach(index, fault)?;
@@ -198,8 +204,8 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    /// Takes a connection off its lane, without a fault as a matter of routine, and begins to open
-    /// another, unless that has just failed.
+    /// Removes a connection from its lane, and opens another unless the lane has to wait after a failure. A
+    /// `fault` of `None` means that the end of the connection is routine.
     fn detach(&mut self, index: usize, fault: Option<Fault>) -> Result<(), LoadError> {
         let conn = &self.conns[index];
         let endpoint = || self.plan.endpoint.clone();
@@ -209,7 +215,7 @@ impl<'a> Pool<'a> {
         match fault {
             Some(fault) if !self.is_started => Err(LoadError::Connect { endpoint: endpoint(), fault }),
             Some(fault) if !self.plan.reconnect => {
-                let requests = self.desk.tally.requests();
+                let requests = self.dispatcher.tally.requests();
                 Err(LoadError::Lost { endpoint: endpoint(), requests, fault })
             }
             fault => {
@@ -225,7 +231,7 @@ impl<'a> Pool<'a> {
         let now_ns = self.clock.now_ns();
         let mut socket = match Socket::connect(&self.plan.endpoint) {
             Ok(socket) => socket,
-            // A Unix socket whose queue is full says so at once, and may have room a little later.
+            // Connecting to a Unix socket whose queue is full fails at once, and may succeed a little later.
             Err(error) if self.is_started || error.kind() == io::ErrorKind::WouldBlock => {
                 self.lanes[lane].down(now_ns, Some(error.into()));
                 return Ok(());
@@ -244,9 +250,9 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    /// Fails calls that have waited too long, and brings back what is away.
+    /// Fails calls that have timed out, and reopens lost connections.
     pub(super) fn look_after(&mut self, now_ns: u64) -> Result<(), LoadError> {
-        self.desk.now_ns = now_ns;
+        self.dispatcher.now_ns = now_ns;
         let connect_ns = self.plan.connect_timeout.as_nanos() as u64;
         let sent_before_ns = now_ns.saturating_sub(self.plan.call_timeout.as_nanos() as u64);
         let indices: Vec<usize> = self.conns.iter().map(|(index, _)| index).collect();
@@ -254,10 +260,10 @@ impl<'a> Pool<'a> {
             let conn = &mut self.conns[index];
             if !conn.is_ready() && now_ns.saturating_sub(conn.opened_ns) > connect_ns {
                 self.lose(index, Fault::Slow(seconds(connect_ns)))?;
-            } else if !conn.expire(sent_before_ns, &mut self.desk) {
+            } else if !conn.expire(sent_before_ns, &mut self.dispatcher) {
                 self.detach(index, None)?;
                 self.conns.remove(index);
-            } else if let Err(fault) = conn.flush(&mut self.desk, || self.clock.now_ns()) {
+            } else if let Err(fault) = conn.flush(&mut self.dispatcher, || self.clock.now_ns()) {
                 self.lose(index, fault)?;
             } else {
                 self.follow(index)?;

@@ -2,21 +2,43 @@
 
 use prost::Message;
 
-use super::{Answer, Decision, Payload, Speaks, write_key};
+use super::{Answer, Decision, Descriptors, EntryValue, Payload, Speaks, write_key};
 
-/// Asks `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit` with one descriptor of one
-/// entry, whose value is the key.
+/// Asks `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`.
 #[derive(Debug)]
 pub struct EnvoyRateLimit {
     request: RateLimitRequest,
+    /// Which entries have the key for a value: the descriptor, and the entry within it.
+    keyed: Vec<(usize, usize)>,
 }
 
 impl EnvoyRateLimit {
-    /// In this domain, by the entry of this name.
+    /// In this domain, with one descriptor of one entry of this name, whose value is the key.
     pub fn new(domain: impl Into<String>, entry: impl Into<String>) -> Self {
         let entry = Entry { key: entry.into(), value: String::new() };
         let descriptors = vec![RateLimitDescriptor { entries: vec![entry] }];
-        Self { request: RateLimitRequest { domain: domain.into(), descriptors, hits_addend: 0 } }
+        let request = RateLimitRequest { domain: domain.into(), descriptors, hits_addend: 0 };
+        Self { request, keyed: vec![(0, 0)] }
+    }
+
+    /// In this domain, with several descriptors.
+    pub fn with_descriptors(domain: impl Into<String>, descriptors: Descriptors) -> Self {
+        let (mut filled, mut keyed) = (Vec::new(), Vec::new());
+        for (number, entries) in descriptors.iter().enumerate() {
+            let entry = |(place, (name, value)): (usize, &(&str, EntryValue))| {
+                let value = match value {
+                    EntryValue::Fixed(value) => (*value).to_owned(),
+                    EntryValue::Key => {
+                        keyed.push((number, place));
+                        String::new()
+                    }
+                };
+                Entry { key: (*name).to_owned(), value }
+            };
+            filled.push(RateLimitDescriptor { entries: entries.iter().enumerate().map(entry).collect() });
+        }
+        let request = RateLimitRequest { domain: domain.into(), descriptors: filled, hits_addend: 0 };
+        Self { request, keyed }
     }
 
     /// What each request costs; 0, as nothing said, is 1.
@@ -33,7 +55,9 @@ impl Payload for EnvoyRateLimit {
     }
 
     fn request(&mut self, key: u64, out: &mut Vec<u8>) {
-        write_key(key, &mut self.request.descriptors[0].entries[0].value);
+        for (descriptor, entry) in &self.keyed {
+            write_key(key, &mut self.request.descriptors[*descriptor].entries[*entry].value);
+        }
         // A vector has room.
         let _ = self.request.encode(out);
     }
@@ -83,14 +107,41 @@ struct RateLimitResponse {
 
 #[cfg(test)]
 mod tests {
-    use super::EnvoyRateLimit;
-    use crate::payload::{Answer, Decision, Payload};
+    use prost::Message as _;
+
+    use super::{EnvoyRateLimit, RateLimitRequest};
+    use crate::payload::{Answer, Decision, Payload, THREE_DESCRIPTORS};
 
     #[test]
     fn the_request_is_what_envoy_would_encode() {
         let mut out = Vec::new();
         EnvoyRateLimit::new("api", "user").cost(3).request(42, &mut out);
         assert_eq!(out, b"\x0a\x03api\x12\x17\x0a\x15\x0a\x04user\x12\x0duser-00000042\x18\x03");
+    }
+
+    #[test]
+    fn several_descriptors_have_the_key_where_it_is_wanted() {
+        let mut payload = EnvoyRateLimit::with_descriptors("api", THREE_DESCRIPTORS);
+        let mut out = Vec::new();
+        payload.request(1, &mut out);
+        out.clear();
+        payload.request(42, &mut out);
+        let request = RateLimitRequest::decode(&*out).unwrap();
+        let values = request.descriptors.iter().map(|descriptor| {
+            descriptor
+                .entries
+                .iter()
+                .map(|entry| format!("{}={}", entry.key, entry.value))
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(
+            values.collect::<Vec<_>>(),
+            [
+                vec!["api_key=user-00000042", "endpoint=GET /v1/items"],
+                vec!["remote_address=user-00000042"],
+                vec!["global=all"],
+            ]
+        );
     }
 
     #[test]

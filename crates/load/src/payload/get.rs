@@ -2,7 +2,7 @@
 
 use super::{Answer, Decision, Payload, Speaks, by_status, write_key};
 
-/// Asks `GET <path>?<parameter>=<key>`, as for a server that limits by a part of the query.
+/// Sends `GET <path>?<parameter>=<key>`, for servers that limit by a query parameter.
 #[derive(Debug)]
 pub struct Get {
     before: Vec<u8>,
@@ -11,7 +11,7 @@ pub struct Get {
 }
 
 impl Get {
-    /// Of this host and path, with the key in this parameter.
+    /// Creates requests to this host and path, with the key in this query parameter.
     pub fn new(host: &str, path: &str, parameter: &str) -> Self {
         Self {
             before: format!("GET {path}?{parameter}=").into_bytes(),
@@ -33,7 +33,7 @@ impl Payload for Get {
         out.extend_from_slice(&self.after);
     }
 
-    /// 503 denies too: it is what nginx answers unless told otherwise by `limit_req_status`.
+    /// Status 503 also counts as denied: nginx sends it unless `limit_req_status` is set.
     fn judge(&mut self, answer: Answer<'_>) -> Decision {
         if answer.status == 503 { Decision::Denied } else { by_status(answer.status) }
     }

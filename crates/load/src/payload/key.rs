@@ -1,6 +1,7 @@
 //! The text of a key.
 
-/// Writes the text of a key over what is there: `user-00000042`, 13 bytes up to 100 million keys.
+/// Replaces `text` with the text of a key, such as `user-00000042`. It has 13 bytes for keys below 100
+/// million.
 pub fn write_key(key: u64, text: &mut String) {
     const DIGITS: &str = "00000000";
     let mut buffer = itoa::Buffer::new();

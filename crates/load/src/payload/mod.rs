@@ -4,16 +4,21 @@
 //!
 //! - [`EnvoyRateLimit`]: Envoy's rate limit service over gRPC
 //! - [`Check`]: Tidegate's `POST /v1/check`
+//!
+//! Both ask with one descriptor of one entry, or with several [`Descriptors`]. Others:
+//!
 //! - [`Throttlecrab`]: the gRPC of `throttlecrab-server`
 //! - [`Get`]: a plain GET with the key in the query, as for nginx `limit_req`
 
 mod check;
+mod descriptors;
 mod envoy;
 mod get;
 mod key;
 mod throttlecrab;
 
 pub use check::Check;
+pub use descriptors::{Descriptors, EntryValue, THREE_DESCRIPTORS};
 pub use envoy::EnvoyRateLimit;
 pub use get::Get;
 pub use key::write_key;

@@ -1,17 +1,17 @@
-//! The gRPC of `throttlecrab-server`.
+//! The gRPC API of `throttlecrab-server`.
 
 use prost::Message;
 
 use super::{Answer, Decision, Payload, Speaks, write_key};
 
-/// Asks `throttlecrab.RateLimiter/Throttle`; the limit comes with the request.
+/// Calls `throttlecrab.RateLimiter/Throttle`. The limit is part of the request.
 #[derive(Debug)]
 pub struct Throttlecrab {
     request: ThrottleRequest,
 }
 
 impl Throttlecrab {
-    /// So many per period, so many at once; each request takes one.
+    /// Creates requests of quantity 1 with a limit of `count` per `period_s` seconds and this burst.
     pub fn new(burst: i32, count: i32, period_s: i32) -> Self {
         let request = ThrottleRequest {
             key: String::new(),
@@ -31,7 +31,7 @@ impl Payload for Throttlecrab {
 
     fn request(&mut self, key: u64, out: &mut Vec<u8>) {
         write_key(key, &mut self.request.key);
-        // A vector has room.
+        // Encoding into a vector does not fail.
         let _ = self.request.encode(out);
     }
 
@@ -39,7 +39,7 @@ impl Payload for Throttlecrab {
         match ThrottleResponse::decode(answer.body) {
             Ok(ThrottleResponse { allowed: true }) => Decision::Allowed,
             Ok(ThrottleResponse { allowed: false }) => Decision::Denied,
-            Err(error) => Decision::Error(format!("no ThrottleResponse: {error}")),
+            Err(error) => Decision::Error(format!("not a valid ThrottleResponse: {error}")),
         }
     }
 }

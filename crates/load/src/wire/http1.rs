@@ -2,10 +2,10 @@
 
 use httparse::{EMPTY_HEADER, Response, Status, parse_chunk_size};
 
-use crate::desk::Desk;
+use crate::dispatcher::Dispatcher;
 use crate::error::Fault;
 use crate::traffic::Call;
-use crate::wire::MAX_ANSWER_BYTES;
+use crate::wire::MAX_RESPONSE_BYTES;
 
 const MAX_HEADERS: usize = 64;
 
@@ -13,7 +13,7 @@ const MAX_HEADERS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Http1 {
     waiting: Option<Waiting>,
-    /// The server has said that it will close.
+    /// Whether the server has announced that it will close the connection.
     is_retired: bool,
 }
 
@@ -23,7 +23,7 @@ struct Waiting {
     sent_ns: u64,
 }
 
-/// Where an answer ends, and what its head says.
+/// The head of a response: its status, length, and the kind of its body.
 struct Head {
     status: u16,
     bytes: usize,
@@ -54,18 +54,18 @@ impl Http1 {
         usize::from(self.waiting.is_some())
     }
 
-    pub(crate) fn start(&mut self, call: Call, desk: &mut Desk<'_>, out: &mut Vec<u8>) {
-        desk.payload.request(call.key, out);
-        self.waiting = Some(Waiting { call, sent_ns: desk.now_ns });
+    pub(crate) fn start(&mut self, call: Call, dispatcher: &mut Dispatcher<'_>, out: &mut Vec<u8>) {
+        dispatcher.payload.request(call.key, out);
+        self.waiting = Some(Waiting { call, sent_ns: dispatcher.now_ns });
     }
 
-    pub(crate) fn receive(&mut self, input: &[u8], desk: &mut Desk<'_>) -> Result<usize, Fault> {
+    pub(crate) fn receive(&mut self, input: &[u8], dispatcher: &mut Dispatcher<'_>) -> Result<usize, Fault> {
         let mut done = 0;
         while done < input.len() {
             let rest = &input[done..];
             let Some(head) = parse_head(rest)? else { break };
             let body = &rest[head.bytes..];
-            // Chunks are rare: their bodies are put together anew each time more has come.
+            // Chunks are rare, so a chunked body is joined again each time more of it has arrived.
             let mut joined = Vec::new();
             let (body, body_bytes) = match head.body {
                 Body::Bytes(bytes) if bytes > body.len() => break,
@@ -80,36 +80,40 @@ impl Http1 {
                 continue;
             }
             let Some(Waiting { call, .. }) = self.waiting.take() else {
-                return Err(Fault::Protocol(format!("an answer of status {} to no request", head.status)));
+                return Err(Fault::Protocol(format!(
+                    "a response of status {} without a request",
+                    head.status
+                )));
             };
-            let decision = desk.judge(head.status, body);
-            desk.settle(&call, &decision);
+            let decision = dispatcher.judge(head.status, body);
+            dispatcher.settle(&call, &decision);
             self.is_retired |= head.closes;
         }
-        if done == 0 && input.len() > MAX_ANSWER_BYTES {
-            return Err(Fault::Protocol(format!("an answer of more than {MAX_ANSWER_BYTES} bytes")));
+        if done == 0 && input.len() > MAX_RESPONSE_BYTES {
+            return Err(Fault::Protocol(format!("a response of more than {MAX_RESPONSE_BYTES} bytes")));
         }
         Ok(done)
     }
 
-    /// A late answer could be taken for the next one's, so the connection must go with the call.
-    pub(crate) fn expire(&mut self, sent_before_ns: u64, desk: &mut Desk<'_>) -> bool {
+    /// Fails the call if it was sent before this time. Returns false if so: then the connection must be
+    /// closed, because a late response would be mistaken for that of the next call.
+    pub(crate) fn expire(&mut self, sent_before_ns: u64, dispatcher: &mut Dispatcher<'_>) -> bool {
         let Some(Waiting { call, .. }) = self.waiting.take_if(|waiting| waiting.sent_ns < sent_before_ns)
         else {
             return true;
         };
-        desk.fail(&call, "no answer in time");
+        dispatcher.fail(&call, "no answer in time");
         false
     }
 
-    pub(crate) fn lose(&mut self, fault: &Fault, desk: &mut Desk<'_>) {
+    pub(crate) fn lose(&mut self, fault: &Fault, dispatcher: &mut Dispatcher<'_>) {
         if let Some(Waiting { call, .. }) = self.waiting.take() {
-            desk.fail(&call, &fault.to_string());
+            dispatcher.fail(&call, &fault.to_string());
         }
     }
 }
 
-/// The head, once it is complete.
+/// Parses the head of a response. Returns `None` if it is incomplete.
 fn parse_head(input: &[u8]) -> Result<Option<Head>, Fault> {
     let mut headers = [EMPTY_HEADER; MAX_HEADERS];
     let mut response = Response::new(&mut headers);
@@ -118,18 +122,19 @@ fn parse_head(input: &[u8]) -> Result<Option<Head>, Fault> {
         Ok(Status::Partial) => return Ok(None),
         // A SETTINGS frame on stream 0: its length is below 256, its type is 4.
         Err(_) if matches!(input, [0, 0, _, 4, ..]) => return Err(Fault::AnswersHttp2),
-        Err(error) => return Err(Fault::Protocol(format!("not an HTTP/1.1 answer: {error}"))),
+        Err(error) => return Err(Fault::Protocol(format!("not an HTTP/1.1 response: {error}"))),
     };
     let status = response.code.unwrap_or(0);
     let mut closes = response.version == Some(0);
     let mut body = matches!(status, 100..200 | 204 | 304).then_some(Body::Bytes(0));
     for header in response.headers.iter() {
         let value = header.value;
-        // Lengths first: comparing names is most of the cost of an answer.
+        // Lengths are compared first: comparing names is most of the cost of a response.
         match header.name.len() {
             14 if body.is_none() && header.name.eq_ignore_ascii_case("content-length") => {
                 let bytes = str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok());
-                let bytes = bytes.ok_or_else(|| Fault::Protocol("content-length is no number".to_owned()))?;
+                let bytes =
+                    bytes.ok_or_else(|| Fault::Protocol("content-length is not a number".to_owned()))?;
                 body = Some(Body::Bytes(bytes));
             }
             17 if header.name.eq_ignore_ascii_case("transfer-encoding") => body = Some(Body::Chunks),
@@ -140,11 +145,11 @@ fn parse_head(input: &[u8]) -> Result<Option<Head>, Fault> {
         }
     }
     let body =
-        body.ok_or_else(|| Fault::Protocol("an answer without content-length, not chunked".to_owned()))?;
+        body.ok_or_else(|| Fault::Protocol("a response without content-length, not chunked".to_owned()))?;
     Ok(Some(Head { status, bytes: head_bytes, body, closes }))
 }
 
-/// Joins a chunked body. Answers how many bytes it took, once it is complete.
+/// Joins a chunked body. Returns its encoded length, or `None` if it is incomplete.
 fn join_chunks(input: &[u8], joined: &mut Vec<u8>) -> Result<Option<usize>, Fault> {
     let mut at = 0;
     loop {
@@ -154,11 +159,11 @@ fn join_chunks(input: &[u8], joined: &mut Vec<u8>) -> Result<Option<usize>, Faul
             Err(_) => return Err(Fault::Protocol("a chunk without a size".to_owned())),
         };
         at += line_bytes;
-        if chunk_bytes > MAX_ANSWER_BYTES {
+        if chunk_bytes > MAX_RESPONSE_BYTES {
             return Err(Fault::Protocol(format!("a chunk of {chunk_bytes} bytes")));
         }
         let end = at + chunk_bytes;
-        // The line end after each chunk; trailers are not asked for, so none may come.
+        // A line end follows each chunk. There are no trailers, because the request does not ask for them.
         if input.len() < end + 2 {
             return Ok(None);
         }

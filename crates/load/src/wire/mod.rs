@@ -1,9 +1,9 @@
-//! The protocols, as state machines over bytes: they know no sockets and no time.
+//! The protocols as state machines over bytes, without sockets or clocks.
 
 mod http1;
 mod http2;
 
-use crate::desk::Desk;
+use crate::dispatcher::Dispatcher;
 use crate::error::Fault;
 use crate::payload::Speaks;
 use crate::plan::{Endpoint, Plan};
@@ -12,10 +12,10 @@ use crate::traffic::Call;
 use self::http1::Http1;
 use self::http2::Http2;
 
-/// The largest answer that is taken; a rate limiter's are a few hundred bytes.
-pub(crate) const MAX_ANSWER_BYTES: usize = 4 << 20;
+/// The largest response that is accepted. Those of rate limiters have a few hundred bytes.
+pub(crate) const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
-/// One connection's protocol.
+/// The protocol state of a connection.
 pub(crate) enum Wire {
     Http1(Http1),
     Http2(Box<Http2>),
@@ -35,7 +35,7 @@ impl Wire {
         }
     }
 
-    /// What is sent as soon as the connection is up.
+    /// Writes what is sent as soon as the connection is established.
     pub(crate) fn greet(&self, out: &mut Vec<u8>) {
         match self {
             Self::Http1(_) => {}
@@ -43,7 +43,7 @@ impl Wire {
         }
     }
 
-    /// Whether the server has greeted back.
+    /// Returns whether the server has completed the handshake of the protocol.
     pub(crate) fn is_ready(&self) -> bool {
         match self {
             Self::Http1(_) => true,
@@ -51,7 +51,7 @@ impl Wire {
         }
     }
 
-    /// Whether a call can be started.
+    /// Returns whether a call can be started.
     pub(crate) fn has_room(&self) -> bool {
         match self {
             Self::Http1(http1) => http1.has_room(),
@@ -59,39 +59,45 @@ impl Wire {
         }
     }
 
-    /// Writes a call; there must be room.
-    pub(crate) fn start(&mut self, call: Call, desk: &mut Desk<'_>, out: &mut Vec<u8>) {
+    /// Writes a call. There must be room for it.
+    pub(crate) fn start(&mut self, call: Call, dispatcher: &mut Dispatcher<'_>, out: &mut Vec<u8>) {
         match self {
-            Self::Http1(http1) => http1.start(call, desk, out),
-            Self::Http2(http2) => http2.start(call, desk, out),
+            Self::Http1(http1) => http1.start(call, dispatcher, out),
+            Self::Http2(http2) => http2.start(call, dispatcher, out),
         }
     }
 
-    /// Takes what was received, settles the calls it answers, and says how much of it is done with.
+    /// Processes received bytes, and counts the results of the calls that they finish. Returns the number of
+    /// bytes consumed.
     pub(crate) fn receive(
         &mut self,
         input: &[u8],
-        desk: &mut Desk<'_>,
+        dispatcher: &mut Dispatcher<'_>,
         out: &mut Vec<u8>,
     ) -> Result<usize, Fault> {
         match self {
-            Self::Http1(http1) => http1.receive(input, desk),
-            Self::Http2(http2) => http2.receive(input, desk, out),
+            Self::Http1(http1) => http1.receive(input, dispatcher),
+            Self::Http2(http2) => http2.receive(input, dispatcher, out),
         }
     }
 
-    /// Fails the calls that were sent before this time. Whether the connection can be kept.
-    pub(crate) fn expire(&mut self, sent_before_ns: u64, desk: &mut Desk<'_>, out: &mut Vec<u8>) -> bool {
+    /// Fails the calls that were sent before this time. Returns whether the connection can still be used.
+    pub(crate) fn expire(
+        &mut self,
+        sent_before_ns: u64,
+        dispatcher: &mut Dispatcher<'_>,
+        out: &mut Vec<u8>,
+    ) -> bool {
         match self {
-            Self::Http1(http1) => http1.expire(sent_before_ns, desk),
+            Self::Http1(http1) => http1.expire(sent_before_ns, dispatcher),
             Self::Http2(http2) => {
-                http2.expire(sent_before_ns, desk, out);
+                http2.expire(sent_before_ns, dispatcher, out);
                 true
             }
         }
     }
 
-    /// Whether no more calls can be started here, though those open may still be answered.
+    /// Returns whether no more calls can be started. Open calls may still get a response.
     pub(crate) fn is_retired(&self) -> bool {
         match self {
             Self::Http1(http1) => http1.is_retired(),
@@ -99,8 +105,8 @@ impl Wire {
         }
     }
 
-    /// What the server said to retire the connection. Where HTTP/1.1 closes, as some servers do
-    /// after every so many requests, or stream ids are used up, that is routine.
+    /// Returns why the server retired the connection, or `None` if that is routine: HTTP/1.1 servers may
+    /// close a connection after a number of requests, and the stream IDs of HTTP/2 may be used up.
     pub(crate) fn goodbye(&self) -> Option<Fault> {
         match self {
             Self::Http1(_) => None,
@@ -108,12 +114,12 @@ impl Wire {
         }
     }
 
-    /// Whether the end of the connection at this moment is routine, as that of an idle one is.
+    /// Returns whether it would be routine if the connection ended now, as when it is idle.
     pub(crate) fn may_end(&self) -> bool {
         matches!(self, Self::Http1(http1) if http1.open_calls() == 0)
     }
 
-    /// Calls without an answer yet.
+    /// Returns the number of calls without a response.
     pub(crate) fn open_calls(&self) -> usize {
         match self {
             Self::Http1(http1) => http1.open_calls(),
@@ -121,11 +127,11 @@ impl Wire {
         }
     }
 
-    /// Settles the open calls of a connection that has ended.
-    pub(crate) fn lose(&mut self, fault: &Fault, desk: &mut Desk<'_>) {
+    /// Fails the open calls of a connection that has ended.
+    pub(crate) fn lose(&mut self, fault: &Fault, dispatcher: &mut Dispatcher<'_>) {
         match self {
-            Self::Http1(http1) => http1.lose(fault, desk),
-            Self::Http2(http2) => http2.lose(fault, desk),
+            Self::Http1(http1) => http1.lose(fault, dispatcher),
+            Self::Http2(http2) => http2.lose(fault, dispatcher),
         }
     }
 }

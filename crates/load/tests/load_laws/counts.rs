@@ -1,4 +1,4 @@
-//! What is reported is what the server saw.
+//! The report agrees with what the server saw.
 
 use std::ops::ControlFlow;
 use std::time::Duration;

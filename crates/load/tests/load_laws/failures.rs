@@ -1,4 +1,4 @@
-//! What goes wrong is said.
+//! Failures are reported.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -64,7 +64,7 @@ fn http1_in_answer_to_http2_is_recognised() {
     assert!(matches!(result, Err(LoadError::Connect { .. })), "{result:?}");
     let (endpoint, peer) = listen(|listener| {
         let (mut stream, _) = listener.accept().unwrap();
-        // In pieces: the first does not tell yet.
+        // In pieces, of which the first does not show the protocol yet.
         for piece in [&b"HTT"[..], b"P/1.1 400 Bad Request\r\n\r\n"] {
             stream.write_all(piece).unwrap();
         }

@@ -1,4 +1,4 @@
-//! The protocols in their less usual moods.
+//! Rare but valid uses of the protocols.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ fn envoy() -> EnvoyRateLimit {
     EnvoyRateLimit::new("api", "user")
 }
 
-/// Passes bytes on; those of the server in pieces of one to three.
+/// Forwards bytes; those of the server in pieces of one to three.
 fn in_tiny_pieces(server: &Endpoint) -> Endpoint {
     let &Endpoint::Tcp(addr) = server else { panic!("not over TCP") };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -130,12 +130,12 @@ fn no_more_streams_are_opened_than_the_server_allows() {
     let (endpoint, peer) = listen(|listener| {
         let mut peer = Peer::accept_with(&listener, &[(3, 2)]);
         let first = [peer.call().0, peer.call().0];
-        // A third would come before the answer to a ping.
+        // A third call would arrive before the response to a ping.
         peer.write(6, 0, 0, b"anymore?");
         let frames = std::iter::from_fn(|| peer.read());
         let before: Vec<u8> = frames.map(|frame| frame.kind).take_while(|&kind| kind != 6).collect();
         assert!(!before.contains(&0) && !before.contains(&1), "{before:?}");
-        // Now all may come.
+        // Now all calls may arrive.
         peer.settings(&[(3, 100)]);
         for id in first {
             peer.answer(id);
@@ -186,7 +186,7 @@ fn messages_larger_than_the_servers_windows_are_sent_piece_by_piece() {
 
 #[test]
 fn the_window_granted_to_the_server_is_replenished() {
-    // 300 answers of 200 kB are several times the connection's window of 16 MiB.
+    // 300 responses of 200 kB are several times the connection's window of 16 MiB.
     let mut body = Reply::grpc(true).body;
     // Field 15, which the judge passes over.
     body.extend([0x7a, 0xc0, 0x9a, 0x0c]);

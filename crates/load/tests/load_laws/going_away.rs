@@ -62,7 +62,7 @@ fn going_away_ends_a_run_that_may_not_reconnect() {
     assert_eq!(why, "NO_ERROR");
 }
 
-/// Carries out a plan of so many calls, four at once, against a peer.
+/// Runs a plan against a peer, with four concurrent calls.
 fn calls(requests: u64, serve: impl FnOnce(std::net::TcpListener) + Send + 'static) -> tidegate_load::Report {
     let (endpoint, peer) = listen(serve);
     let plan = Plan { reconnect: true, keys: Keys::Sequential(4), ..plan_of(&endpoint, 1, 4, requests) };
@@ -81,7 +81,7 @@ fn streams_beyond_the_last_one_named_are_sent_again() {
         old.go_away(3);
         let mut new = Peer::accept(&listener);
         let again = [0; 2].map(|_| new.call());
-        // The old connection still answers what it took.
+        // The old connection still responds to the calls that it accepted.
         old.answer(3);
         old.answer(1);
         for (id, _) in again {

@@ -1,6 +1,6 @@
 //! Laws of the load generator, against real servers in this process.
 //!
-//! - `server`: hyper, as a rate limiter with opinions; `peer`: a server that speaks raw frames
+//! - `server`: a rate limiter on hyper whose responses a test chooses; `peer`: a server that sends raw frames
 //! - one file per subject
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot start has failed")]
@@ -19,12 +19,12 @@ use std::ops::ControlFlow;
 use tidegate_load::payload::Payload;
 use tidegate_load::{Length, LoadError, Plan, Report, Status, run};
 
-/// Carries out a plan without looking at its progress.
+/// Runs a plan, ignoring its progress.
 fn drive(plan: &Plan, payload: &mut dyn Payload) -> Result<Report, LoadError> {
     run(plan, payload, &mut |_: Status| ControlFlow::Continue(()))
 }
 
-/// So many requests over so many connections and streams.
+/// Returns a plan with this number of connections, streams and requests.
 fn plan_of(endpoint: &tidegate_load::Endpoint, connections: usize, streams: usize, requests: u64) -> Plan {
     Plan { connections, streams, length: Length::Requests(requests), ..Plan::new(endpoint.clone()) }
 }

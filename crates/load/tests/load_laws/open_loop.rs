@@ -49,7 +49,7 @@ fn calls_are_not_sent_before_they_are_due() {
 
 #[test]
 fn calls_that_never_found_a_stream_are_reported_as_unsent() {
-    // Accepts connections, by its backlog, and never answers.
+    // Connections are accepted by the backlog of the socket, but never get a response.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = Endpoint::Tcp(silent.local_addr().unwrap());
     let plan = Plan {

@@ -56,7 +56,7 @@ impl Peer {
         self.stream.write_all(&frame).unwrap();
     }
 
-    /// The next frame; none at the end of the connection.
+    /// Returns the next frame, or `None` at the end of the connection.
     pub(crate) fn read(&mut self) -> Option<Frame> {
         let mut header = [0; 9];
         self.stream.read_exact(&mut header).ok()?;
@@ -67,19 +67,19 @@ impl Peer {
         Some(Frame { kind: header[3], flags: header[4], stream, payload })
     }
 
-    /// The next frame of this kind; others are passed over.
+    /// Returns the next frame of this kind, skipping others.
     pub(crate) fn read_kind(&mut self, kind: u8) -> Frame {
         std::iter::from_fn(|| self.read()).find(|frame| frame.kind == kind).unwrap()
     }
 
-    /// The next call whose message is complete and came in one frame: its stream, and the message.
+    /// Returns the stream and the message of the next call whose message arrives in one frame.
     pub(crate) fn call(&mut self) -> (u32, Vec<u8>) {
         let data = self.read_kind(0);
         assert_eq!(data.flags, 1, "{data:?}");
         (data.stream, data.payload[5..].to_vec())
     }
 
-    /// Allows a call.
+    /// Responds to a call that it is allowed.
     pub(crate) fn answer(&mut self, stream: u32) {
         self.write(1, 4, stream, b"\x88");
         self.write(0, 0, stream, b"\0\0\0\0\x02\x08\x01");

@@ -1,4 +1,4 @@
-//! A rate limiter on hyper that counts what it is asked.
+//! A rate limiter on hyper that counts the requests it gets.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -24,7 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{oneshot, watch};
 
-/// What a server answers: a gRPC message and status, or an HTTP status and body.
+/// A response of the server: a gRPC message and status, or an HTTP status and body.
 #[derive(Clone)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -98,7 +98,7 @@ impl Server {
         Self { endpoint, seen, restart, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// How often each key was asked for.
+    /// Returns the number of requests for each key.
     pub(crate) fn seen(&self) -> HashMap<String, u64> {
         self.seen.lock().clone()
     }
@@ -216,7 +216,7 @@ fn message(bytes: &[u8]) -> Vec<u8> {
     [&[0], &(bytes.len() as u32).to_be_bytes()[..], bytes].concat()
 }
 
-/// `user-00000042`, wherever it stands.
+/// Returns the key, such as `user-00000042`, wherever it is in the bytes.
 fn key_in(body: &[u8]) -> String {
     let at = body.windows(5).rposition(|window| window == b"user-").unwrap();
     String::from_utf8(body[at..at + 13].to_vec()).unwrap()

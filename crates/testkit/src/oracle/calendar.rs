@@ -1,5 +1,5 @@
-//! Calendar windows by brute force: walk through time, look at the date on the wall, and see where
-//! it changes to another day, week, month or year.
+//! Calendar windows by brute force: steps through time and finds where the local date changes to another
+//! day, week, month or year.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +12,7 @@ use tidegate_core::{CalendarUnit, Micros, Span};
 const HOUR_US: u64 = 3_600_000_000;
 
 thread_local! {
-    /// Spans already walked, by unit and zone: their ends by their starts.
+    /// Cached spans by unit and zone: a map from start to end.
     static WALKED: RefCell<HashMap<(String, String), BTreeMap<Micros, Micros>>> = RefCell::default();
 }
 
@@ -25,21 +25,21 @@ pub struct CivilWindows {
 }
 
 impl CivilWindows {
-    /// The windows of `unit` in the zone of that name.
+    /// Returns the windows of `unit` in the time zone with this IANA name.
     ///
     /// # Panics
-    /// If there is no such zone.
+    /// Panics if there is no such zone.
     pub fn new(unit: CalendarUnit, zone_name: &str) -> Self {
         let zone = TimeZone::get(zone_name).expect("the limit was built with this zone");
         Self { unit, zone, name: (unit.to_string(), zone_name.to_owned()) }
     }
 
-    /// When the window around `at` began.
+    /// Returns the start of the window that contains `at`.
     pub fn start_of(&self, at: Micros) -> Micros {
         self.span(at).start
     }
 
-    /// The window around `at`.
+    /// Returns the window that contains `at`.
     pub fn span(&self, at: Micros) -> Span {
         WALKED.with_borrow_mut(|walked| {
             let spans = walked.entry(self.name.clone()).or_default();
@@ -54,7 +54,7 @@ impl CivilWindows {
 
     fn walk(&self, at: Micros) -> Span {
         let label = self.label(at);
-        // Days may be short, and everything longer is made of days.
+        // The step must be shorter than the shortest window: a day may be short, longer units have days.
         let stride_us = if self.unit == CalendarUnit::Day { HOUR_US } else { 12 * HOUR_US };
         let mut inside = at;
         while inside.0 > 0 && self.label(inside.minus(stride_us)) == label {
@@ -71,7 +71,8 @@ impl CivilWindows {
         Span { start, end: self.change(inside, inside.plus(stride_us)) }
     }
 
-    /// The first moment of `right`'s window, which begins after `left`; the epoch if both share one.
+    /// Returns the first moment of the window that contains `right`, which begins after `left`; or `left`,
+    /// the epoch, if both are in the same window.
     fn change(&self, mut left: Micros, mut right: Micros) -> Micros {
         let label = self.label(right);
         if self.label(left) == label {
@@ -88,7 +89,7 @@ impl CivilWindows {
         right
     }
 
-    /// What all moments of one window, and no others, have in common: its first date.
+    /// Returns the first date of the window that contains `at`, which identifies the window.
     fn label(&self, at: Micros) -> Date {
         let us = i64::try_from(at.0).expect("tests stay below the year 9999");
         let timestamp = Timestamp::from_microsecond(us).expect("tests stay below the year 9999");

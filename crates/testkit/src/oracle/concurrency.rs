@@ -1,10 +1,11 @@
-//! Concurrency: who holds how many slots since when. A slot is held for less than the time-out.
+//! The oracle of `concurrency`: a list of holders, their slots and times. Slots are held for less than the
+//! timeout.
 
 use tidegate_core::{Limit, Micros, Verdict};
 
 use super::{Oracle, assess};
 
-/// See the module.
+/// The slots of one key and their holders.
 #[derive(Clone)]
 pub struct Concurrency {
     limit: Limit,
@@ -20,7 +21,7 @@ struct Holder {
 }
 
 impl Concurrency {
-    /// Nobody holds anything.
+    /// Creates a key of which no slot is held.
     pub fn new(limit: &Limit) -> Self {
         Self { limit: limit.clone(), holders: Vec::new() }
     }
@@ -37,7 +38,7 @@ impl Concurrency {
             .sum()
     }
 
-    /// Takes slots under `id` if they are free.
+    /// Acquires `cost` slots for `id` if they are free.
     pub fn acquire(&mut self, id: u64, cost: u64, now: Micros) -> Verdict {
         let verdict = assess(self, cost, now, false);
         if verdict.allowed() && cost > 0 {
@@ -52,13 +53,13 @@ impl Concurrency {
         self.holders.push(Holder { id, cost, since: now });
     }
 
-    /// Holds the slots of `id` from now; false if it holds none.
+    /// Restarts the timeout of the slots of `id`. Returns false if it holds none.
     pub fn renew(&mut self, id: u64, now: Micros) -> bool {
         let held = self.holders.iter().position(|holder| holder.id == id && self.holds(holder, now));
         held.map(|index| self.holders[index].since = now).is_some()
     }
 
-    /// Returns the slots of `id`; false if it has returned them, or they were taken from it.
+    /// Releases the slots of `id`. Returns false if there were none.
     pub fn release(&mut self, id: u64) -> bool {
         let before = self.holders.len();
         self.holders.retain(|holder| holder.id != id);
@@ -79,15 +80,15 @@ impl Oracle for Concurrency {
         self.used(at) == 0
     }
 
-    /// Slots that nobody asks for by name.
+    /// Acquires slots for an ID that nobody renews or releases.
     fn take(&mut self, cost: u64, now: Micros) {
         self.add(u64::MAX, cost, now);
     }
 
-    /// Slots are given back by name only.
+    /// Does nothing: slots are returned with [`Concurrency::release`].
     fn give_back(&mut self, _cost: u64, _now: Micros) {}
 
-    fn see_from(&mut self, now: Micros) {
+    fn discard_future(&mut self, now: Micros) {
         self.holders.retain(|holder| holder.since <= now);
     }
 

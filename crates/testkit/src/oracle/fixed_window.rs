@@ -1,11 +1,11 @@
-//! Fixed windows: what was charged in the window around now, and nothing else, counts.
+//! The oracle of `fixed_window`: only the charges of the current window count.
 
 use tidegate_core::{Limit, Micros, Window};
 
 use super::history::History;
 use super::{CivilWindows, Oracle};
 
-/// See the module.
+/// A `fixed_window` counter: only the charges of the current window count.
 #[derive(Clone)]
 pub struct FixedWindow {
     limit: Limit,
@@ -20,7 +20,7 @@ enum Windows {
 }
 
 impl Windows {
-    /// A number that tells the window around `at` from all others, larger for later ones.
+    /// Returns a number that identifies the window that contains `at`. Later windows have larger numbers.
     fn number(&self, at: Micros) -> u64 {
         match self {
             Self::Period { us } => at.0 / us,
@@ -30,7 +30,7 @@ impl Windows {
 }
 
 impl FixedWindow {
-    /// A counter that was never charged.
+    /// Creates a counter that was never charged.
     pub fn new(limit: &Limit) -> Self {
         let windows = match limit.window() {
             Window::Period { us } => Windows::Period { us: *us },
@@ -61,17 +61,17 @@ impl Oracle for FixedWindow {
     }
 
     fn take(&mut self, cost: u64, now: Micros) {
-        self.see_from(now);
+        self.discard_future(now);
         self.history.add_up_to_max(now, cost, self.used(now));
     }
 
     fn give_back(&mut self, cost: u64, now: Micros) {
-        self.see_from(now);
+        self.discard_future(now);
         let (windows, window) = (&self.windows, self.windows.number(now));
         self.history.refund(now, cost, |at| windows.number(at) == window);
     }
 
-    fn see_from(&mut self, now: Micros) {
+    fn discard_future(&mut self, now: Micros) {
         let ahead = |last| self.windows.number(last) > self.windows.number(now);
         if self.history.last_write().is_some_and(ahead) {
             self.history.forget();

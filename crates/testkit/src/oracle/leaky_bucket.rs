@@ -1,12 +1,12 @@
-//! The leaky bucket. What is in it leaks out at `requests` per period, so the room left is the
-//! tokens of a token bucket. A meter lets pass what there is room for. A queue lets pass what finds
-//! the bucket empty, and holds what finds room in it until all before it has leaked out.
+//! The oracle of `leaky_bucket`. The bucket drains at `requests` per period, so the room left equals the
+//! tokens of a token bucket. A meter allows what there is room for. A queue allows at once what finds the
+//! bucket empty, and holds what there is room for until everything before it has drained.
 
 use tidegate_core::{Limit, Micros};
 
 use super::{Oracle, TokenBucket};
 
-/// See the module.
+/// A leaky bucket, as meter or as queue.
 #[derive(Clone)]
 pub struct LeakyBucket {
     limit: Limit,
@@ -14,7 +14,7 @@ pub struct LeakyBucket {
 }
 
 impl LeakyBucket {
-    /// An empty bucket.
+    /// Creates an empty bucket.
     pub fn new(limit: &Limit) -> Self {
         Self { limit: limit.clone(), room: TokenBucket::new(limit) }
     }
@@ -26,8 +26,8 @@ impl Oracle for LeakyBucket {
     }
 
     fn fits(&self, cost: u64, at: Micros, hold: bool) -> bool {
-        let must_find_it_empty = self.limit.queues() && !hold && cost > 0;
-        self.room.fits(cost, at, hold) && (!must_find_it_empty || self.room.untouched(at))
+        let needs_empty_bucket = self.limit.queues() && !hold && cost > 0;
+        self.room.fits(cost, at, hold) && (!needs_empty_bucket || self.room.untouched(at))
     }
 
     fn untouched(&self, at: Micros) -> bool {
@@ -42,8 +42,8 @@ impl Oracle for LeakyBucket {
         self.room.give_back(cost, now);
     }
 
-    fn see_from(&mut self, now: Micros) {
-        self.room.see_from(now);
+    fn discard_future(&mut self, now: Micros) {
+        self.room.discard_future(now);
     }
 
     fn relimit(&mut self, limit: &Limit, now: Micros) {

@@ -1,9 +1,9 @@
-//! Every algorithm once more: slow, exact, and written from its meaning.
+//! A second implementation of every algorithm: slow, exact, and written from the definition.
 //!
-//! An oracle remembers what happened (the charges with their times, or tokens as an exact fraction)
-//! and answers one question from scratch: does this cost fit at that time? Everything else is found
-//! by asking it again: `retry_after` by searching for the first moment at which it says yes,
-//! `remaining` by searching for the largest cost. So the oracles share no formula with the code.
+//! An oracle records what happened (the charges with their times, or tokens as an exact fraction) and
+//! computes one thing from scratch: whether a cost fits at a time. Everything else is found by searching:
+//! `retry_after` is the first time at which the cost fits, `remaining` the largest cost that fits. So the
+//! oracles share no formula with the product.
 
 mod calendar;
 mod concurrency;
@@ -30,15 +30,15 @@ use tidegate_core::{Algorithm, Limit, Micros, NEVER_US, Outcome, Verdict};
 /// An exact fraction.
 pub type Exact = num_rational::Ratio<i128>;
 
-/// One key under one limit, as slowly and plainly as can be.
+/// The state of one key under one limit, implemented as slowly and plainly as possible.
 pub trait Oracle {
-    /// A copy to try things on.
+    /// Returns an independent copy.
     fn fork(&self) -> Box<dyn Oracle>;
 
-    /// Whether `cost` fits at `at`, given what has happened so far.
+    /// Returns whether `cost` fits at `at`, given what has happened so far.
     fn fits(&self, cost: u64, at: Micros, hold: bool) -> bool;
 
-    /// Whether at `at` nothing that happened so far counts any more.
+    /// Returns whether no charge so far counts any more at `at`.
     fn untouched(&self, at: Micros) -> bool;
 
     /// Charges, whether it fits or not.
@@ -47,21 +47,21 @@ pub trait Oracle {
     /// Refunds, never above full.
     fn give_back(&mut self, cost: u64, now: Micros);
 
-    /// Drops what cannot have been written by `now`: the clock stepped back.
-    fn see_from(&mut self, now: Micros);
+    /// Drops the history that cannot have been written by `now`, because the clock stepped back.
+    fn discard_future(&mut self, now: Micros);
 
-    /// The limit's numbers change; the counter stays.
+    /// Changes the numbers of the limit. The counter continues.
     fn relimit(&mut self, limit: &Limit, now: Micros);
 
-    /// What a charge settles for good even if it is denied.
+    /// Makes the change to the state that a charge makes even if it is denied.
     fn carry_on(&mut self, _now: Micros) {}
 
-    /// Whether a limit last looked at `now` counts as reset at `at`.
+    /// Returns whether a limit that was assessed at `now` counts as reset at `at`.
     fn reset(&self, _now: Micros, at: Micros) -> bool {
         self.untouched(at)
     }
 
-    /// Whether a charge may be held until all before it has drained.
+    /// Returns whether a charge may be held until all before it has drained.
     fn queues(&self) -> bool {
         false
     }
@@ -73,7 +73,7 @@ impl Clone for Box<dyn Oracle> {
     }
 }
 
-/// The oracle of a limit, for a key that was never charged.
+/// Returns the oracle of a limit, for a key that was never charged.
 pub fn of(limit: &Limit) -> Box<dyn Oracle> {
     match limit.algorithm() {
         Algorithm::FixedWindow => Box::new(FixedWindow::new(limit)),
@@ -86,10 +86,10 @@ pub fn of(limit: &Limit) -> Box<dyn Oracle> {
     }
 }
 
-/// What would become of a charge, found by asking the oracle again and again.
+/// Returns the verdict of a charge without charging it, found by searching with [`Oracle::fits`].
 pub fn assess(oracle: &dyn Oracle, cost: u64, now: Micros, hold: bool) -> Verdict {
     let mut before = oracle.fork();
-    before.see_from(now);
+    before.discard_future(now);
     let fits = before.fits(cost, now, hold);
     let outcome = if !fits {
         let retry = search::first_us(|us| before.fits(cost, now.plus(us), hold));
@@ -112,7 +112,7 @@ pub fn assess(oracle: &dyn Oracle, cost: u64, now: Micros, hold: bool) -> Verdic
     }
 }
 
-/// Assesses a charge and, if it fits, takes it.
+/// Charges if it fits, and returns the verdict.
 pub fn charge(oracle: &mut dyn Oracle, cost: u64, now: Micros, hold: bool) -> Verdict {
     if cost > 0 {
         oracle.carry_on(now);

@@ -1,10 +1,10 @@
-//! Answers found by asking a yes-or-no question again and again.
+//! Binary searches over a predicate.
 
-/// No window, and no wait, is longer: 2^53 us are 285 years.
+/// Longer than any window or wait: 2^53 us are 285 years.
 const HORIZON_US: u64 = 1 << 53;
 
-/// The first number of microseconds for which `holds`; `None` if there is none up to the horizon.
-/// Once it holds it must go on to hold.
+/// Returns the smallest number of microseconds for which `holds` is true, or `None` if there is none up to
+/// the horizon. `holds` must be monotonic: once true, it stays true.
 pub(super) fn first_us(holds: impl Fn(u64) -> bool) -> Option<u64> {
     if holds(0) {
         return Some(0);
@@ -28,14 +28,14 @@ pub(super) fn first_us(holds: impl Fn(u64) -> bool) -> Option<u64> {
     Some(yes)
 }
 
-/// The largest cost that `fits`, 0 if none does. What fits must fit in smaller parts too.
+/// Returns the largest cost that `fits`, or 0 if none does. If a cost fits, every smaller one must fit too.
 pub(super) fn largest_cost(fits: impl Fn(u64) -> bool) -> u64 {
     if !fits(1) {
         return 0;
     }
     let (mut yes, mut no) = (1, 2);
     while fits(no) {
-        assert!(no < u64::MAX / 2, "a limit that everything fits is none");
+        assert!(no < u64::MAX / 2, "every cost fits: this is not a limit");
         yes = no;
         no *= 2;
     }

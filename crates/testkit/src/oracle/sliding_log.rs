@@ -1,11 +1,11 @@
-//! A sliding log: what was charged less than a period ago counts.
+//! The oracle of `sliding_log`: charges less than a period ago count.
 
 use tidegate_core::{Limit, Micros};
 
 use super::Oracle;
 use super::history::History;
 
-/// See the module.
+/// A sliding log: charges less than a period ago count.
 #[derive(Clone)]
 pub struct SlidingLog {
     limit: Limit,
@@ -13,7 +13,7 @@ pub struct SlidingLog {
 }
 
 impl SlidingLog {
-    /// A log without entries.
+    /// Creates a log without entries.
     pub fn new(limit: &Limit) -> Self {
         Self { limit: limit.clone(), history: History::default() }
     }
@@ -22,9 +22,9 @@ impl SlidingLog {
         self.history.units(|charged_at| at < charged_at.plus(self.limit.period_us()))
     }
 
-    /// A write drops what counts no more, and all of a log that reaches past now.
-    fn tidy(&mut self, now: Micros) {
-        self.see_from(now);
+    /// Drops expired entries, and all entries if any of them lies in the future. Called before each write.
+    fn prune(&mut self, now: Micros) {
+        self.discard_future(now);
         let period_us = self.limit.period_us();
         self.history.keep(|at| now < at.plus(period_us));
     }
@@ -43,9 +43,9 @@ impl Oracle for SlidingLog {
         self.used(at) == 0
     }
 
-    /// The log has `requests` entries at most: older ones make room.
+    /// The log has at most `requests` units: the oldest are dropped.
     fn take(&mut self, cost: u64, now: Micros) {
-        self.tidy(now);
+        self.prune(now);
         let cost = cost.min(self.limit.requests());
         if cost > 0 {
             self.history.add(now, cost);
@@ -54,11 +54,11 @@ impl Oracle for SlidingLog {
     }
 
     fn give_back(&mut self, cost: u64, now: Micros) {
-        self.tidy(now);
+        self.prune(now);
         self.history.refund(now, cost, |_| true);
     }
 
-    fn see_from(&mut self, now: Micros) {
+    fn discard_future(&mut self, now: Micros) {
         if self.history.reaches_past(now) {
             self.history.forget();
         }

@@ -1,12 +1,12 @@
-//! Sliding windows: what was charged in the current window counts in full, what was charged in the
-//! one before counts by the part of it that lies within one window's length before now.
+//! The oracle of `sliding_window`: charges of the current window count in full; charges of the previous one
+//! are weighted by the share of it that lies within one window's length before now.
 
 use tidegate_core::{Limit, Micros};
 
 use super::history::History;
 use super::{Exact, Oracle};
 
-/// See the module.
+/// A `sliding_window` counter: the current window, and the previous one by its overlap.
 #[derive(Clone)]
 pub struct SlidingWindow {
     limit: Limit,
@@ -14,7 +14,7 @@ pub struct SlidingWindow {
 }
 
 impl SlidingWindow {
-    /// A counter that was never charged.
+    /// Creates a counter that was never charged.
     pub fn new(limit: &Limit) -> Self {
         Self { limit: limit.clone(), history: History::default() }
     }
@@ -23,7 +23,7 @@ impl SlidingWindow {
         at.0 / self.limit.period_us()
     }
 
-    /// Units charged in the window so many before the one around `at`.
+    /// Returns the units charged in the window that lies `before` windows before the one that contains `at`.
     fn units(&self, at: Micros, before: u64) -> i128 {
         let window = self.window(at).checked_sub(before);
         self.history.units(|charged_at| Some(self.window(charged_at)) == window)
@@ -51,18 +51,18 @@ impl Oracle for SlidingWindow {
     }
 
     fn take(&mut self, cost: u64, now: Micros) {
-        self.see_from(now);
+        self.discard_future(now);
         self.history.add_up_to_max(now, cost, self.units(now, 0));
     }
 
     fn give_back(&mut self, cost: u64, now: Micros) {
-        self.see_from(now);
+        self.discard_future(now);
         let period_us = self.limit.period_us();
         let window = self.window(now);
         self.history.refund(now, cost, |at| at.0 / period_us + 1 >= window);
     }
 
-    fn see_from(&mut self, now: Micros) {
+    fn discard_future(&mut self, now: Micros) {
         if self.history.last_write().is_some_and(|last| self.window(last) > self.window(now)) {
             self.history.forget();
         }

@@ -1,52 +1,52 @@
-//! Sub-windows: time is cut into buckets, and what was charged in the current bucket and the
-//! `buckets - 1` before it counts.
+//! The oracle of `sub_windows`: time is divided into buckets, and the charges of the current bucket and of
+//! the `buckets - 1` before it count.
 
 use tidegate_core::{Algorithm, Limit, Micros};
 
 use super::Oracle;
 use super::history::History;
 
-/// See the module.
+/// A `sub_windows` counter: charges in the last `buckets` buckets count.
 #[derive(Clone)]
 pub struct SubWindows {
     limit: Limit,
-    cut: Cut,
+    grid: BucketGrid,
     history: History,
 }
 
-/// How time is cut: bucket `i` is from `i x period / buckets` up to the next one's beginning.
+/// The division of time into buckets: bucket `i` begins at `i x period / buckets`.
 #[derive(Clone, Copy)]
-struct Cut {
+struct BucketGrid {
     buckets: u128,
     period_us: u128,
 }
 
-impl Cut {
+impl BucketGrid {
     fn bucket(self, at: Micros) -> u128 {
         u128::from(at.0) * self.buckets / self.period_us
     }
 
-    /// Whether what was charged then still counts at `at`.
+    /// Returns whether a charge at `charged_at` still counts at `at`.
     fn counts(self, charged_at: Micros, at: Micros) -> bool {
         self.bucket(charged_at) <= self.bucket(at) && self.bucket(at) < self.bucket(charged_at) + self.buckets
     }
 }
 
 impl SubWindows {
-    /// A counter that was never charged.
+    /// Creates a counter that was never charged.
     ///
     /// # Panics
-    /// If the limit is not of this algorithm.
+    /// Panics if the algorithm of the limit is not `sub_windows`.
     pub fn new(limit: &Limit) -> Self {
         let Algorithm::SubWindows { buckets } = limit.algorithm() else {
             panic!("{} has no buckets", limit.algorithm().name());
         };
-        let cut = Cut { buckets: u128::from(buckets), period_us: u128::from(limit.period_us()) };
-        Self { limit: limit.clone(), cut, history: History::default() }
+        let grid = BucketGrid { buckets: u128::from(buckets), period_us: u128::from(limit.period_us()) };
+        Self { limit: limit.clone(), grid, history: History::default() }
     }
 
     fn used(&self, at: Micros) -> i128 {
-        self.history.units(|charged_at| self.cut.counts(charged_at, at))
+        self.history.units(|charged_at| self.grid.counts(charged_at, at))
     }
 }
 
@@ -64,18 +64,18 @@ impl Oracle for SubWindows {
     }
 
     fn take(&mut self, cost: u64, now: Micros) {
-        self.see_from(now);
+        self.discard_future(now);
         self.history.add_up_to_max(now, cost, self.used(now));
     }
 
     fn give_back(&mut self, cost: u64, now: Micros) {
-        self.see_from(now);
-        let cut = self.cut;
-        self.history.refund(now, cost, |at| cut.counts(at, now));
+        self.discard_future(now);
+        let grid = self.grid;
+        self.history.refund(now, cost, |at| grid.counts(at, now));
     }
 
-    fn see_from(&mut self, now: Micros) {
-        if self.history.last_write().is_some_and(|last| self.cut.bucket(last) > self.cut.bucket(now)) {
+    fn discard_future(&mut self, now: Micros) {
+        if self.history.last_write().is_some_and(|last| self.grid.bucket(last) > self.grid.bucket(now)) {
             self.history.forget();
         }
     }

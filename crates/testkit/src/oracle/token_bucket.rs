@@ -1,11 +1,11 @@
-//! The naive token bucket: how many tokens there were, and when that was. Tokens are exact
-//! fractions and come back at `requests` per period, up to `burst`.
+//! The oracle of `token_bucket`: a naive token bucket that stores a number of tokens and a time. Tokens are
+//! exact fractions and refill at `requests` per period, up to `burst`.
 
 use tidegate_core::{Limit, Micros};
 
 use super::{Exact, Oracle};
 
-/// See the module.
+/// A naive token bucket with exact fractions.
 #[derive(Clone)]
 pub struct TokenBucket {
     limit: Limit,
@@ -18,13 +18,13 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub fn new(limit: &Limit) -> Self {
         let burst = whole(limit.burst());
         Self { limit: limit.clone(), rate: rate(limit), burst, tokens: burst, last: Micros(0) }
     }
 
-    /// Tokens at `at`; below zero if the clock has stepped back to a time before they were taken.
+    /// Returns the tokens at `at`. Below zero if the clock has stepped back to before they were taken.
     fn tokens_at(&self, at: Micros) -> Exact {
         let elapsed_us = Exact::from(i128::from(at.0) - i128::from(self.last.0));
         (self.tokens + self.rate * elapsed_us).min(self.burst)
@@ -35,9 +35,9 @@ impl TokenBucket {
         self.last = now;
     }
 
-    /// Tokens by which a bucket may be found below zero before it is certain that the clock has
-    /// stepped back: a counter remembers its burst to five binary digits, rounded up.
-    fn doubt(&self) -> Exact {
+    /// Returns how far below zero the tokens may be before it is certain that the clock has stepped back.
+    /// The product stores the burst with five binary digits, rounded up, so this is the rounding error.
+    fn burst_rounding(&self) -> Exact {
         let mut unit = 1;
         while self.burst > whole(31 * unit) {
             unit *= 2;
@@ -59,7 +59,7 @@ impl Oracle for TokenBucket {
         Box::new(self.clone())
     }
 
-    /// Zero requests is a limit that denies everything, whatever its burst.
+    /// A limit of zero requests denies everything, whatever its burst.
     fn fits(&self, cost: u64, at: Micros, _hold: bool) -> bool {
         cost == 0 || self.limit.requests() > 0 && whole(cost) <= self.tokens_at(at)
     }
@@ -69,30 +69,31 @@ impl Oracle for TokenBucket {
     }
 
     fn take(&mut self, cost: u64, now: Micros) {
-        self.see_from(now);
+        self.discard_future(now);
         if self.limit.requests() > 0 {
             self.set(self.tokens_at(now) - whole(cost), now);
         }
     }
 
     fn give_back(&mut self, cost: u64, now: Micros) {
-        self.see_from(now);
+        self.discard_future(now);
         if self.limit.requests() > 0 {
             self.set(self.tokens_at(now) + whole(cost), now);
         }
     }
 
-    /// Far below zero, the bucket counts as full; a little below, as empty.
-    fn see_from(&mut self, now: Micros) {
+    /// Tokens far below zero mean that the clock stepped back, and the bucket counts as full. Slightly below
+    /// zero it counts as empty.
+    fn discard_future(&mut self, now: Micros) {
         let tokens = self.tokens_at(now);
-        if tokens < -self.doubt() {
+        if tokens < -self.burst_rounding() {
             self.set(self.burst, now);
         } else if tokens < Exact::from(0) {
             self.set(Exact::from(0), now);
         }
     }
 
-    /// Tokens in use stay in use. Under zero requests the bucket waits for the next change.
+    /// Tokens in use stay in use. A limit of zero requests leaves the bucket unchanged until the next change.
     fn relimit(&mut self, limit: &Limit, now: Micros) {
         self.limit = limit.clone();
         if limit.requests() > 0 {
@@ -105,7 +106,7 @@ impl Oracle for TokenBucket {
 
     fn carry_on(&mut self, now: Micros) {
         let tokens = self.tokens_at(now);
-        if self.limit.requests() > 0 && tokens < Exact::from(0) && tokens >= -self.doubt() {
+        if self.limit.requests() > 0 && tokens < Exact::from(0) && tokens >= -self.burst_rounding() {
             self.set(Exact::from(0), now);
         }
     }

@@ -1,4 +1,4 @@
-//! As whom the server runs: as ourselves, except that root must not.
+//! The user that a server runs as: the current one, or another if the current one is root.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::geteuid;
 
-/// Whose the server's files and processes are.
+/// The owner of the server's files and processes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Account {
     Ours,
@@ -15,9 +15,11 @@ pub(super) enum Account {
 }
 
 impl Account {
+    /// Returns the current user; if that is root, the user `postgres` or `nobody`.
+    ///
     /// # Panics
     ///
-    /// If we are root and there is neither a user `postgres` nor `nobody`.
+    /// Panics if the current user is root and there is neither a user `postgres` nor `nobody`.
     pub(super) fn find() -> Self {
         if !geteuid().is_root() {
             return Self::Ours;
@@ -27,25 +29,25 @@ impl Account {
         find("postgres").or_else(|| find("nobody")).expect("there is a user postgres or nobody")
     }
 
-    /// A command that runs as this one.
+    /// Returns a command that runs `program` as this user.
     pub(super) fn command(self, program: &Path) -> Command {
         let Self::Other { user, group } = self else { return Command::new(program) };
-        // It becomes the program, so that its number is the program's.
+        // `setpriv` replaces itself with the program, so the process ID is that of the program.
         let mut command = Command::new("setpriv");
         command.arg(format!("--reuid={user}")).arg(format!("--regid={group}"));
         command.args(["--clear-groups", "--"]).arg(program);
         command
     }
 
-    /// Makes a file or folder theirs.
+    /// Makes this user the owner of a file or folder.
     pub(super) fn give(self, path: &Path) {
         if let Self::Other { user, group } = self {
-            chown(path, Some(user), Some(group)).expect("root gives what it likes");
+            chown(path, Some(user), Some(group)).expect("root may change the owner of files");
         }
     }
 }
 
-/// `name:password:user:group:…`
+/// Parses a line `name:password:user:group:…` of `/etc/passwd`, if it is of the user `name`.
 fn parse(line: &str, name: &str) -> Option<Account> {
     let mut fields = line.split(':');
     let (found, _password) = (fields.next()?, fields.next()?);

@@ -1,6 +1,6 @@
-//! Real `PostgreSQL` servers for tests: each on a free port of 127.0.0.1 with a cluster of its own in a
-//! temporary folder, and ended with the value that stands for it, be the test passed, failed or itself killed.
-//! The cluster that a system's package makes is never touched.
+//! Real `PostgreSQL` servers for tests. Each listens on a free port of 127.0.0.1 and has a database cluster
+//! of its own in a temporary folder. A server ends when its value is dropped, also if the test fails or is
+//! killed. The cluster that the system's package creates is never used.
 //!
 //! ```no_run
 //! use tidegate_testkit::postgres::PostgresServer;
@@ -15,12 +15,12 @@
 //!
 //! # Layout
 //!
-//! - [`Setup`]: with which settings; starts a server
-//! - [`PostgresServer`]: its URLs, questions, [`kill`](PostgresServer::kill),
+//! - [`Setup`]: the settings of a server; starts it
+//! - [`PostgresServer`]: a server: its URLs, queries, [`kill`](PostgresServer::kill),
 //!   [`pause`](PostgresServer::pause), [`promote`](PostgresServer::promote)
-//! - [`Pooler`]: `PgBouncer` before it
+//! - [`Pooler`]: `PgBouncer` in front of a server
 //!
-//! `PostgreSQL` refuses to run as root: tests that do start it as the user `postgres` or `nobody`.
+//! `PostgreSQL` does not run as root. If the tests do, they start it as the user `postgres` or `nobody`.
 
 mod account;
 mod family;

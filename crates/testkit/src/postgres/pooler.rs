@@ -1,4 +1,4 @@
-//! `PgBouncer` before a server.
+//! `PgBouncer` in front of a server.
 
 use std::fs;
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use super::program::program;
 use crate::redis::process::Process;
 use crate::redis::{free_port, until};
 
-/// A pooler with a few connections, which is gone with its value.
+/// A pooler with a few connections. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Pooler {
     port: u16,
@@ -23,21 +23,22 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// Starts one before this server that hands its connections to another client after each transaction, and
-    /// waits until it listens.
+    /// Starts a pooler in front of `server` in `transaction` mode, in which a connection may go to another
+    /// client after each transaction. Waits until it listens.
     ///
     /// # Panics
     ///
-    /// If it does not, with what it has logged.
+    /// Panics with the pooler's log if it does not start.
     pub fn start(server: &PostgresServer, connections: u32) -> Self {
         Self::in_mode(server, "transaction", connections)
     }
 
-    /// Starts one in a mode of `PgBouncer`'s: `session`, `transaction` or `statement`.
+    /// Starts a pooler in front of `server` in one of the modes of `PgBouncer`: `session`, `transaction` or
+    /// `statement`. Waits until it listens.
     ///
     /// # Panics
     ///
-    /// If it does not start, with what it has logged.
+    /// Panics with the pooler's log if it does not start.
     pub fn in_mode(server: &PostgresServer, mode: &str, connections: u32) -> Self {
         let folder = tempfile::Builder::new().prefix("tidegate-").tempdir().expect("a folder");
         let (account, port) = (Account::find(), free_port());
@@ -67,7 +68,7 @@ impl Pooler {
         Self { port, _process: process, _folder: folder }
     }
 
-    /// `postgres://` to this database by way of the pooler.
+    /// Returns the `postgres://` URL of a database through the pooler.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://tidegate@127.0.0.1:{}/{database}", self.port)
     }

@@ -1,4 +1,4 @@
-//! Where the programs are.
+//! Finds the installed `PostgreSQL` programs.
 
 use std::env;
 use std::fs;
@@ -6,20 +6,20 @@ use std::path::PathBuf;
 
 const VARIABLE: &str = "TIDEGATE_POSTGRES_BIN";
 
-/// A program of `PostgreSQL`'s: from the folder that `TIDEGATE_POSTGRES_BIN` names, else from the newest one
-/// of Debian's package, which keeps servers off the `PATH`, else from the `PATH` or where root has its programs.
+/// Returns the path of a `PostgreSQL` program: from the folder that `TIDEGATE_POSTGRES_BIN` names, else from
+/// the newest version of the Debian package, which is not on the `PATH`, else from the `PATH` or `/usr/sbin`.
 ///
 /// # Panics
 ///
-/// If it is nowhere.
+/// Panics if the program is not found.
 pub fn program(name: &str) -> PathBuf {
-    let mut places: Vec<PathBuf> = match env::var_os(VARIABLE) {
+    let mut folders: Vec<PathBuf> = match env::var_os(VARIABLE) {
         Some(named) => vec![named.into()],
         None => versions(),
     };
-    places.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
-    places.push("/usr/sbin".into());
-    let mut files = places.into_iter().map(|folder| folder.join(name));
+    folders.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
+    folders.push("/usr/sbin".into());
+    let mut files = folders.into_iter().map(|folder| folder.join(name));
     files.find(|file| file.is_file()).unwrap_or_else(|| {
         panic!(
             "{name} is missing: `make test-tools` installs it (Debian's packages postgresql and pgbouncer), \
@@ -28,7 +28,7 @@ pub fn program(name: &str) -> PathBuf {
     })
 }
 
-/// The newest first.
+/// Returns the program folders of the installed Debian packages, the newest version first.
 fn versions() -> Vec<PathBuf> {
     let folders = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut numbered: Vec<(u32, PathBuf)> = folders

@@ -1,4 +1,4 @@
-//! One server.
+//! A single `PostgreSQL` server.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ use crate::redis::certificates::Certificates;
 use crate::redis::process::Process;
 use crate::redis::{free_port, until};
 
-/// The user who may do all, in the database and for the kit.
+/// The superuser of the database.
 const USER: &str = "tidegate";
-/// How often a server is started anew because its port was taken in the meantime.
+/// How many ports are tried if another process takes the chosen one.
 const PORT_TRIES: usize = 5;
 
-/// A server, running or stopped, that is gone with its value.
+/// A server that is running or stopped. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct PostgresServer {
     setup: Setup,
@@ -35,11 +35,11 @@ pub struct PostgresServer {
 }
 
 impl Setup {
-    /// Makes a cluster, starts its server and waits until it answers.
+    /// Creates a database cluster, starts its server and waits until it replies.
     ///
     /// # Panics
     ///
-    /// If it does not, with what it has logged.
+    /// Panics with the server's log if it does not start.
     pub fn start(&self) -> PostgresServer {
         let server = PostgresServer::prepare(self.clone());
         let mut init = server.account.command(&program("initdb"));
@@ -50,7 +50,7 @@ impl Setup {
 }
 
 impl PostgresServer {
-    /// A plain one; see [`Setup`] for others.
+    /// Starts a server with default settings. See [`Setup`] for others.
     pub fn start() -> Self {
         Setup::new().start()
     }
@@ -95,11 +95,12 @@ impl PostgresServer {
         }
         for (name, text) in files {
             let path = data.join(name);
-            // Anew: a key that others can read is refused, and the owner of a file stays.
+            // Removed first, because writing would keep the permissions and the owner of an existing file,
+            // and the server rejects a key that others can read.
             let _ = fs::remove_file(&path);
             fs::write(&path, text).expect("the folder can be written");
             let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-            fs::set_permissions(&path, private).expect("it is ours");
+            fs::set_permissions(&path, private).expect("the file was just written");
             self.account.give(&path);
         }
     }
@@ -111,14 +112,14 @@ impl PostgresServer {
         }
     }
 
-    /// Starts the process and waits until it answers, or gives what it has logged if it ends.
+    /// Starts the process and waits until it replies. If the process ends instead, the error is its log.
     fn launch(&self) -> Result<(), String> {
         let mut command = self.account.command(&program("postgres"));
         command.arg("-D").arg(self.data()).current_dir(self.folder.path());
         let log = File::options().create(true).append(true).open(self.log_file()).expect("a log");
         command.stdin(Stdio::null()).stderr(log.try_clone().expect("a handle")).stdout(log);
         let files = [self.folder.path().to_owned()];
-        // It cleans up on the first signal, which costs its clients no more than the second would.
+        // On QUIT the server ends at once, as on KILL, but also cleans up its shared memory.
         let mut process = Process::start(&mut command, "QUIT KILL", &files, |_| Vec::new());
         let answers = until("a server answers", || {
             if process.ended().is_some() {
@@ -133,11 +134,11 @@ impl PostgresServer {
         Ok(())
     }
 
-    /// Starts a standby that follows this server, with all that it has by now.
+    /// Starts a standby server that replicates this one, beginning with a copy of its data.
     ///
     /// # Panics
     ///
-    /// If it does not start.
+    /// Panics if it does not start.
     #[must_use]
     pub fn start_standby(&self) -> Self {
         let standby = Self::prepare(self.setup.clone());
@@ -148,71 +149,71 @@ impl PostgresServer {
         standby.first_launch()
     }
 
-    /// Makes a standby a primary, and waits until it can be written to.
+    /// Promotes this standby server to primary, and waits until it accepts writes.
     ///
     /// # Panics
     ///
-    /// If it is none.
+    /// Panics if it is not a standby server.
     pub fn promote(&self) {
         assert_eq!(self.query("postgres", "SELECT pg_promote(true, 30)"), "t", "{}", self.log());
     }
 
-    /// Waits until a standby has all that this server has by now.
+    /// Waits until a standby server has everything that this server has written so far.
     ///
     /// # Panics
     ///
-    /// If that takes too long.
+    /// Panics if that takes too long.
     pub fn wait_for_standby(&self, standby: &Self) {
         let position = self.query("postgres", "SELECT pg_current_wal_lsn()");
         let question = format!("SELECT coalesce(pg_last_wal_replay_lsn() >= '{position}', false)");
         until("a standby has caught up", || (standby.query("postgres", &question) == "t").then_some(()));
     }
 
-    /// A new and empty database.
+    /// Creates an empty database and returns its name.
     pub fn create_database(&self) -> String {
         let name = format!("test_{}", self.databases.fetch_add(1, Relaxed));
         self.query("postgres", &format!("CREATE DATABASE {name}"));
         name
     }
 
-    /// `postgres://` for the user who may do all, over the network, to this database.
+    /// Returns the `postgres://` URL of a database over TCP, with the credentials of the superuser.
     pub fn url(&self, database: &str) -> String {
         multi_host_url(&[self], database)
     }
 
-    /// Its port on 127.0.0.1.
+    /// Returns the port that the server listens on at 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The folder of its socket.
+    /// Returns the folder of the server's Unix socket.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The certificate of the authority that has signed the server's, if it has [`tls`](Setup::tls).
+    /// Returns the path of the CA certificate that verifies the server, if it has [`tls`](Setup::tls).
     pub fn authority(&self) -> PathBuf {
         Certificates::of(self.folder.path()).authority
     }
 
-    /// Asks as the user who may do all; gives the rows as lines and their columns with `|` between.
+    /// Runs SQL as the superuser. Returns the rows as lines, with their columns separated by `|`.
     ///
     /// # Panics
     ///
-    /// If the server refuses or does not answer.
+    /// Panics if the server rejects the SQL or does not reply.
     pub fn query(&self, database: &str, sql: &str) -> String {
         self.try_query(database, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// The same, where a refusal is an error.
+    /// Runs SQL as the superuser. Returns the rows as lines, with their columns separated by `|`.
     ///
     /// # Errors
     ///
-    /// What the client says.
+    /// Returns the error output of `psql` if the server rejects the SQL or does not reply.
     ///
     /// # Panics
     ///
-    /// If there is no client.
+    /// Panics if `psql` is not installed.
     pub fn try_query(&self, database: &str, sql: &str) -> Result<String, String> {
         let mut command = Command::new(program("psql"));
         command.args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1"]);
@@ -226,20 +227,20 @@ impl PostgresServer {
         Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())
     }
 
-    /// Kills all of its processes at once with SIGKILL, as a machine that fails does.
+    /// Kills all processes of the server with SIGKILL, as a machine that fails would.
     pub fn kill(&self) {
         let Some(process) = self.state.lock().take() else { return };
-        // Stopped, it starts no more of them, and does not see them go.
+        // While the main process is paused, it starts no more children and does not react to their end.
         process.pause();
         family::signal(process.id(), Signal::KILL);
         drop(process);
     }
 
-    /// Stops it as an administrator would: clients are told, and cut off.
+    /// Stops the server as an administrator would: clients get an error and are disconnected.
     ///
     /// # Panics
     ///
-    /// If that takes too long.
+    /// Panics if that takes too long.
     pub fn stop(&self) {
         if let Some(mut process) = self.state.lock().take() {
             process.signal(Signal::INT);
@@ -247,11 +248,12 @@ impl PostgresServer {
         }
     }
 
-    /// Starts it again on the same port, with all it had, and waits until it answers.
+    /// Stops the server if it is running, starts it again on the same port with the same data, and waits
+    /// until it replies.
     ///
     /// # Panics
     ///
-    /// If it does not, with what it has logged.
+    /// Panics with the server's log if it does not start.
     pub fn restart(&self) {
         self.stop();
         if let Err(log) = self.launch() {
@@ -259,11 +261,11 @@ impl PostgresServer {
         }
     }
 
-    /// Stops all of its processes where they are with SIGSTOP: connections stay, nothing is answered.
+    /// Pauses all processes of the server with SIGSTOP: connections stay open, but it does not reply.
     ///
     /// # Panics
     ///
-    /// If it does not run.
+    /// Panics if the server is not running.
     pub fn pause(&self) {
         let state = self.state.lock();
         let process = state.as_ref().expect("it runs");
@@ -271,11 +273,11 @@ impl PostgresServer {
         family::signal(process.id(), Signal::STOP);
     }
 
-    /// Lets it go on after a [`pause`](Self::pause).
+    /// Continues the server after a [`pause`](Self::pause).
     ///
     /// # Panics
     ///
-    /// If it does not run.
+    /// Panics if the server is not running.
     pub fn resume(&self) {
         let state = self.state.lock();
         let process = state.as_ref().expect("it runs");
@@ -283,12 +285,12 @@ impl PostgresServer {
         process.resume();
     }
 
-    /// The number of its first process, if it runs.
+    /// Returns the process ID of the server's main process, or `None` if the server is not running.
     pub fn process_id(&self) -> Option<u32> {
         self.state.lock().as_ref().map(Process::id)
     }
 
-    /// What it has logged, over all its starts.
+    /// Returns the log of the server, over all its starts.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()
     }
@@ -308,7 +310,7 @@ impl Drop for PostgresServer {
             family::remove_memory(&self.data());
             return;
         };
-        // Its children may be paused.
+        // The processes may be paused.
         family::signal(process.id(), Signal::CONT);
         process.resume();
         process.signal(Signal::QUIT);
@@ -316,11 +318,11 @@ impl Drop for PostgresServer {
     }
 }
 
-/// `postgres://` with several hosts, the first one's password holding for all.
+/// Returns a `postgres://` URL with several hosts. The password of the first server is used for all.
 ///
 /// # Panics
 ///
-/// Without a server.
+/// Panics if `servers` is empty.
 pub fn multi_host_url(servers: &[&PostgresServer], database: &str) -> String {
     let first = servers.first().expect("there is a server");
     let password = first.setup.password.as_ref().map(|password| format!(":{password}")).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! With which settings.
+//! The settings of a `PostgreSQL` server to start.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// A server to be started.
+/// The settings of a server, started with [`start`](Self::start).
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     pub(super) settings: Vec<(String, String)>,
@@ -12,33 +12,33 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// One without TLS that trusts everybody on this machine.
+    /// Creates settings for a server without TLS that accepts every local user without a password.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A line of its configuration.
+    /// Adds a line to the configuration.
     #[must_use]
     pub fn set(mut self, key: &str, value: &str) -> Self {
         self.settings.push((key.to_owned(), value.to_owned()));
         self
     }
 
-    /// Who comes over the network has to know this.
+    /// Requires this password from clients that connect over TCP.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
     }
 
-    /// Who comes over the network has to use TLS.
+    /// Requires TLS from clients that connect over TCP.
     #[must_use]
     pub fn tls(mut self) -> Self {
         self.tls = true;
         self
     }
 
-    /// The configuration file.
+    /// Returns the text of the configuration file.
     pub(super) fn file(&self, port: u16, folder: &Path) -> String {
         let mut text = String::new();
         let socket = folder.display().to_string();
@@ -47,12 +47,12 @@ impl Setup {
             ("listen_addresses", "127.0.0.1"),
             ("port", &port),
             ("unix_socket_directories", &socket),
-            // What a killed process has written is still there; only a power cut would lose it.
+            // The writes of a killed process survive without it; only a power failure would lose them.
             ("fsync", "off"),
             ("shared_buffers", "16MB"),
             ("max_connections", "60"),
             ("wal_keep_size", "64MB"),
-            // A standby that is behind replays at once, and asks again soon.
+            // A standby server that is behind retries soon.
             ("wal_retrieve_retry_interval", "100ms"),
             ("autovacuum_naptime", "1h"),
         ];
@@ -66,7 +66,7 @@ impl Setup {
         text
     }
 
-    /// Who may come in, and how.
+    /// Returns the text of `pg_hba.conf`: which clients may connect, and how they authenticate.
     pub(super) fn access(&self) -> String {
         let kind = if self.tls { "hostssl" } else { "host" };
         let method = if self.password.is_some() { "scram-sha-256" } else { "trust" };

@@ -1,11 +1,11 @@
-//! A private authority, and a certificate of it for 127.0.0.1.
+//! A private certificate authority, and a server certificate for 127.0.0.1.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
-/// Where the files are.
+/// The paths of the certificate files.
 pub(crate) struct Certificates {
     pub(crate) authority: PathBuf,
     pub(crate) certificate: PathBuf,
@@ -13,13 +13,13 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Where they are in a folder.
+    /// Returns the paths in `folder`.
     pub(crate) fn of(folder: &Path) -> Self {
         let file = |name: &str| folder.join(name);
         Self { authority: file("ca.pem"), certificate: file("server.pem"), key: file("server.key") }
     }
 
-    /// Makes new ones.
+    /// Generates new certificates and writes them to `folder`.
     pub(crate) fn write(folder: &Path) {
         let authority_key = KeyPair::generate().expect("a key");
         let mut params = named("authority of the tests", Vec::new());
@@ -38,7 +38,8 @@ impl Certificates {
     }
 }
 
-/// Each with a name of its own: of two that have the same, one would pass for signed by itself.
+/// Returns parameters with this common name. The authority and the server need different names: with equal
+/// ones the server certificate would look self-signed.
 fn named(name: &str, hosts: Vec<String>) -> CertificateParams {
     let mut params = CertificateParams::new(hosts).expect("parameters");
     params.distinguished_name.push(DnType::CommonName, name);

@@ -1,4 +1,4 @@
-//! The protocol of Redis, as far as tests need it: one command, one reply.
+//! A client of the Redis protocol for tests: one command, one reply.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,34 +10,34 @@ trait Stream: Read + Write + Send {}
 
 impl<S: Read + Write + Send> Stream for S {}
 
-/// A connection to a server, over which one command at a time is asked.
+/// A connection to a server that sends one command at a time.
 pub struct Client {
     stream: BufReader<Box<dyn Stream>>,
 }
 
-/// What a server says to a command.
+/// The reply of a server to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Nothing is there.
+    /// There is no such value.
     Nil,
-    /// A short word, as `OK`.
+    /// A status such as `OK`.
     Status(String),
-    /// The command failed.
+    /// The server rejected the command with this message.
     Error(String),
     /// A number.
     Integer(i64),
-    /// A string of any bytes.
+    /// A byte string.
     Bulk(Vec<u8>),
     /// Several replies.
     Array(Vec<Reply>),
 }
 
 impl Client {
-    /// Connects; nothing after this waits longer than `timeout` either.
+    /// Connects. `timeout` applies to connecting and to every later read and write.
     ///
     /// # Errors
     ///
-    /// If nobody listens or the connection takes too long.
+    /// Returns an error if nobody listens or connecting takes too long.
     pub fn connect(address: SocketAddr, timeout: Duration) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, timeout)?;
         stream.set_nodelay(true)?;
@@ -53,11 +53,12 @@ impl Client {
         Ok(Self { stream: BufReader::new(Box::new(stream)) })
     }
 
-    /// Sends a command and waits for its reply. After an error the connection is of no more use.
+    /// Sends a command and waits for its reply. After an error the connection must not be used again.
     ///
     /// # Errors
     ///
-    /// If the connection breaks or takes too long; what the server refuses is a [`Reply::Error`].
+    /// Returns an error if the connection breaks or times out. A command that the server rejects is
+    /// `Ok` with [`Reply::Error`].
     pub fn ask<A: AsRef<[u8]>>(&mut self, command: &[A]) -> io::Result<Reply> {
         let mut bytes = format!("*{}\r\n", command.len()).into_bytes();
         for argument in command {
@@ -72,24 +73,24 @@ impl Client {
 
     fn read(&mut self) -> io::Result<Reply> {
         let line = self.line()?;
-        let Some((kind, rest)) = line.split_at_checked(1) else { return Err(strange(&line)) };
+        let Some((kind, rest)) = line.split_at_checked(1) else { return Err(invalid_reply(&line)) };
         match kind {
             "+" => Ok(Reply::Status(rest.to_owned())),
             "-" => Ok(Reply::Error(rest.to_owned())),
-            ":" => rest.parse().map(Reply::Integer).map_err(|_| strange(&line)),
+            ":" => rest.parse().map(Reply::Integer).map_err(|_| invalid_reply(&line)),
             "$" | "*" if rest == "-1" => Ok(Reply::Nil),
             "$" => {
-                let count: usize = rest.parse().map_err(|_| strange(&line))?;
+                let count: usize = rest.parse().map_err(|_| invalid_reply(&line))?;
                 let mut bytes = vec![0; count + 2];
                 self.stream.read_exact(&mut bytes)?;
                 bytes.truncate(count);
                 Ok(Reply::Bulk(bytes))
             }
             "*" => {
-                let count: usize = rest.parse().map_err(|_| strange(&line))?;
+                let count: usize = rest.parse().map_err(|_| invalid_reply(&line))?;
                 (0..count).map(|_| self.read()).collect::<io::Result<_>>().map(Reply::Array)
             }
-            _ => Err(strange(&line)),
+            _ => Err(invalid_reply(&line)),
         }
     }
 
@@ -104,50 +105,50 @@ impl Client {
     }
 }
 
-fn strange(line: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("not a reply of Redis: {line:?}"))
+fn invalid_reply(line: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("not a valid Redis reply: {line:?}"))
 }
 
 impl Reply {
-    /// Whether nothing is there.
+    /// Returns whether the reply is [`Reply::Nil`].
     pub fn is_nil(&self) -> bool {
         *self == Self::Nil
     }
 
-    /// The error, if it is one.
+    /// Returns the message, if the reply is an error.
     pub fn error(&self) -> Option<&str> {
         if let Self::Error(text) = self { Some(text) } else { None }
     }
 
-    /// A status, a string or a number, as text.
+    /// Returns a status, string or number as text.
     ///
     /// # Panics
     ///
-    /// If it is anything else.
+    /// Panics if the reply is anything else.
     pub fn text(&self) -> String {
         match self {
             Self::Status(text) => text.clone(),
             Self::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             Self::Integer(number) => number.to_string(),
-            other => panic!("{other:?} is no text"),
+            other => panic!("{other:?} is not text"),
         }
     }
 
-    /// A number, also one that is written as a string.
+    /// Returns a number, including one that is sent as a string.
     ///
     /// # Panics
     ///
-    /// If it is anything else.
+    /// Panics if the reply is anything else.
     pub fn integer(&self) -> i64 {
-        self.text().parse().unwrap_or_else(|_| panic!("{self:?} is no number"))
+        self.text().parse().unwrap_or_else(|_| panic!("{self:?} is not a number"))
     }
 
-    /// The replies of an array.
+    /// Returns the replies of an array.
     ///
     /// # Panics
     ///
-    /// If it is anything else.
+    /// Panics if the reply is anything else.
     pub fn items(&self) -> &[Reply] {
-        if let Self::Array(items) = self { items } else { panic!("{self:?} is no array") }
+        if let Self::Array(items) = self { items } else { panic!("{self:?} is not an array") }
     }
 }

@@ -1,4 +1,4 @@
-//! A clock of a server's own, by libfaketime.
+//! Fakes the clock of a server with libfaketime.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,28 +9,30 @@ use super::program;
 use super::server::RedisServer;
 
 const FILE: &str = "clock";
-/// Much more than what passes between two looks at clocks, and less than any jump.
+/// The tolerance when comparing clocks, in microseconds: much longer than two clock reads take, and shorter
+/// than any jump.
 const NEAR_MICROS: i128 = 500_000;
 
-/// Makes the process read its clock from a file of this folder.
+/// Makes the process read its clock offset from a file in `folder`.
 pub(super) fn fake(command: &mut Command, folder: &Path) {
     command.env("LD_PRELOAD", program::faketime());
     command.env("FAKETIME_TIMESTAMP_FILE", folder.join(FILE));
-    // A jump is seen by the very next command.
+    // Without the cache a jump is visible to the next command.
     command.env("FAKETIME_NO_CACHE", "1");
-    // Only the time of day jumps: timers and the event loop go by the other clock, as on real machines.
+    // Only the wall clock jumps. Timers and the event loop use the monotonic clock, as on real machines.
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
 }
 
-/// Sets the clock that far from the true time.
+/// Sets the clock of the server to the true time plus `offset_seconds`.
 pub(super) fn set(folder: &Path, offset_seconds: i64) {
-    // Renamed into place: the file is read at every look at the clock, and must never be half written.
+    // Written to another file and renamed: the server reads the file at any time, and must not find it half
+    // written.
     let next = folder.join("clock.next");
     let written = fs::write(&next, format!("{offset_seconds:+}\n"));
     written.and_then(|()| fs::rename(&next, folder.join(FILE))).expect("the folder can be written");
 }
 
-/// Whether scripts see that clock.
+/// Returns whether scripts on the server see the clock with this offset.
 pub(super) fn shows(server: &RedisServer, offset_seconds: i64) -> bool {
     let reply = server.command(&["EVAL", "return redis.call('TIME')", "0"]);
     let [seconds, micros] = [0, 1].map(|index| i128::from(reply.items()[index].integer()));
@@ -39,7 +41,7 @@ pub(super) fn shows(server: &RedisServer, offset_seconds: i64) -> bool {
     (offset_micros - i128::from(offset_seconds) * 1_000_000).abs() < NEAR_MICROS
 }
 
-/// What libfaketime leaves behind if its process is killed.
+/// Returns the files that libfaketime leaves behind if its process is killed.
 pub(super) fn leftovers(process: u32) -> Vec<PathBuf> {
     vec![
         format!("/dev/shm/faketime_shm_{process}").into(),

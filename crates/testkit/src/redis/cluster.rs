@@ -1,4 +1,4 @@
-//! A cluster of three primaries and their replicas.
+//! A Redis Cluster of three primaries with one replica each.
 
 use std::collections::BTreeSet;
 
@@ -10,27 +10,28 @@ use super::wait::until;
 const SLOTS: u16 = 16_384;
 const PRIMARIES: usize = 3;
 const NODES: usize = 6;
-/// A node that is silent for so long is down.
+/// A node that is silent for this many milliseconds is considered down.
 const NODE_TIMEOUT_MS: &str = "1000";
 
-/// Six nodes: as started, the first three are primaries and each of the others follows one of them.
+/// A cluster of six nodes. At the start the first three are primaries, and each of the others replicates one
+/// of them.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<RedisServer>,
 }
 
 impl Setup {
-    /// Starts six nodes with this setup, joins them, and waits until every one finds the cluster whole.
+    /// Starts six nodes with this setup, joins them, and waits until every node sees a complete cluster.
     ///
     /// # Panics
     ///
-    /// If one does not start, or with [`tls`](Self::tls), which the kit has for single servers only.
+    /// Panics if a node does not start, or with [`tls`](Self::tls), which only single servers support.
     pub fn start_cluster(&self) -> Cluster {
         assert!(!self.tls, "the kit has TLS for single servers only");
         let setup = self.clone().with_defaults(&[
             ("cluster-enabled", "yes"),
             ("cluster-node-timeout", NODE_TIMEOUT_MS),
-            // A replica may stand for election however long ago it heard of its primary.
+            // A replica may be elected however long ago it last heard from its primary.
             ("cluster-replica-validity-factor", "0"),
         ]);
         let cluster = Cluster { nodes: RedisServer::start_many(&setup, NODES) };
@@ -42,17 +43,17 @@ impl Setup {
 impl Cluster {
     fn join(&self) {
         for (index, node) in self.nodes.iter().enumerate() {
-            // Otherwise all begin with the same epoch and have to settle who is first.
+            // Otherwise all nodes begin with the same epoch and first have to resolve the conflict.
             node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
             if index < PRIMARIES {
-                // One by one: versions before 7 know no ranges.
+                // One by one: versions before 7 do not support ranges.
                 let slots = share(index).map(|slot| slot.to_string());
                 let command: Vec<String> =
                     ["CLUSTER", "ADDSLOTS"].map(str::to_owned).into_iter().chain(slots).collect();
                 node.command(&command);
             }
         }
-        // Everybody meets everybody: waiting for gossip takes seconds.
+        // Every node meets every other one: waiting for gossip takes seconds.
         for (index, node) in self.nodes.iter().enumerate() {
             for other in &self.nodes[index + 1..] {
                 node.command(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]);
@@ -65,32 +66,32 @@ impl Cluster {
         self.wait_until_whole();
     }
 
-    /// `redis+cluster://` with all nodes.
+    /// Returns a `redis+cluster://` URL with all nodes.
     pub fn url(&self) -> String {
         url_of_many("redis+cluster", &self.nodes)
     }
 
-    /// The nodes.
+    /// Returns the nodes.
     pub fn nodes(&self) -> &[RedisServer] {
         &self.nodes
     }
 
-    /// The slot of a key.
+    /// Returns the slot of a key.
     ///
     /// # Panics
     ///
-    /// If no node runs.
+    /// Panics if no node is running.
     pub fn slot_of(&self, key: &str) -> u16 {
         let node = self.nodes.iter().find(|node| node.runs()).expect("a node runs");
         node.command(&["CLUSTER", "KEYSLOT", key]).text().parse().expect("a slot")
     }
 
-    /// The primary of a slot, as those nodes see it that know the newest, even if it is dead or paused
-    /// and the cluster has not yet put another in its place.
+    /// Returns the primary of a slot according to the highest epoch that any node knows. It may be dead or
+    /// paused, if the cluster has not replaced it yet.
     ///
     /// # Panics
     ///
-    /// If none knows one in time.
+    /// Panics if no node knows one in time.
     pub fn primary_of(&self, slot: u16) -> &RedisServer {
         until("a slot has a primary", || self.claimant(slot))
     }
@@ -101,11 +102,11 @@ impl Cluster {
         self.nodes.iter().find(|node| node.port() == newest.port)
     }
 
-    /// The replica that follows a primary, as that primary sees it.
+    /// Returns the replica of a primary, as that primary sees it.
     ///
     /// # Panics
     ///
-    /// If it has none.
+    /// Panics if it has none.
     pub fn replica_of(&self, primary: &RedisServer) -> &RedisServer {
         let known = Node::known_to(primary).expect("the primary answers");
         let own = known.iter().find(|node| node.has_flag("myself")).expect("a node knows itself");
@@ -114,12 +115,12 @@ impl Cluster {
         self.nodes.iter().find(|node| node.port() == port).expect("the node is of this cluster")
     }
 
-    /// Waits until another than `old` owns the slot and every running node finds the cluster well; gives
-    /// the new primary.
+    /// Waits until another node than `old` owns the slot and every running node reports the cluster state as
+    /// ok. Returns the new primary.
     ///
     /// # Panics
     ///
-    /// If that takes too long.
+    /// Panics if that takes too long.
     pub fn wait_for_failover(&self, slot: u16, old: &RedisServer) -> &RedisServer {
         until("a replica was promoted", || {
             let primary = self.claimant(slot).filter(|primary| primary.port() != old.port())?;
@@ -128,12 +129,12 @@ impl Cluster {
         })
     }
 
-    /// Waits until every node runs, finds the cluster well, agrees with the others on who has which
-    /// slots, and every replica has what its primary has.
+    /// Waits until every node is running and reports the cluster state as ok, all nodes agree on the owners
+    /// of the slots, and every replica is in sync with its primary.
     ///
     /// # Panics
     ///
-    /// If that takes too long.
+    /// Panics if that takes too long.
     pub fn wait_until_whole(&self) {
         until("the cluster is whole", || {
             let well = |node: &RedisServer| is_ok(node) && knows(node, NODES) && is_in_step(node);
@@ -144,7 +145,7 @@ impl Cluster {
         });
     }
 
-    /// Whether all running nodes say the same of all nodes.
+    /// Returns whether all running nodes have the same view of the cluster.
     pub(super) fn agree(&self) -> bool {
         let running = self.nodes.iter().filter(|node| node.runs());
         let views: Option<BTreeSet<Vec<String>>> = running.map(view).collect();
@@ -152,13 +153,13 @@ impl Cluster {
     }
 }
 
-/// The slots of one primary, as even as they can be.
+/// Returns the slots of one primary. All primaries get about the same number.
 fn share(index: usize) -> std::ops::Range<u16> {
     let bound = |index: usize| (usize::from(SLOTS) * index / PRIMARIES) as u16;
     bound(index)..bound(index + 1)
 }
 
-/// A node's own id.
+/// Returns the cluster ID of a node.
 pub(super) fn id(node: &RedisServer) -> String {
     node.command(&["CLUSTER", "MYID"]).text()
 }
@@ -168,13 +169,13 @@ fn is_ok(node: &RedisServer) -> bool {
     info.is_ok_and(|info| info.error().is_none() && info.text().contains("cluster_state:ok"))
 }
 
-/// Whether a node is well connected to so many, itself among them.
+/// Returns whether a node sees `count` healthy nodes, including itself.
 fn knows(node: &RedisServer, count: usize) -> bool {
     let known = Node::known_to(node).unwrap_or_default();
     known.len() == count && known.iter().all(Node::is_well)
 }
 
-/// Whether a replica has what its primary has, and a primary has a replica.
+/// Returns whether a replica is linked to its primary, or a primary has one replica.
 fn is_in_step(node: &RedisServer) -> bool {
     match node.info("role").as_deref() {
         Some("slave") => node.info("master_link_status").as_deref() == Some("up"),
@@ -183,7 +184,8 @@ fn is_in_step(node: &RedisServer) -> bool {
     }
 }
 
-/// Who has which slots since when and who follows whom, in an order that is the same for all.
+/// Returns a node's view of the slot owners, their epochs and the replicas, sorted so that views can be
+/// compared.
 fn view(node: &RedisServer) -> Option<Vec<String>> {
     let line = |node: Node| match &node.primary {
         Some(primary) => format!("{} follows {primary}", node.id),

@@ -1,4 +1,4 @@
-//! Slots that move from one node to another while clients use them.
+//! Migrates cluster slots from one node to another while clients use them.
 
 use std::ops::RangeInclusive;
 
@@ -8,20 +8,20 @@ use super::nodes::Node;
 use super::server::RedisServer;
 use super::wait::until;
 
-/// How many keys move in one command.
+/// The number of keys that one command moves.
 const AT_ONCE: &str = "100";
-/// A slot with more than so many times that is no test's.
+/// The most commands per slot. No test has more keys.
 const ROUNDS: usize = 10_000;
-/// How long one such command may take.
+/// How long one command may take, in milliseconds.
 const WITHIN_MS: &str = "2000";
 
 impl Cluster {
-    /// Moves slots with their keys from one primary to another, as an operator would, and gives how many
-    /// keys it moved, once all nodes know. Clients may go on meanwhile; they are told `ASK` and `MOVED`.
+    /// Moves slots with their keys from one primary to another, as an operator would. Returns the number of
+    /// keys moved once all nodes know the new owner. Meanwhile clients are redirected with `ASK` and `MOVED`.
     ///
     /// # Panics
     ///
-    /// If a node refuses a step.
+    /// Panics if a node rejects a command.
     pub fn migrate_slots(&self, from: &RedisServer, to: &RedisServer, slots: RangeInclusive<u16>) -> usize {
         let (from_id, to_id) = (id(from), id(to));
         let mut moved = 0;
@@ -31,14 +31,14 @@ impl Cluster {
             from.command(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]);
             moved += move_keys(from, to, &slot);
             let assign = ["CLUSTER", "SETSLOT", &slot, "NODE", &to_id];
-            // The new owner first: whoever is sent to it must find it ready.
+            // The new owner first: it must be ready when clients are redirected to it.
             to.command(&assign);
             from.command(&assign);
             for other in self.other_primaries(from, to) {
                 other.command(&assign);
             }
         }
-        // A node that has not heard of the last move would not outbid it with its next.
+        // A node that does not know the last migration would not use a higher epoch for the next one.
         until("nodes agree on who has which slots", || self.agree().then_some(()));
         moved
     }
@@ -63,17 +63,17 @@ fn move_keys(from: &RedisServer, to: &RedisServer, slot: &str) -> usize {
         }
         moved += move_now(from, to, keys.items());
     }
-    panic!("slot {slot} does not get empty: {moved} keys moved");
+    panic!("slot {slot} does not become empty: {moved} keys moved");
 }
 
-/// Moves these keys; those that have expired meanwhile do not count.
+/// Moves keys with one command, and returns how many; 0 if all of them have expired in the meantime.
 fn move_now(from: &RedisServer, to: &RedisServer, keys: &[Reply]) -> usize {
     let port = to.port().to_string();
     let kit = super::setup::KIT;
     let head = ["MIGRATE", "127.0.0.1", &port, "", "0", WITHIN_MS, "AUTH2", kit, kit, "KEYS"];
     let names = keys.iter().map(|key| match key {
         Reply::Bulk(name) => name.clone(),
-        other => panic!("{other:?} is no key"),
+        other => panic!("{other:?} is not a key"),
     });
     let command: Vec<Vec<u8>> = head.iter().map(|word| word.as_bytes().to_vec()).chain(names).collect();
     let reply = from.command(&command);

@@ -1,5 +1,5 @@
-//! Real servers for tests: started on free ports of 127.0.0.1 in temporary folders, and ended with the value
-//! that stands for them, be the test passed, failed or itself killed.
+//! Real Redis and Valkey servers for tests. They listen on free ports of 127.0.0.1 and keep their files in
+//! temporary folders. A server ends when its value is dropped, also if the test fails or is killed.
 //!
 //! ```no_run
 //! use tidegate_testkit::redis::Setup;
@@ -13,17 +13,17 @@
 //!
 //! # Layout
 //!
-//! - [`Setup`]: which program, with which settings; starts a server or many
-//! - [`RedisServer`]: one of them: its URL, commands, [`kill`](RedisServer::kill),
+//! - [`Setup`]: the program and its settings; starts one server or many
+//! - [`RedisServer`]: a single server: its URL, commands, [`kill`](RedisServer::kill),
 //!   [`pause`](RedisServer::pause), its clock
-//! - [`SentinelTrio`], [`Cluster`]: many of them that watch each other
-//! - [`FaultProxy`]: what a network does to connections
-//! - [`Impostor`]: a server that answers what it likes
-//! - [`Client`], [`Reply`]: the protocol, as far as tests need it
-//! - [`until`]: waiting for what happens in another process
+//! - [`SentinelTrio`], [`Cluster`]: several servers with failover
+//! - [`FaultProxy`]: a proxy that injects network faults
+//! - [`Impostor`]: a server whose replies the test chooses
+//! - [`Client`], [`Reply`]: the Redis protocol, as far as tests need it
+//! - [`until`]: waits for a condition in another process
 //!
-//! Every call blocks, and panics if it is not answered in time or if a program is missing: there is no test
-//! without its server. Asynchronous tests call from a thread that may block.
+//! Every call blocks, and panics if there is no reply in time or if a program is missing: a test is never
+//! skipped for lack of a server. Asynchronous tests must call from a thread that may block.
 
 pub(crate) mod certificates;
 mod client;

@@ -1,4 +1,4 @@
-//! What a node of a cluster says of all of them.
+//! The output of `CLUSTER NODES`: all nodes of a cluster as one of them sees them.
 
 use std::ops::RangeInclusive;
 
@@ -10,16 +10,16 @@ pub(super) struct Node {
     pub(super) id: String,
     pub(super) port: u16,
     pub(super) flags: Vec<String>,
-    /// Whom it follows.
+    /// ID of the primary that this node replicates, if it is a replica.
     pub(super) primary: Option<String>,
-    /// The higher wins where two claim a slot.
+    /// The configuration epoch. If two nodes claim a slot, the higher epoch wins.
     pub(super) epoch: u64,
     pub(super) connected: bool,
     pub(super) slots: Vec<RangeInclusive<u16>>,
 }
 
 impl Node {
-    /// What this one says, or nothing if it does not answer.
+    /// Returns the nodes as `server` sees them, or `None` if it does not reply.
     pub(super) fn known_to(server: &RedisServer) -> Option<Vec<Self>> {
         let reply = server.try_command(&["CLUSTER", "NODES"]).ok()?;
         if reply.error().is_some() {
@@ -28,13 +28,13 @@ impl Node {
         reply.text().lines().map(Self::parse).collect()
     }
 
-    /// `id ip:port@bus[,name] flags primary ping pong epoch state slots…`
+    /// Parses a line `id ip:port@bus[,name] flags primary ping pong epoch state slots…`.
     fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [id, place, flags, primary, _ping, _pong, epoch, state, slots @ ..] = &words[..] else {
+        let [id, address, flags, primary, _ping, _pong, epoch, state, slots @ ..] = &words[..] else {
             return None;
         };
-        let port = place.split_once('@')?.0.rsplit_once(':')?.1;
+        let port = address.split_once('@')?.0.rsplit_once(':')?.1;
         Some(Self {
             id: (*id).to_owned(),
             port: port.parse().ok()?,
@@ -42,7 +42,7 @@ impl Node {
             primary: (*primary != "-").then(|| (*primary).to_owned()),
             epoch: epoch.parse().ok()?,
             connected: *state == "connected",
-            // Slots on the move stand in brackets.
+            // Slots that are being migrated are in brackets.
             slots: slots
                 .iter()
                 .filter(|slot| !slot.starts_with('['))
@@ -55,7 +55,7 @@ impl Node {
         self.flags.iter().any(|known| known == flag)
     }
 
-    /// Whether it is there to be asked: known by its id, and not believed dead.
+    /// Returns whether the node is connected, known by its ID, and not considered failed.
     pub(super) fn is_well(&self) -> bool {
         self.connected && !["fail", "fail?", "handshake", "noaddr"].iter().any(|flag| self.has_flag(flag))
     }

@@ -1,25 +1,25 @@
-//! Ports that stay free while nobody listens on them.
+//! Free ports that no outgoing connection takes.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-/// Nodes of a cluster listen on a second port, this much higher.
+/// The distance from the port of a cluster node to its cluster bus port.
 const BUS: u16 = 10_000;
-/// Below what systems hand to outgoing connections, bus ports too, so that none of these takes the port of
-/// a server that is just being restarted.
+/// Together with the bus ports, the range stays below the ephemeral ports of the system, so that no outgoing
+/// connection takes the port of a server that is being restarted.
 const FIRST: u16 = 11_000;
 const COUNT: u16 = 10_000;
 
 static NEXT: AtomicU16 = AtomicU16::new(0);
 
-/// A port of 127.0.0.1 that nobody listens on, another one each time.
+/// Returns a port of 127.0.0.1 on which nobody listens, a different one with each call.
 ///
 /// # Panics
 ///
-/// If all are taken.
+/// Panics if no port is free.
 pub fn free() -> u16 {
-    // Test processes that run at once begin at different places.
+    // Test processes that run at the same time begin at different ports.
     let start = (process::id().wrapping_mul(2_654_435_761) >> 16) as u16 % COUNT;
     for _ in 0..COUNT {
         let port = FIRST + (start + NEXT.fetch_add(1, Relaxed) % COUNT) % COUNT;

@@ -1,4 +1,4 @@
-//! A process of ours that never outlives us.
+//! A child process that never outlives the test process.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,9 +8,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::wait::until;
 
-/// Waits for the end of its input, which comes with the end of the test's process however that ends, then
-/// gives the process named second the signals named first, with some seconds to obey the milder ones, and
-/// removes the files named after; once more if somebody was just writing there.
+/// Shell script of the watcher. Waits until its input is closed, which happens when the test process ends in
+/// any way. Then sends the signals of argument 1 to the process of argument 2, waiting up to 5 s after each
+/// signal other than KILL, and removes the files of the other arguments. Retries the removal once, in case a
+/// process was still writing there.
 const WATCH: &str = r#"
     read -r end
     signals=$1 process=$2
@@ -25,17 +26,18 @@ const WATCH: &str = r#"
     done
     rm -rf -- "$@" || { sleep 1; exec rm -rf -- "$@"; }"#;
 
-/// A running process, killed with its value.
+/// A running process that is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     watcher: Child,
-    /// What it leaves behind that nobody else removes.
+    /// Files that the process leaves behind and nothing else removes.
     leftovers: Vec<PathBuf>,
 }
 
 impl Process {
-    /// Starts it. If the test's own process is killed, it gets `signals`, and `files` are removed too.
+    /// Starts the process. If the test process is killed, the child gets `signals`, and `files` are removed
+    /// together with the `leftovers` of its process ID.
     pub(crate) fn start(
         command: &mut Command,
         signals: &str,
@@ -48,40 +50,40 @@ impl Process {
         let leftovers = leftovers(child.id());
         let mut watch = Command::new("sh");
         watch.args(["-c", WATCH, "watcher", signals, &child.id().to_string()]).args(files).args(&leftovers);
-        // Its own group: an interrupt at the terminal is for the tests, and it must survive that.
+        // A process group of its own, so that the watcher survives an interrupt at the terminal.
         std::os::unix::process::CommandExt::process_group(&mut watch, 0);
         watch.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let watcher = watch.spawn().expect("sh starts");
         Self { child, watcher, leftovers }
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status, if the process has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("it is our child")
     }
 
-    /// Its number.
+    /// Returns the process ID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Stops it where it is.
+    /// Stops the process with SIGSTOP, and waits until it is stopped.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
         until("a process is paused", || (self.state() == Some('T')).then_some(()));
     }
 
-    /// Lets it go on.
+    /// Continues the process with SIGCONT.
     pub(crate) fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Gives it a signal.
+    /// Sends a signal to the process.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it is our child");
     }
 
-    /// The letter of its state: the first thing after its name, which is in brackets.
+    /// Returns the state letter from `/proc/PID/stat`: the first field after the name in parentheses.
     fn state(&self) -> Option<char> {
         let line = fs::read_to_string(format!("/proc/{}/stat", self.id())).ok()?;
         line.rsplit_once(") ")?.1.chars().next()
@@ -90,7 +92,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The watcher last: until then somebody answers for the process. Either may have ended already.
+        // The watcher last, so that the child is always watched. Either may have ended already.
         for child in [&mut self.child, &mut self.watcher] {
             let _ = child.kill();
             let _ = child.wait();

@@ -1,24 +1,24 @@
-//! A primary and two replicas, watched by three sentinels.
+//! A primary and two replicas, monitored by three Sentinels.
 
 use super::client::Reply;
 use super::server::{RedisServer, url_of_many};
 use super::setup::Setup;
 use super::wait::until;
 
-/// The name under which the sentinels know the primary.
+/// The name of the primary in the Sentinels' configuration.
 const NAME: &str = "limits";
-/// A primary that is silent for so long is down.
+/// A primary that is silent for this many milliseconds is considered down.
 const DOWN_AFTER_MS: u32 = 500;
-/// Two of them pass before the sentinels vote again if none got enough votes. An ordinary failover takes
-/// somewhat more than the second in which sentinels look whether the chosen replica has become primary.
+/// After twice this time the Sentinels vote again, if none got enough votes. A normal failover takes a little
+/// over one second, because Sentinels check once per second whether the chosen replica has become primary.
 const FAILOVER_TIMEOUT_MS: u32 = 2_000;
-/// How often sentinels ask and tell each other, in ms; they take 1 to 10 s by default, which is most of
-/// what a failover takes. Five pings must last longer than the second between two looks at a replica while
-/// its primary is down: what they know of it counts for so long, and without it there is nobody to choose.
-/// Versions before 7 have no such command and are slow.
+/// How often Sentinels exchange messages, in ms. The defaults of 1 to 10 s are most of the time that a
+/// failover takes. Five ping periods must be longer than the second between two checks of a replica whose
+/// primary is down: Sentinels discard older information about it, and then there is no replica to choose.
+/// Versions before 7 do not have this command and are slow.
 const PERIODS: &str = "SENTINEL DEBUG INFO-PERIOD 500 PING-PERIOD 400 ASK-PERIOD 100 PUBLISH-PERIOD 100";
 
-/// Three servers of which one is the primary, and three sentinels.
+/// Three servers, one of them the primary, and three Sentinels.
 #[derive(Debug)]
 pub struct SentinelTrio {
     servers: Vec<RedisServer>,
@@ -26,12 +26,12 @@ pub struct SentinelTrio {
 }
 
 impl Setup {
-    /// Starts three servers with this setup and three sentinels, and waits until all know each other and
-    /// the replicas have what the primary has.
+    /// Starts three servers with this setup and three Sentinels, and waits until all know each other and the
+    /// replicas are in sync with the primary.
     ///
     /// # Panics
     ///
-    /// If one does not start, or with [`tls`](Self::tls), which the kit has for single servers only.
+    /// Panics if one does not start, or with [`tls`](Self::tls), which only single servers support.
     pub fn start_sentinel(&self) -> SentinelTrio {
         assert!(!self.tls, "the kit has TLS for single servers only");
         let primary = self.start();
@@ -66,7 +66,7 @@ impl Setup {
 }
 
 impl SentinelTrio {
-    /// `redis+sentinel://` with the sentinels and the primary's name.
+    /// Returns a `redis+sentinel://` URL with the Sentinels and the name of the primary.
     pub fn url(&self) -> String {
         let credentials = self.servers[0].url();
         let credentials = credentials.split_once("//").and_then(|(_, rest)| rest.rsplit_once('@'));
@@ -77,35 +77,35 @@ impl SentinelTrio {
         }
     }
 
-    /// The name under which the sentinels know the primary.
+    /// Returns the name of the primary in the Sentinels' configuration.
     pub fn name(&self) -> &str {
         NAME
     }
 
-    /// The three servers, whatever they are just now.
+    /// Returns the three servers, whichever of them is the primary.
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
     }
 
-    /// The three sentinels.
+    /// Returns the three Sentinels.
     pub fn sentinels(&self) -> &[RedisServer] {
         &self.sentinels
     }
 
-    /// The primary that all running sentinels agree on.
+    /// Returns the primary that all running Sentinels agree on.
     ///
     /// # Panics
     ///
-    /// If they do not agree in time.
+    /// Panics if they do not agree in time.
     pub fn primary(&self) -> &RedisServer {
         until("sentinels agree on a primary", || self.agreed())
     }
 
-    /// Waits until every replica has what the primary has, kills the primary, and gives it.
+    /// Waits until every replica is in sync, then kills the primary and returns it.
     ///
     /// # Panics
     ///
-    /// If the trio is not whole in time.
+    /// Panics if the replicas are not in sync in time.
     pub fn kill_primary(&self) -> &RedisServer {
         self.wait_until_whole();
         let primary = self.primary();
@@ -113,11 +113,11 @@ impl SentinelTrio {
         primary
     }
 
-    /// Waits until sentinels have made another one than `old` the primary, and gives that.
+    /// Waits until the Sentinels have promoted another server than `old`, and returns the new primary.
     ///
     /// # Panics
     ///
-    /// If they do not in time.
+    /// Panics if that takes too long.
     pub fn wait_for_failover(&self, old: &RedisServer) -> &RedisServer {
         until("sentinels have promoted a replica", || {
             let primary = self.agreed().filter(|primary| primary.port() != old.port())?;
@@ -125,11 +125,12 @@ impl SentinelTrio {
         })
     }
 
-    /// Waits until all three servers run, two of them follow the primary, and the sentinels know that.
+    /// Waits until all three servers are running, two of them replicate the primary, and the Sentinels know
+    /// all of them.
     ///
     /// # Panics
     ///
-    /// If that takes too long.
+    /// Panics if that takes too long.
     pub fn wait_until_whole(&self) {
         until("two replicas follow the primary", || {
             let primary = self.agreed()?;
@@ -159,7 +160,7 @@ fn primary_port(sentinel: &RedisServer) -> Option<u16> {
     if let Reply::Array(parts) = reply { parts.get(1)?.text().parse().ok() } else { None }
 }
 
-/// Whether a sentinel counts two replicas, two other sentinels, and nobody down.
+/// Returns whether a Sentinel sees two replicas, two other Sentinels, and a healthy primary.
 fn knows_all(sentinel: &RedisServer) -> bool {
     let Ok(Reply::Array(fields)) = sentinel.try_command(&["SENTINEL", "MASTER", NAME]) else { return false };
     let field = |name: &str| {

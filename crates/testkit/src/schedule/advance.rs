@@ -1,4 +1,4 @@
-//! How much time passes, relative to the limit.
+//! Random steps of time, relative to the limit.
 
 use proptest::prelude::*;
 use tidegate_core::{Algorithm, Limit, Micros, Window};
@@ -6,52 +6,52 @@ use tidegate_core::{Algorithm, Limit, Micros, Window};
 /// Time that passes before a step.
 #[derive(Clone, Copy, Debug)]
 pub enum Advance {
-    /// So many microseconds.
+    /// This number of microseconds.
     Us(u64),
-    /// A multiple of one of the limit's own lengths.
+    /// A number of sixteenths of a length of time that depends on the limit.
     Sixteenths {
-        /// How many sixteenths.
+        /// The number of sixteenths.
         parts: u64,
-        /// Of what.
+        /// The length of time.
         of: Scale,
     },
-    /// To the next seam of the limit's windows, give or take a microsecond.
+    /// Until the next boundary of the limit's windows, plus `plus`.
     ToEdge {
-        /// The microsecond.
+        /// A difference of at most one microsecond.
         plus: i64,
     },
-    /// To where the last denial said to try again, give or take a microsecond.
+    /// Until the last denied charge fits, plus `plus`.
     ToRetry {
-        /// The microsecond.
+        /// A difference of at most one microsecond.
         plus: i64,
     },
-    /// The clock steps back by so many sixteenths of a window, and microseconds.
+    /// The clock steps back by `parts` sixteenths of `of`, and `us` microseconds.
     Back {
-        /// Sixteenths of the limit's window.
+        /// The number of sixteenths.
         parts: u64,
-        /// Of what.
+        /// The length of time.
         of: Scale,
-        /// Microseconds on top.
+        /// Additional microseconds.
         us: u64,
     },
 }
 
-/// The lengths of time a limit has.
+/// A length of time that depends on the limit.
 #[derive(Clone, Copy, Debug)]
 pub enum Scale {
     /// The window.
     Period,
-    /// How long a full limit takes to be untouched again.
+    /// The time in which a fully used limit becomes unused again.
     Drain,
-    /// The time one unit takes at a steady rate.
+    /// The time per unit at the steady rate.
     Unit,
 }
 
-/// Tests stay below 2^53 us, the year 2255.
+/// Tests stay below 2^53 us, which is in the year 2255.
 const LATEST_US: u64 = 1 << 53;
 
 impl Scale {
-    /// The length in microseconds, at least 1.
+    /// Returns the length in microseconds, at least 1.
     pub fn us(self, limit: &Limit) -> u64 {
         let units = match self {
             Self::Period => return limit.period_us(),
@@ -64,7 +64,8 @@ impl Scale {
 }
 
 impl Advance {
-    /// The time after it, when it was `now` and the last denial said to try again at `retry_at`.
+    /// Returns the time after this step, where `now` is the time before it and `retry_at` is when the last
+    /// denied charge fits.
     pub fn from(self, limit: &Limit, now: Micros, retry_at: Micros) -> Micros {
         let sixteenths =
             |parts: u64, of: Scale| (u128::from(of.us(limit)) * u128::from(parts) / 16).min(1 << 53) as u64;
@@ -94,7 +95,8 @@ fn scales() -> impl Strategy<Value = Scale> {
     prop_oneof![Just(Scale::Period), Just(Scale::Drain), Just(Scale::Unit)]
 }
 
-/// Time that goes on: not at all, hardly, to the edges, by parts of a window and by many windows.
+/// Generates steps forward: none, a few microseconds, to window boundaries, by parts of a window and by many
+/// windows.
 pub(super) fn forward() -> impl Strategy<Value = Advance> {
     prop_oneof![
         4 => Just(Advance::Us(0)),
@@ -107,8 +109,8 @@ pub(super) fn forward() -> impl Strategy<Value = Advance> {
     ]
 }
 
-/// A clock that jumps: by a microsecond, by parts of a window, by whole windows, to the epoch and
-/// far ahead.
+/// Generates clock steps: by a microsecond, by parts of a window, by whole windows, to the epoch and far into
+/// the future.
 pub fn clock_steps() -> impl Strategy<Value = Advance> {
     prop_oneof![
         2 => (1_u64..=3).prop_map(|us| Advance::Back { parts: 0, of: Scale::Unit, us }),

@@ -1,4 +1,4 @@
-//! How much, relative to the limit.
+//! Random amounts, relative to the limit.
 
 use proptest::prelude::*;
 use tidegate_core::{Limit, MAX_COUNT};
@@ -6,24 +6,24 @@ use tidegate_core::{Limit, MAX_COUNT};
 /// Units to charge or refund.
 #[derive(Clone, Copy, Debug)]
 pub enum Amount {
-    /// So many.
+    /// This number of units.
     Units(u64),
-    /// As much as remains, give or take one.
+    /// The units that remain, plus `plus`.
     Remaining {
-        /// The one.
+        /// A difference of at most one.
         plus: i64,
     },
-    /// As much as the limit holds, give or take one.
+    /// The burst, plus `plus`.
     Burst {
-        /// The one.
+        /// A difference of at most one.
         plus: i64,
     },
-    /// A part of what the limit holds.
+    /// This number of sixteenths of the burst.
     Sixteenths(u64),
 }
 
 impl Amount {
-    /// The units this means when `remaining` are left of `limit`.
+    /// Returns the number of units when `remaining` are left of `limit`.
     pub fn units(self, limit: &Limit, remaining: u64) -> u64 {
         match self {
             Self::Units(units) => units,
@@ -34,7 +34,7 @@ impl Amount {
     }
 }
 
-/// Mostly what limits are charged in practice; also nothing, the edges, and far too much.
+/// Generates mostly the costs that are common in practice; also zero, the bounds, and far too much.
 pub(super) fn amounts() -> impl Strategy<Value = Amount> {
     prop_oneof![
         10 => Just(Amount::Units(1)),

@@ -1,4 +1,4 @@
-//! A limit's numbers change while it runs.
+//! Random changes of a limit's numbers while its counter runs.
 
 use proptest::prelude::*;
 use tidegate_core::{Algorithm, LeakyMode, Limit, MAX_COUNT};
@@ -8,24 +8,24 @@ use tidegate_core::{Algorithm, LeakyMode, Limit, MAX_COUNT};
 pub struct Change {
     /// The new requests.
     pub requests: Number,
-    /// The new burst, where there is one.
+    /// The new burst, if the algorithm has one.
     pub burst: Number,
     /// Whether a leaky bucket's mode changes too.
     pub other_mode: bool,
 }
 
-/// A new number, made from the old one.
+/// How a new number is computed from the old one.
 #[derive(Clone, Copy, Debug)]
 pub enum Number {
-    /// The old one.
+    /// The old number.
     Same,
-    /// So much more, or less.
+    /// The old number plus this.
     Plus(i64),
-    /// So many times as much.
+    /// The old number multiplied by this.
     Times(u64),
-    /// So many times less.
+    /// The old number divided by this.
     Over(u64),
-    /// Another one.
+    /// This number.
     Exactly(u64),
 }
 
@@ -42,7 +42,7 @@ impl Number {
 }
 
 impl Change {
-    /// The changed limit; `None` where the new numbers make none.
+    /// Returns the changed limit, or `None` if the new numbers are invalid.
     pub fn apply(self, limit: &Limit) -> Option<Limit> {
         let algorithm = match limit.algorithm() {
             Algorithm::TokenBucket { burst } => Algorithm::TokenBucket { burst: self.burst.from(burst) },
@@ -59,7 +59,7 @@ impl Change {
     }
 }
 
-/// Changes of one number or both, by little, by much, and to zero.
+/// Generates changes of one number or both, small ones, large ones, and to zero.
 pub fn changes() -> impl Strategy<Value = Change> {
     (numbers(), numbers(), prop::bool::weighted(0.1)).prop_map(|(requests, burst, other_mode)| Change {
         requests,

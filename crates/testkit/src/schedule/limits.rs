@@ -1,4 +1,4 @@
-//! Random limits over all the numbers a limit may have, the edges more often than chance would.
+//! Random limits over the whole range of numbers, with the bounds more frequent than by chance.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -9,14 +9,14 @@ use tidegate_core::{Algorithm, Calendar, CalendarUnit, LeakyMode, Limit, MAX_COU
 pub const ZONES: [&str; 6] =
     ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "America/Sao_Paulo", "UTC"];
 
-/// The calendar units.
+/// All calendar units.
 pub const CALENDAR_UNITS: [CalendarUnit; 4] =
     [CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month, CalendarUnit::Year];
 
 const SECOND_US: u64 = 1_000_000;
 const YEAR_US: u64 = 365 * 86_400 * SECOND_US;
 
-/// Requests per window, or bursts, up to 2^53.
+/// Generates requests per window, or bursts, from 0 to 2^53.
 pub fn counts() -> impl Strategy<Value = u64> {
     prop_oneof![
         1 => Just(0_u64),
@@ -29,7 +29,7 @@ pub fn counts() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Lengths from a microsecond to a year.
+/// Generates window lengths from a microsecond to a year.
 pub fn periods_us() -> impl Strategy<Value = u64> {
     prop_oneof![
         2 => 1_u64..=3,
@@ -52,15 +52,15 @@ fn built(
         })
 }
 
-/// Epoch-aligned fixed windows.
+/// Generates epoch-aligned `fixed_window` limits.
 pub fn fixed_window() -> impl Strategy<Value = Limit> {
     built(Just(Algorithm::FixedWindow), counts())
 }
 
-/// Calendar-aligned fixed windows.
+/// Generates calendar-aligned `fixed_window` limits.
 ///
 /// # Panics
-/// If the time zone database is not the one this was written for.
+/// Panics if a zone of [`ZONES`] is missing in the time zone database.
 pub fn calendar() -> impl Strategy<Value = Limit> {
     (select(&ZONES), select(&CALENDAR_UNITS), counts()).prop_map(|(zone, unit, requests)| {
         let calendar = Calendar::new(unit, zone).expect("a zone of the database");
@@ -68,23 +68,23 @@ pub fn calendar() -> impl Strategy<Value = Limit> {
     })
 }
 
-/// Sliding windows.
+/// Generates `sliding_window` limits.
 pub fn sliding_window() -> impl Strategy<Value = Limit> {
     built(Just(Algorithm::SlidingWindow), counts())
 }
 
-/// Sub-windows, most of which do not divide their period.
+/// Generates `sub_windows` limits. In most of them the number of buckets does not divide the period.
 pub fn sub_windows() -> impl Strategy<Value = Limit> {
     let buckets = prop_oneof![6 => 1_u32..=7, 2 => Just(60), 1 => 8_u32..=500, 1 => Just(MAX_BUCKETS)];
     built(buckets.prop_map(|buckets| Algorithm::SubWindows { buckets }), counts())
 }
 
-/// Sliding logs.
+/// Generates `sliding_log` limits.
 pub fn sliding_log() -> impl Strategy<Value = Limit> {
     built(Just(Algorithm::SlidingLog), logged())
 }
 
-/// Concurrency limits.
+/// Generates `concurrency` limits.
 pub fn concurrency() -> impl Strategy<Value = Limit> {
     built(Just(Algorithm::Concurrency), logged())
 }
@@ -93,17 +93,17 @@ fn logged() -> impl Strategy<Value = u64> {
     prop_oneof![1 => Just(0_u64), 8 => 1_u64..=12, 2 => 13..=MAX_LOGGED, 1 => Just(MAX_LOGGED)]
 }
 
-/// Token buckets.
+/// Generates `token_bucket` limits.
 pub fn token_bucket() -> impl Strategy<Value = Limit> {
     built(counts().prop_map(|burst| Algorithm::TokenBucket { burst }), counts())
 }
 
-/// Leaky buckets that deny.
+/// Generates `leaky_bucket` limits in meter mode.
 pub fn leaky_meter() -> impl Strategy<Value = Limit> {
     leaky(LeakyMode::Meter)
 }
 
-/// Leaky buckets that hold.
+/// Generates `leaky_bucket` limits in queue mode.
 pub fn leaky_queue() -> impl Strategy<Value = Limit> {
     leaky(LeakyMode::Queue)
 }

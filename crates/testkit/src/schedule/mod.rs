@@ -1,8 +1,8 @@
 //! Random limits and random schedules.
 //!
-//! A schedule is made before the limit's answers are known, so its steps are relative: "to the edge
-//! of the window", "as much as remains", "to where the last denial said to try again". They become
-//! times and costs while the schedule runs.
+//! A schedule is generated before the verdicts are known, so its steps are relative: to the boundary of the
+//! window, as much as remains, to when the last denied charge fits. They are resolved to times and costs
+//! while the schedule runs.
 
 mod advance;
 mod amount;
@@ -17,7 +17,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate_core::Micros;
 
-/// Times at which to begin, and what to do from then on.
+/// A start time and a list of steps.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// The time before the first step.
@@ -26,55 +26,55 @@ pub struct Schedule {
     pub steps: Vec<Step>,
 }
 
-/// Let time pass, then do something.
+/// A step of a schedule: time passes, then an action is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     /// How much time passes.
     pub advance: Advance,
-    /// What to do.
+    /// What is done then.
     pub action: Action,
 }
 
-/// What to do to a counter.
+/// An action on a counter.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
-    /// Charge if it fits. `hold` says whether the request could be held.
+    /// Charge if it fits.
     Charge {
-        /// How much.
+        /// The units to charge.
         amount: Amount,
-        /// Whether the request could be held.
+        /// Whether the caller can hold the request.
         hold: bool,
     },
-    /// Charge whether it fits or not.
+    /// Charge, whether it fits or not.
     Take(Amount),
-    /// Give back.
+    /// Refund.
     Refund(Amount),
-    /// Only look.
+    /// Charge 0.
     Peek,
-    /// Change the limit's numbers.
+    /// Change the numbers of the limit.
     Relimit(Change),
 }
 
-/// Which steps a schedule is made of.
+/// The kinds of steps in a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// Charges and peeks only.
     Charges,
-    /// Refunds and forced charges too: what a counter goes through while its limit and the clock are
-    /// left alone.
+    /// Charges, peeks, refunds and forced charges.
     Plain,
-    /// With a clock that jumps.
+    /// As `Plain`, with a clock that jumps.
     ClockSteps,
-    /// With limits that change.
+    /// As `Plain`, with limits that change.
     Changes,
 }
 
-/// Schedules of up to `steps` steps.
+/// Generates schedules of 1 to `steps` steps.
 pub fn schedules(mix: Mix, steps: usize) -> impl Strategy<Value = Schedule> {
     (starts(), vec(step(mix), 1..=steps)).prop_map(|(start, steps)| Schedule { start, steps })
 }
 
-/// The epoch, where differences go negative; days around now; and near the stores' horizon.
+/// Generates start times: near the epoch, where differences become negative; in 2023; and near 2^52 us, the
+/// latest time of the stores.
 pub fn starts() -> impl Strategy<Value = Micros> {
     const NOW_US: u64 = 1_700_000_000_000_000;
     prop_oneof![

@@ -1,4 +1,4 @@
-//! The files the vectors are kept in: one step a line, so that they can be read and compared.
+//! The vector files: JSON with one step per line, so that people can read and compare them.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -8,26 +8,26 @@ use tidegate_core::MAX_COUNT;
 
 use super::Vector;
 
-/// Where the vectors of an algorithm are.
+/// Returns the path of the vector file of an algorithm.
 pub fn file_of(algorithm: &str) -> PathBuf {
     let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/src/algorithm");
     core.join(algorithm).join("vectors.json")
 }
 
-/// The vectors of an algorithm.
+/// Reads the vectors of an algorithm.
 ///
 /// # Panics
-/// If there are none, or they cannot be read.
+/// Panics if there is no such file or it is invalid.
 pub fn load(algorithm: &str) -> Vec<Vector> {
     let file = file_of(algorithm);
     let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// Vectors as text: JSON, one step a line.
+/// Formats vectors as JSON with one step per line.
 ///
 /// # Panics
-/// If a number is above 2^53, where not every language can read it exactly.
+/// Panics if a number is above 2^53, which not every language can read exactly.
 pub fn format(vectors: &[Vector]) -> String {
     let listed: Vec<_> = vectors.iter().map(format_vector).collect();
     format!("[\n{}\n]\n", listed.join(",\n"))
@@ -43,7 +43,7 @@ fn format_vector(vector: &Vector) -> String {
     text
 }
 
-/// A value on one line, with spaces where people put them.
+/// Formats a value as JSON on one line, with spaces after colons and commas.
 fn line(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).expect("vectors are plain data");
     spaced(&value)

@@ -1,11 +1,11 @@
-//! `vectors/identity.json`: which counter a limit that is written in code is charged to.
+//! Reads `vectors/identity.json`, which specifies the counter that a limit written in code is charged to.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use serde::Deserialize;
 
-/// Limiters of one application, and what they are asked in turn.
+/// The limiters of one application, and a sequence of requests to them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "vectors/README.md says what each member means")]
@@ -29,7 +29,7 @@ pub struct IdentityAsk {
     pub counters: Vec<String>,
 }
 
-/// What goes to the service.
+/// What the SDK sends to the service.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "vectors/README.md says what each member means")]
@@ -38,7 +38,7 @@ pub struct IdentitySent {
     pub limits: Vec<IdentityLimit>,
 }
 
-/// A limit as it is sent.
+/// A limit as the SDK sends it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "vectors/README.md says what each member means")]
@@ -49,12 +49,12 @@ pub struct IdentityLimit {
     pub name: Option<String>,
 }
 
-/// What each counter of a case has been charged so far.
+/// The units charged to each counter of a case so far.
 #[derive(Debug, Default)]
 pub struct IdentityTally(HashMap<String, u64>);
 
 impl IdentityTally {
-    /// What is left of each limit of the ask once it is charged.
+    /// Charges one unit to each counter of the request, and returns what is left of each limit.
     pub fn left_after(&mut self, ask: &IdentityAsk) -> Vec<u64> {
         let limits = ask.sent.limits.iter().zip(&ask.counters);
         let left = limits.map(|(limit, counter)| {
@@ -66,10 +66,10 @@ impl IdentityTally {
     }
 }
 
-/// Every case of the file.
+/// Reads all cases of the file.
 ///
 /// # Panics
-/// If the file cannot be read.
+/// Panics if the file cannot be read.
 pub fn identity_cases() -> Vec<IdentityCase> {
     #[derive(Deserialize)]
     struct File {

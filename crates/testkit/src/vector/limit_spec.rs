@@ -1,29 +1,29 @@
-//! A limit as a vector file writes it.
+//! The limits in vector files.
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Algorithm, Calendar, CalendarUnit, LeakyMode, Limit, Window};
 
-/// A limit, with the fields of its algorithm.
+/// A limit in a vector file, with the fields of its algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitSpec {
-    /// The algorithm's name.
+    /// The name of the algorithm.
     pub algorithm: String,
-    /// Requests per window, or slots.
+    /// Requests per window; for `concurrency`, the number of slots.
     pub requests: u64,
-    /// Length of the window.
+    /// The length of the window in microseconds; absent for calendar windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_us: Option<u64>,
-    /// The window, if it is one of a calendar.
+    /// The calendar window, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calendar: Option<CalendarSpec>,
-    /// Of token and leaky buckets.
+    /// The burst of token and leaky buckets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<u64>,
-    /// Of sub-windows.
+    /// The number of buckets of `sub_windows`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buckets: Option<u32>,
-    /// Of leaky buckets: `meter` or `queue`.
+    /// The mode of leaky buckets: `meter` or `queue`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
 }
@@ -34,7 +34,7 @@ pub struct LimitSpec {
 pub struct CalendarSpec {
     /// `day`, `week`, `month` or `year`.
     pub unit: String,
-    /// The zone's IANA name.
+    /// The IANA name of the time zone.
     pub zone: String,
 }
 
@@ -67,10 +67,10 @@ impl From<&Limit> for LimitSpec {
 }
 
 impl LimitSpec {
-    /// The limit.
+    /// Converts to a [`Limit`].
     ///
     /// # Panics
-    /// If the file says something that is none.
+    /// Panics if the fields are not a valid limit.
     pub fn limit(&self) -> Limit {
         let burst = || self.burst.expect("buckets have a burst");
         let algorithm = match (self.algorithm.as_str(), self.mode.as_deref()) {

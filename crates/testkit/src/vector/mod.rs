@@ -1,7 +1,7 @@
-//! The golden vectors: limits, what is done to them and when, and what each step must answer.
+//! The golden vectors: limits, operations with their times, and the expected result of each operation.
 //!
-//! One file per algorithm, beside its code; `crates/core/src/algorithm/README.md` describes the
-//! format. The oracles write them, and every implementation must reproduce them.
+//! There is one file per algorithm, beside its code. `crates/core/src/algorithm/README.md` describes the
+//! format. The oracles write the files, and every implementation must reproduce them.
 
 mod file;
 mod identity;
@@ -16,92 +16,92 @@ pub use recorder::Recorder;
 use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_core::{NEVER_US, Outcome, Verdict};
 
-/// One key under one limit, from its first charge on.
+/// The history of one key under one limit, from its first charge on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vector {
-    /// What it shows.
+    /// What the vector demonstrates.
     pub name: String,
-    /// The limit it begins with.
+    /// The limit at the beginning.
     pub limit: LimitSpec,
-    /// What happens, in order.
+    /// The operations, in order.
     pub steps: Vec<Step>,
 }
 
-/// One thing done to the counter.
+/// One operation on the counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// The time, which may lie before that of the step before.
+    /// The time in microseconds since the epoch. Earlier than the previous step's if the clock stepped back.
     pub at_us: u64,
-    /// What is done.
+    /// The operation.
     pub op: Op,
-    /// Units, where the op takes some.
+    /// The units, if the operation takes any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<u64>,
-    /// Who acquires, renews or releases.
+    /// ID of the slot holder that acquires, renews or releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
     /// The new limit of a `relimit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitSpec>,
-    /// What must be answered; nothing to a `relimit`.
+    /// The expected result; absent for a `relimit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,
 }
 
-/// What is done to a counter.
+/// An operation on a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
-    /// Charge if it fits, for one who cannot hold the request.
+    /// Charge if it fits, for a caller that cannot hold the request.
     Charge,
-    /// Charge if it fits, for one who can hold the request.
+    /// Charge if it fits, for a caller that can hold the request.
     Hold,
-    /// Charge whether it fits or not. Answers what a peek says after it.
+    /// Charge, whether it fits or not. The result is that of a peek right after.
     Take,
-    /// Give back. Answers what a peek says after it.
+    /// Refund. The result is that of a peek right after.
     Refund,
-    /// Charge 0, for one who cannot hold the request.
+    /// Charge 0, for a caller that cannot hold the request.
     Peek,
-    /// From now on the limit has other numbers.
+    /// Change the numbers of the limit.
     Relimit,
-    /// Take slots if they are free.
+    /// Acquire slots if they are free.
     Acquire,
-    /// Start a holder's time-out anew.
+    /// Restart the timeout of a holder's slots.
     Renew,
-    /// Return a holder's slots.
+    /// Release a holder's slots.
     Release,
 }
 
-/// What a step must answer.
+/// The expected result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// Whether it fits; of a renewal or release, whether the slots were still there.
+    /// Whether the charge fits; for a renewal or release, whether the slots were still held.
     pub allowed: bool,
-    /// The largest cost that fits now.
+    /// The largest cost that still fits now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining: Option<u64>,
-    /// Until the limit is untouched.
+    /// Microseconds until the limit is unused again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_after_us: Option<u64>,
-    /// If denied, until it fits; null for never.
+    /// If denied, microseconds until the charge fits; null if it never fits.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub retry_after_us: Option<Option<u64>>,
-    /// If it is to be held, for how long.
+    /// If the request is to be held, for how many microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_us: Option<u64>,
 }
 
-/// A field that is there, though it may be null.
-#[expect(clippy::option_option, reason = "no field is no denial, and null is a denial for ever")]
+/// Deserializes a field that is present but may be null.
+#[expect(clippy::option_option, reason = "absent means not denied, null means denied for ever")]
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u64>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
 impl Expect {
-    /// What a renewal or release answers.
+    /// Returns the expected result of a renewal or release.
     pub fn whether(allowed: bool) -> Self {
         Self { allowed, remaining: None, reset_after_us: None, retry_after_us: None, wait_us: None }
     }

@@ -1,11 +1,11 @@
-//! Writes a vector down while an oracle lives through it.
+//! Records a vector while an oracle performs its steps.
 
 use tidegate_core::{Algorithm, Limit, Micros, Verdict};
 
 use super::{Expect, LimitSpec, Op, Step, Vector};
 use crate::oracle::{self, Concurrency, Oracle};
 
-/// A vector in the making, and its oracle.
+/// A vector that is being recorded, and its oracle.
 pub struct Recorder {
     vector: Vector,
     limit: Limit,
@@ -29,7 +29,7 @@ impl Subject {
 }
 
 impl Recorder {
-    /// A vector of that name, for a key that was never charged.
+    /// Starts a vector with this name, for a key that was never charged.
     pub fn new(name: &str, limit: &Limit, start: Micros) -> Self {
         let oracle = match limit.algorithm() {
             Algorithm::Concurrency => Subject::Acquired(Concurrency::new(limit)),
@@ -39,48 +39,48 @@ impl Recorder {
         Self { vector, limit: limit.clone(), oracle, now: start, last: None }
     }
 
-    /// The vector.
+    /// Returns the recorded vector.
     pub fn finish(self) -> Vector {
         self.vector
     }
 
-    /// The time of the next step.
+    /// Returns the time of the next step.
     pub fn now(&self) -> Micros {
         self.now
     }
 
-    /// The limit as it is now.
+    /// Returns the current limit.
     pub fn limit(&self) -> &Limit {
         &self.limit
     }
 
-    /// What the last step answered, if it was a verdict.
+    /// Returns the last verdict, if any.
     pub fn last(&self) -> Option<Verdict> {
         self.last
     }
 
-    /// The next step is at this time.
+    /// Sets the time of the next step.
     #[must_use]
     pub fn at(mut self, now: Micros) -> Self {
         self.now = now;
         self
     }
 
-    /// The next step is so much later.
+    /// Advances the time of the next step by `us` microseconds.
     #[must_use]
     pub fn after(self, us: u64) -> Self {
         let now = self.now.plus(us);
         self.at(now)
     }
 
-    /// The next step is so much earlier.
+    /// Sets the time of the next step back by `us` microseconds.
     #[must_use]
     pub fn before(self, us: u64) -> Self {
         let now = self.now.minus(us);
         self.at(now)
     }
 
-    /// The next step is when the denial before said to try again, or a microsecond sooner.
+    /// Advances the time to when the charge that was just denied fits, or `sooner_us` microseconds before.
     #[must_use]
     pub fn at_retry(self, sooner_us: u64) -> Self {
         let retry_us = self.last.and_then(|verdict| verdict.retry_after_us());
@@ -94,7 +94,7 @@ impl Recorder {
         self.vector.steps.last_mut().expect("it was pushed just now")
     }
 
-    fn answer(mut self, op: Op, cost: Option<u64>, verdict: Verdict) -> Self {
+    fn expect_verdict(mut self, op: Op, cost: Option<u64>, verdict: Verdict) -> Self {
         self.last = Some(verdict);
         self.step(op, cost).expect = Some(verdict.into());
         self
@@ -103,24 +103,24 @@ impl Recorder {
     fn peek_after(mut self, op: Op, cost: Option<u64>) -> Self {
         let now = self.now;
         let verdict = oracle::assess(self.oracle.as_dyn(), 0, now, false);
-        self.answer(op, cost, verdict)
+        self.expect_verdict(op, cost, verdict)
     }
 
-    /// Charges if it fits.
+    /// Charges if it fits, for a caller that cannot hold the request.
     #[must_use]
     pub fn charge(mut self, cost: u64) -> Self {
         let verdict = oracle::charge(self.oracle.as_dyn(), cost, self.now, false);
-        self.answer(Op::Charge, Some(cost), verdict)
+        self.expect_verdict(Op::Charge, Some(cost), verdict)
     }
 
-    /// Charges if it fits, for one who can hold the request.
+    /// Charges if it fits, for a caller that can hold the request.
     #[must_use]
     pub fn hold(mut self, cost: u64) -> Self {
         let verdict = oracle::charge(self.oracle.as_dyn(), cost, self.now, true);
-        self.answer(Op::Hold, Some(cost), verdict)
+        self.expect_verdict(Op::Hold, Some(cost), verdict)
     }
 
-    /// Charges whether it fits or not.
+    /// Charges, whether it fits or not.
     #[must_use]
     pub fn take(mut self, cost: u64) -> Self {
         let now = self.now;
@@ -128,7 +128,7 @@ impl Recorder {
         self.peek_after(Op::Take, Some(cost))
     }
 
-    /// Gives back.
+    /// Refunds `cost`.
     #[must_use]
     pub fn refund(mut self, cost: u64) -> Self {
         let now = self.now;
@@ -136,14 +136,14 @@ impl Recorder {
         self.peek_after(Op::Refund, Some(cost))
     }
 
-    /// Looks.
+    /// Charges 0, for a caller that cannot hold the request.
     #[must_use]
     pub fn peek(self) -> Self {
         self.peek_after(Op::Peek, None)
     }
 
-    /// Changes the limit's numbers. The next step must be a charge at the same time: that is when an
-    /// implementation sees the change.
+    /// Changes the numbers of the limit. The next step must be a charge at the same time, because that is
+    /// when an implementation notices the change.
     #[must_use]
     pub fn relimit(mut self, limit: &Limit) -> Self {
         let now = self.now;
@@ -153,19 +153,19 @@ impl Recorder {
         self
     }
 
-    /// Takes slots under `id`.
+    /// Acquires slots for `id` if they are free.
     ///
     /// # Panics
-    /// If the limit is not one of concurrency.
+    /// Panics if the algorithm of the limit is not `concurrency`.
     #[must_use]
     pub fn acquire(mut self, id: u64, cost: u64) -> Self {
         let now = self.now;
         let verdict = self.slots().acquire(id, cost, now);
-        self = self.answer(Op::Acquire, Some(cost), verdict);
+        self = self.expect_verdict(Op::Acquire, Some(cost), verdict);
         self.identified(id)
     }
 
-    /// Renews the slots of `id`.
+    /// Restarts the timeout of the slots of `id`.
     #[must_use]
     pub fn renew(mut self, id: u64) -> Self {
         let now = self.now;
@@ -174,7 +174,7 @@ impl Recorder {
         self.identified(id)
     }
 
-    /// Returns the slots of `id`.
+    /// Releases the slots of `id`.
     #[must_use]
     pub fn release(mut self, id: u64) -> Self {
         let released = self.slots().release(id);

@@ -1,4 +1,4 @@
-//! Clusters.
+//! Redis Cluster.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use std::thread;
 
 use tidegate_testkit::redis::{Client, Cluster, PATIENCE, Setup};
 
-/// A key of the same slot as every other of this tag.
+/// Returns a key whose slot depends only on `tag`.
 fn key(tag: &str, number: usize) -> String {
     format!("{{{tag}}}{number}")
 }
@@ -25,7 +25,7 @@ fn every_slot_has_one_of_three_primaries_and_every_primary_a_replica() {
     assert!(owners.is_disjoint(&replicas));
 }
 
-/// Adds one to a key as any client of a cluster does, which goes where it is sent.
+/// Increments a key as a cluster client does, following redirects.
 fn add_one(cluster: &Cluster, key: &str) {
     let mut address = cluster.nodes()[0].address();
     let mut asking = false;
@@ -37,10 +37,10 @@ fn add_one(cluster: &Cluster, key: &str) {
         let reply = client.ask(&["INCR", key]).expect("an answer");
         let Some(error) = reply.error() else { return };
         let words: Vec<&str> = error.split(' ').collect();
-        let [kind @ ("MOVED" | "ASK"), _, place] = words[..] else { panic!("{error}") };
-        (asking, address) = (kind == "ASK", place.parse().expect("an address"));
+        let [kind @ ("MOVED" | "ASK"), _, target] = words[..] else { panic!("{error}") };
+        (asking, address) = (kind == "ASK", target.parse().expect("an address"));
     }
-    panic!("sent around in circles");
+    panic!("ten redirects without a reply");
 }
 
 #[test]

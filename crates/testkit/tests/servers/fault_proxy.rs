@@ -1,4 +1,4 @@
-//! The network that fails.
+//! The proxy that injects network faults.
 
 use std::io::ErrorKind::{ConnectionRefused, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Laws of the kit's servers, each stated by the name of its test.
+//! The tests of the servers in this crate.
 
 mod cluster;
 mod fault_proxy;

@@ -1,4 +1,4 @@
-//! A `PostgreSQL` server, and a standby of it.
+//! A `PostgreSQL` server and its standby server.
 
 use std::path::Path;
 use std::process::Command;
@@ -53,7 +53,7 @@ fn a_paused_server_is_silent_until_it_goes_on() {
     server.resume();
     assert!(session.wait().unwrap().success());
     server.pause();
-    // It ends all the same.
+    // A paused server also ends when its value is dropped.
     let process = server.process_id().unwrap();
     drop(server);
     assert!(!exists(process));

@@ -1,4 +1,4 @@
-//! Sentinels.
+//! Redis Sentinel.
 
 use tidegate_testkit::redis::Setup;
 

@@ -1,4 +1,4 @@
-//! One server.
+//! A single Redis or Valkey server.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -90,7 +90,7 @@ fn a_server_ends_with_a_test_that_panics() {
     assert!(!exists(*told.unwrap_err().downcast::<u32>().unwrap()));
 }
 
-/// Run by the next test in a process of its own, which that kills.
+/// The next test runs this in a process of its own, and kills that process.
 #[test]
 #[ignore = "waits to be killed"]
 fn waits_to_be_killed() {
@@ -196,7 +196,7 @@ const TIME: [&str; 3] = ["EVAL", "return redis.call('TIME')[1]", "0"];
 fn a_faked_clock_jumps_in_scripts_and_for_expiry_and_leaves_the_event_loop_alone() {
     let setup = Setup::valkey().fake_clock();
     let (faked, truth) = (setup.start(), RedisServer::start());
-    // An hour is so much more than what passes between two commands.
+    // Whole minutes, because time passes between the two commands.
     let ahead_minutes = || {
         let ahead = faked.command(&TIME).integer() - truth.command(&TIME).integer();
         (ahead + 30).div_euclid(60)
@@ -209,7 +209,7 @@ fn a_faked_clock_jumps_in_scripts_and_for_expiry_and_leaves_the_event_loop_alone
     faked.set_clock_offset(3600);
     assert_eq!(ahead_minutes(), 60);
     assert_eq!(faked.command(&["GET", "key"]), Reply::Nil);
-    // What waits by the other clock still ends after its own time.
+    // Timeouts use the monotonic clock, which is not faked.
     assert!(connect(&faked, LONG).ask(&["BLPOP", "nothing", "0.2"]).unwrap().is_nil());
     faked.command(&["SET", "key", "value", "PX", "50"]);
     until("a key expires under a faked clock", || faked.command(&["GET", "key"]).is_nil().then_some(()));

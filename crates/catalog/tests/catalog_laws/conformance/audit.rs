@@ -1,12 +1,13 @@
 //! The audit trail.
 
 use serde_json::json;
-use tidegate_catalog::{AuditEntry, AuditFilter, By, Catalog, Error, Precondition, SwitchMode};
+use tidegate_catalog::{AuditEntry, AuditFilter, By, Catalog, Error, Journal, Precondition, SwitchMode};
 
 use crate::world::{World, ann, at, requests, tier, with};
 
 laws! {
     every_change_leaves_one_entry_with_before_and_after,
+    a_journal_has_the_entry_of_each_change_as_the_trail_does,
     the_trail_is_newest_first_and_page_by_page,
     filters_hold_all_at_once,
     who_writes_has_a_name,
@@ -118,6 +119,22 @@ async fn a_kind_of_thing_can_be_left_out(world: World) {
     }
     let hidden = AuditFilter { object_kind: Some("token".to_owned()), ..shown };
     assert!(all(&world.catalog, &hidden, 10).await.is_empty());
+}
+
+async fn a_journal_has_the_entry_of_each_change_as_the_trail_does(world: World) {
+    let (journal, any) = (Journal::default(), Precondition::Any);
+    let catalog = world.catalog.with_journal(&journal);
+    catalog.put_tenant("acme", &tier("pro"), any, &ann()).await.unwrap();
+    catalog.put_rules("api", "1", "first", any, &ann()).await.unwrap();
+    catalog.delete_tenant("acme", any, &ann()).await.unwrap();
+    let mut trail = all(&catalog, &AuditFilter::default(), 100).await;
+    trail.reverse();
+    assert_eq!(journal.take(), trail);
+    // Neither what changes nothing nor what others change is in it.
+    catalog.put_rules("api", "1", "", any, &ann()).await.unwrap();
+    catalog.delete_tenant("acme", any, &ann()).await.unwrap_err();
+    world.catalog.put_tenant("globex", &tier("pro"), any, &ann()).await.unwrap();
+    assert_eq!(journal.take(), []);
 }
 
 async fn who_writes_has_a_name(world: World) {

@@ -1,5 +1,7 @@
 //! The feed of changes, against a model, under random histories.
 
+use std::panic::Location;
+
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tidegate_catalog::{
@@ -117,7 +119,7 @@ async fn follows_the_model(world: World, steps: Vec<Step>) {
     let mut model = Picture::default();
     let mut history = vec![(0, Picture::default())];
     for (second, step) in (0..).zip(&steps) {
-        take(step, second, catalog, &mut model).await;
+        Box::pin(take(step, second, catalog, &mut model)).await;
         history.push((catalog.version().await.unwrap(), model.clone()));
         if matches!(step, Step::Copy) {
             let changes = catalog.changes_since(copy.version().await.unwrap()).await.unwrap();
@@ -139,6 +141,7 @@ async fn follows_the_model(world: World, steps: Vec<Step>) {
 }
 
 /// Holds a law to histories of random steps, each in a world of its own.
+#[track_caller]
 pub(super) fn random_histories<S: Strategy>(
     cases: u32,
     world: impl AsyncFn() -> World,
@@ -146,7 +149,7 @@ pub(super) fn random_histories<S: Strategy>(
     law: impl AsyncFn(World, Vec<S::Value>),
 ) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let config = Config { source_file: Some(Location::caller().file()), ..tidegate_testkit::cases(cases) };
     let outcome = TestRunner::new(config).run(&proptest::collection::vec(steps, 1..40), |steps| {
         runtime.block_on(async { law(world().await, steps).await });
         Ok(())

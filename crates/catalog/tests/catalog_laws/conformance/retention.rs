@@ -252,7 +252,7 @@ async fn is_followed_while_purged(world: World, steps: Vec<Option<Step>>) {
                 let held = Picture::of(&copy.everything().await.unwrap());
                 assert_eq!(what_counts(held), what_counts(model.clone()));
             }
-            Some(step) => take(step, second, catalog, &mut model).await,
+            Some(step) => Box::pin(take(step, second, catalog, &mut model)).await,
         }
         history.push((catalog.version().await.unwrap(), model.clone()));
     }

@@ -1,40 +1,41 @@
-//! Holders at once, each with a time-out.
+//! Slots held at once, each with a timeout.
 //!
-//! Promises: at most `requests` slots are held at any moment, and a slot whose holder neither renews
-//! nor releases it returns after the limit's window.
+//! Promise: at most `requests` slots are held at any moment, and a slot that its holder neither renews
+//! nor releases becomes free after the limit's window.
 
 use crate::{Limit, Micros, NEVER_US, Outcome, Verdict};
 
-/// The same in Lua, for stores that run it beside their data.
+/// The Lua implementation of `concurrency`, for stores that run scripts beside their data.
 pub const SCRIPT: &str = include_str!("script.lua");
 
 /// The slots in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// One lease per holder.
+    /// One entry per slot holder.
     pub leases: Vec<Lease>,
 }
 
-/// One holder's slots.
+/// The slots of one holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Who holds it: a number the caller chose, unique among the holders of the key.
+    /// ID of the slot holder: a number chosen by the caller, unique among the holders of the key.
     pub id: u64,
-    /// How many slots.
+    /// The number of slots.
     pub cost: u64,
-    /// When they return by themselves.
+    /// When the slots time out and become free.
     pub expires: Micros,
 }
 
 impl Lease {
-    /// A lease that runs longer than the time-out was written before the clock stepped back.
+    /// Returns whether the slots are still held at `now`. If they run longer than the timeout, they were
+    /// written before the clock stepped back, and no longer count.
     fn live(&self, limit: &Limit, now: Micros) -> bool {
         now < self.expires && self.expires.since(now) <= limit.period_us()
     }
 }
 
 impl State {
-    /// When nothing of this state counts any more.
+    /// Returns the time from which no slot of this state is held any more.
     pub fn expires(&self) -> Micros {
         self.leases.iter().map(|lease| lease.expires).max().unwrap_or_default()
     }
@@ -44,7 +45,7 @@ impl State {
     }
 }
 
-/// What would become of an acquisition of `cost` slots.
+/// Returns the verdict of acquiring `cost` slots without acquiring them.
 pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
     let max = limit.requests();
     let used: u64 = state.live(limit, now).map(|lease| lease.cost).sum();
@@ -62,7 +63,7 @@ pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
     }
 }
 
-/// When `needed` slots will have returned by themselves.
+/// Returns the microseconds until `needed` slots have timed out.
 fn frees_us(limit: &Limit, state: &State, needed: u64, now: Micros) -> u64 {
     let mut leases: Vec<_> = state.live(limit, now).collect();
     leases.sort_unstable_by_key(|lease| lease.expires);
@@ -74,28 +75,35 @@ fn frees_us(limit: &Limit, state: &State, needed: u64, now: Micros) -> u64 {
     last.map_or(0, |lease| lease.expires.since(now))
 }
 
-/// Takes slots under `id` if they are free. Those it holds already are held on together with them.
+/// Acquires `cost` slots for `id` if they are free. If `id` holds slots already, the timeout of all its
+/// slots starts anew.
 pub fn acquire(limit: &Limit, state: &mut State, id: u64, cost: u64, now: Micros) -> Verdict {
     let verdict = assess(limit, state, cost, now);
     if verdict.allowed() && cost > 0 {
-        state.leases.retain(|lease| lease.live(limit, now));
-        let expires = now.plus(limit.period_us());
-        match state.leases.iter_mut().find(|lease| lease.id == id) {
-            Some(held) => *held = Lease { id, cost: held.cost + cost, expires },
-            None => state.leases.push(Lease { id, cost, expires }),
-        }
+        hold(limit, state, id, cost, now);
     }
     verdict
 }
 
-/// Starts the time-out of `id` anew; false if its slots have returned already.
+/// Takes slots under `id`, after [`assess`] has found them free.
+pub fn hold(limit: &Limit, state: &mut State, id: u64, cost: u64, now: Micros) {
+    state.leases.retain(|lease| lease.live(limit, now));
+    let expires = now.plus(limit.period_us());
+    match state.leases.iter_mut().find(|lease| lease.id == id) {
+        Some(held) => *held = Lease { id, cost: held.cost + cost, expires },
+        None => state.leases.push(Lease { id, cost, expires }),
+    }
+}
+
+/// Restarts the timeout of the slots of `id`. Returns false if `id` holds none, because they were released
+/// or have timed out.
 pub fn renew(limit: &Limit, state: &mut State, id: u64, now: Micros) -> bool {
     let held = state.leases.iter_mut().find(|lease| lease.id == id && lease.live(limit, now));
     held.map(|lease| lease.expires = now.plus(limit.period_us())).is_some()
 }
 
-/// Returns the slots of `id`; false if there are none. Slots that have timed out count as there until
-/// somebody else acquires.
+/// Releases the slots of `id`. Returns false if there were none. Slots that have timed out are still found
+/// until another holder acquires some.
 pub fn release(state: &mut State, id: u64) -> bool {
     let before = state.leases.len();
     state.leases.retain(|lease| lease.id != id);

@@ -1,9 +1,10 @@
--- concurrency. A hash of its own: a field for each lease, with when it expires and how many slots it
--- holds. State: {leases by id, ids to write}. Limit: {kind, max, time-out}.
+-- concurrency. Each key is a Redis hash with a field for each slot holder: when its slots expire, and how
+-- many they are. State: {leases by holder ID, IDs to write}. Limit: {kind, max, timeout}.
 
 local FORMAT = '>I7I7'
 
--- A lease that runs longer than the time-out was written before the clock stepped back.
+-- Whether the slots are still held at `now`. If they run longer than the timeout, they were written before
+-- the clock stepped back, and no longer count.
 local function live(limit, lease, now)
   return now < lease[1] and lease[1] - now <= limit[3]
 end
@@ -18,8 +19,8 @@ local function used(limit, state, now)
   return sum
 end
 
-local function fits(limit, state, cost, now)
-  return cost <= limit[2] - used(limit, state, now)
+local function room(limit, state, now)
+  return limit[2] - used(limit, state, now)
 end
 
 local function put(state, id, lease)
@@ -36,16 +37,6 @@ return {
     end
     return state, found
   end,
-  copy = function(state)
-    local leases, ids = {}, {}
-    for id, lease in pairs(state[1]) do
-      leases[id] = lease
-    end
-    for id in pairs(state[2]) do
-      ids[id] = true
-    end
-    return { leases, ids, exists = state.exists }
-  end,
   write = function(limit, key, state)
     for id in pairs(state[2]) do
       local lease = state[1][id]
@@ -57,10 +48,20 @@ return {
     end
     call('PEXPIRE', key, ceil(limit[3] / 1000) + 1000)
   end,
-  fits = fits,
+  -- How many slots are free.
+  room = room,
+  -- The room after a charge that does not fit: no slot is taken beyond the most there are.
+  exceed = function(_, free)
+    return free
+  end,
+  -- Charges cannot be added up: each has a lease of its own.
+  one_by_one = function()
+    return true
+  end,
+  by_lease = true,
   -- Slots are never taken beyond the most there are.
   take = function(limit, state, cost, now, lease)
-    if not fits(limit, state, cost, now) then
+    if cost > room(limit, state, now) then
       return
     end
     for id, held in pairs(state[1]) do
@@ -71,7 +72,7 @@ return {
     local held = state[1][lease]
     put(state, lease, { now + limit[3], (held and held[2] or 0) + cost })
   end,
-  -- A slot is given back by its lease.
+  -- Slots are returned with `release`.
   give_back = function() end,
   renew = function(limit, state, lease, now)
     local held = state[1][lease]

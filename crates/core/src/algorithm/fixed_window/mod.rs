@@ -1,38 +1,42 @@
 //! One counter per window.
 //!
-//! Promises: within each window, from its start up to its end, at most `requests` pass. Across the
-//! seam of two windows up to twice as many can pass within a shorter time.
+//! Promise: within each window, at most `requests` units pass. Around the boundary of two windows up to
+//! twice as many can pass in less than a window's length.
 
 use super::Taken;
 use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
 
-/// The same in Lua, for stores that run it beside their data.
+/// The Lua implementation of `fixed_window`, for stores that run scripts beside their data.
 pub const SCRIPT: &str = include_str!("script.lua");
+
+/// In Lua: what can be done to a counter as it is stored, without reading it into a state.
+pub const VALUE_SCRIPT: &str = include_str!("value.lua");
 
 /// The count, and the end of the window it belongs to. The end names the window: the start and
 /// length of a calendar window change with the time of year.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// The first moment after the window.
+    /// The first microsecond after the window.
     pub end: Micros,
-    /// Units taken in it.
+    /// Units charged in the window.
     pub count: u64,
 }
 
 impl State {
+    /// Returns the count if it belongs to the window with this end, else 0.
     #[inline]
     fn count_in(&self, end: Micros) -> u64 {
         if self.end == end { self.count } else { 0 }
     }
 }
 
-/// What would become of a charge.
+/// Returns the verdict of a charge without charging it.
 #[inline]
 pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
     charge(limit, *state, cost, now).1
 }
 
-/// Takes a charge if it fits; if not, the state stays as it was.
+/// Charges if it fits. Returns the new state, which is the old one if the charge was denied.
 #[inline]
 pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Verdict) {
     let requests = limit.requests();
@@ -49,7 +53,7 @@ pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Ve
     (state, Verdict { outcome: Outcome::Denied { retry_after_us }, remaining, reset_after_us })
 }
 
-/// Charges, whether it fits or not.
+/// Charges, whether it fits or not, up to [`MAX_COUNT`].
 #[inline]
 pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     let end = limit.window().span(now).end;
@@ -64,7 +68,7 @@ pub fn give_back(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     *state = State { end, count: state.count_in(end).saturating_sub(cost) };
 }
 
-/// Refunds what was charged earlier, while its window lasts.
+/// Refunds an earlier charge, if its window is still the current one.
 pub fn give_back_taken(limit: &Limit, state: &mut State, cost: u64, taken: Taken, now: Micros) {
     if taken.at <= now && limit.window().span(now).contains(taken.at) {
         give_back(limit, state, cost, now);

@@ -1,23 +1,23 @@
 //! A bucket that drains steadily.
 //!
-//! As a meter it is a token bucket whose burst is 1 unless said otherwise: what does not fit is
-//! denied. As a queue it says how long to hold a request so that what comes out is evenly spaced,
-//! `period / requests` apart, and denies only what does not fit into the bucket. Whoever cannot
-//! hold a request (`hold` is false) is denied with that wait, and nothing is taken.
+//! In meter mode it is a token bucket, and what does not fit is denied. In queue mode it returns how long
+//! to hold a request so that requests leave evenly spaced, `period / requests` apart, and denies only
+//! what does not fit into the bucket. A caller that cannot hold a request (`hold` is false) gets a denial
+//! with that wait, and nothing is charged.
 
 use super::arrival::{self, State, capacity};
 use super::token_bucket;
 use crate::wide::{clamp, div_ceil, div_floor, mul};
 use crate::{Limit, Micros, NEVER_US, Outcome, Verdict};
 
-/// What would become of a charge.
+/// Returns the verdict of a charge without charging it.
 #[inline]
 pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros, hold: bool) -> Verdict {
     charge(limit, *state, cost, now, hold).1
 }
 
-/// Takes a charge if it fits; if not, the state stays as it was, unless the limit has changed: then it
-/// is the one to carry on with, at the new rate.
+/// Charges if it fits. Returns the new state. If the charge was denied, that is the old state, rewritten
+/// for the new rate if the limit has changed since it was written.
 #[inline]
 pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros, hold: bool) -> (State, Verdict) {
     if !limit.queues() {

@@ -1,41 +1,41 @@
-//! A stamp per request: exact over any window.
+//! A timestamp per request: exact over any window.
 //!
-//! Promises: in any time shorter than `period`, wherever it begins, at most `requests` pass.
+//! Promise: in any time shorter than `period`, wherever it begins, at most `requests` units pass.
 
 use std::collections::VecDeque;
 
 use super::Taken;
 use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
 
-/// The same in Lua, for stores that run it beside their data.
+/// The Lua implementation of `sliding_log`, for stores that run scripts beside their data.
 pub const SCRIPT: &str = include_str!("script.lua");
 
-/// The charges that still count, oldest first, one stamp per moment.
+/// The charges that still count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// The charges.
+    /// The charges, oldest first, at most one stamp per microsecond.
     pub stamps: VecDeque<Stamp>,
     /// The sum of their costs.
     pub total: u64,
 }
 
-/// One charge, or several of the same microsecond.
+/// The charges of one microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// When.
+    /// When the units were charged.
     pub at: Micros,
-    /// How much.
+    /// The number of units charged.
     pub cost: u64,
 }
 
 impl State {
-    /// When nothing of this state counts any more.
+    /// Returns the time from which no charge of this state counts any more.
     pub fn expires(&self, limit: &Limit) -> Micros {
         self.stamps.back().map_or(Micros(0), |newest| newest.at.plus(limit.period_us()))
     }
 
-    /// The stamps that count: not yet a period old. None do if the newest lies ahead: the clock
-    /// stepped back.
+    /// Returns the stamps that count, which are less than a period old. There are none if the newest lies
+    /// in the future, because the clock stepped back.
     fn live(&self, limit: &Limit, now: Micros) -> impl DoubleEndedIterator<Item = &Stamp> {
         let period_us = limit.period_us();
         let stepped_back = self.lies_ahead(now);
@@ -46,7 +46,7 @@ impl State {
         self.stamps.back().is_some_and(|newest| newest.at > now)
     }
 
-    /// What counts now. Only the oldest can be out of date, so this looks no further in.
+    /// Returns the units that count at `now`. Stamps are in order, so this reads only the expired ones.
     fn used(&self, limit: &Limit, now: Micros) -> u64 {
         if self.lies_ahead(now) {
             return 0;
@@ -77,7 +77,7 @@ impl State {
     }
 }
 
-/// What would become of a charge.
+/// Returns the verdict of a charge without charging it.
 pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
     let requests = limit.requests();
     let used = state.used(limit, now);
@@ -103,7 +103,7 @@ pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
     Verdict { outcome: Outcome::Denied { retry_after_us }, remaining, reset_after_us }
 }
 
-/// Charges, whether it fits or not; of more than `requests` the newest are kept.
+/// Charges, whether it fits or not. Of more than `requests` units, the newest are kept.
 pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     state.prune(limit, now);
     let cost = cost.min(limit.requests());
@@ -122,8 +122,8 @@ pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     }
 }
 
-/// Charges what was used already, beyond what the log admits. There are never more stamps than the limit
-/// admits units: past that the oldest go, which are not needed for the log to be full.
+/// Charges what has been used already, even beyond the limit. The log keeps at most `requests` stamps:
+/// beyond that the oldest are dropped, because the log is full without them.
 pub fn overdraw(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     state.prune(limit, now);
     let cost = cost.min(MAX_COUNT - state.total.min(MAX_COUNT));
@@ -136,7 +136,7 @@ pub fn overdraw(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     }
 }
 
-/// Refunds what was charged at one moment, as far as it still counts.
+/// Refunds an earlier charge to the stamp of its microsecond, if that still counts.
 pub fn give_back_taken(limit: &Limit, state: &mut State, cost: u64, taken: Taken, now: Micros) {
     state.prune(limit, now);
     let index = state.stamps.partition_point(|stamp| stamp.at < taken.at);

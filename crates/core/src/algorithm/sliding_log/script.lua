@@ -1,13 +1,12 @@
--- sliding_log. A list of its own, oldest stamp first, each with its time, its cost, and the sum of all
--- costs up to it since the list began: so what any stretch of the list holds is one subtraction.
--- State: what counts now, and what is still to be done to the list. Limit: {kind, requests, period}.
+-- sliding_log. Each key is a Redis list, oldest stamp first. A stamp has its time, its cost, and the sum of
+-- all costs up to it since the list began, so the units of any range of the list are one subtraction.
+-- State: the units that count now, and the pending changes to the list. Limit: {kind, requests, period}.
 
 local FORMAT = '>I7I7I7'
 local CHUNK = 16
--- How many of the oldest stamps are answered one by one.
+-- How many of the oldest stamps are returned one by one.
 local FEW = 1000
--- How many stamps are written anew to give something back to one before them; if there are more, it is not
--- given back.
+-- How many stamps may be rewritten to refund to one before them. If there are more, nothing is refunded.
 local MOST_REWRITTEN = 10000
 
 local function stamp(key, index)
@@ -17,7 +16,7 @@ local function stamp(key, index)
   end
 end
 
--- How many stamps at the beginning are a period old.
+-- The number of expired stamps at the beginning of the list.
 local function count_old(limit, key, now)
   local old, oldest = 0, now - limit[3]
   while true do
@@ -34,7 +33,7 @@ local function count_old(limit, key, now)
   end
 end
 
--- The first stamp from `first` on with which `sum` is reached.
+-- The first stamp, from index `first` on, whose running sum is at least `sum`.
 local function reaches(key, first, sum)
   local low, high = first, call('LLEN', key) - 1
   while low < high do
@@ -49,7 +48,7 @@ local function reaches(key, first, sum)
   return stamp(key, low)
 end
 
--- The oldest stamps that hold `needed` units, as times and costs one after the other.
+-- Appends the oldest stamps that together hold `needed` units to `found`, as alternating times and costs.
 local function oldest(key, first, needed, found)
   local held, index = 0, first
   while held < needed and index < first + FEW do
@@ -70,6 +69,7 @@ local function oldest(key, first, needed, found)
   return found
 end
 
+-- Applies the pending changes to the list.
 local function flush(limit, key, state, now)
   if state.ahead then
     call('DEL', key)
@@ -97,7 +97,7 @@ local function flush(limit, key, state, now)
     end
   end
   if state.over then
-    -- More stamps than that are not needed for the log to be full.
+    -- The log is full without the stamps beyond the limit.
     for _ = 1, call('LLEN', key) - limit[2] do
       call('LPOP', key)
     end
@@ -106,7 +106,8 @@ local function flush(limit, key, state, now)
   call('PEXPIRE', key, ceil(limit[3] / 1000) + 1000)
 end
 
--- Gives back to the stamp of one moment, and takes as much off the sums of those after it.
+-- Refunds to the stamp of one microsecond, and subtracts the same from the running sums after it. Returns
+-- the units refunded.
 local function give_back_at(key, taken_at, cost)
   local low, last = 0, call('LLEN', key) - 1
   local high = last
@@ -137,7 +138,8 @@ local function give_back_at(key, taken_at, cost)
 end
 
 return {
-  -- `asked` is the most that the calls to come will ask for.
+  -- Returns the state, and for the Rust code: the units that count, the time of the newest stamp, and the
+  -- oldest stamps. `asked` is the largest cost that the calls of this batch ask for.
   read = function(key, limit, now, asked)
     local newest, _, total = stamp(key, -1)
     local state = { key = key, used = 0, old = 0, add = 0, trim = 0, exists = newest ~= nil }
@@ -156,18 +158,16 @@ return {
     local needed = min(state.used, state.used + asked - limit[2])
     return state, oldest(key, state.old, needed, { state.used, newest })
   end,
-  copy = function(state)
-    local copied = {}
-    for name, value in pairs(state) do
-      copied[name] = value
-    end
-    return copied
-  end,
   write = flush,
-  fits = function(limit, state, cost)
-    return cost <= limit[2] - state.used
+  -- How many units fit; negative if more were taken than the limit has.
+  room = function(limit, state)
+    return limit[2] - state.used
   end,
-  -- Of more than the limit, the newest are kept.
+  -- The room after a charge that does not fit was taken all the same: the log is full.
+  exceed = function(limit, room)
+    return limit[2] > 0 and 0 or room
+  end,
+  -- Of more units than the limit allows, the newest are kept.
   take = function(limit, state, cost)
     cost = min(cost, limit[2])
     if cost == 0 then
@@ -178,14 +178,14 @@ return {
       state.trim, state.used = state.trim + state.used - limit[2], limit[2]
     end
   end,
-  -- The same for what was used already: all of it counts.
+  -- Charges what has been used already: all of it counts, even beyond the limit.
   overdraw = function(limit, state, cost)
     cost = min(cost, EXACT - state.used)
     if limit[2] > 0 then
       state.add, state.used, state.over = state.add + cost, state.used + cost, true
     end
   end,
-  -- The newest first; of an earlier charge, to its own stamp.
+  -- Refunds the newest stamps first. An earlier charge (`taken_at`) is refunded to its own stamp.
   give_back = function(limit, state, cost, now, taken_at)
     local key = state.key
     flush(limit, key, state, now)

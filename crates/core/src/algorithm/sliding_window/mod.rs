@@ -1,32 +1,35 @@
-//! Two counters: the current window, and the previous one weighed by its overlap.
+//! Two counters: the current window, and the previous one weighted by its overlap.
 //!
-//! Promises: `current + previous x overlap` never exceeds `requests`, where overlap is the part of
-//! the previous window that lies within one window's length before now. It is exact if the previous
-//! window's requests were spread evenly.
+//! Promise: `current + previous x overlap` never exceeds `requests`, where the overlap is the share of
+//! the previous window that lies within one window's length before now. The result is exact if the
+//! requests of the previous window were spread evenly.
 //!
-//! Sums are in units x microseconds, so nothing rounds; 2^53 units over 10 years need 102 bits.
+//! Sums are in units x microseconds, so nothing is rounded; 2^53 units over 10 years need 102 bits.
 
 use super::Taken;
 use crate::wide::{clamp, div_floor, mul};
 use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
 
-/// The same in Lua, for stores that run it beside their data.
+/// The Lua implementation of `sliding_window`, for stores that run scripts beside their data.
 pub const SCRIPT: &str = include_str!("script.lua");
+
+/// In Lua: what can be done to a counter as it is stored, without reading it into a state.
+pub const VALUE_SCRIPT: &str = include_str!("value.lua");
 
 /// The counts of two neighbouring windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// When the current window began.
     pub start: Micros,
-    /// Units taken in it.
+    /// Units charged in the current window.
     pub current: u64,
-    /// Units taken in the window before.
+    /// Units charged in the window before it.
     pub previous: u64,
 }
 
 impl State {
-    /// The counts as seen from `now`. A window that lies ahead was written before the clock
-    /// stepped back, and does not count.
+    /// Returns the counts of the window that contains `now` and of the one before. A window that lies in
+    /// the future was written before the clock stepped back, and does not count.
     #[inline]
     fn at(&self, now: Micros, period_us: u64) -> Self {
         let start = Micros(now.0 - now.0 % period_us);
@@ -40,13 +43,13 @@ impl State {
     }
 }
 
-/// What would become of a charge.
+/// Returns the verdict of a charge without charging it.
 #[inline]
 pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
     charge(limit, *state, cost, now).1
 }
 
-/// Takes a charge if it fits; if not, the state stays as it was.
+/// Charges if it fits. Returns the new state, which is the old one if the charge was denied.
 #[inline]
 pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Verdict) {
     let (requests, period_us) = (limit.requests(), limit.period_us());
@@ -76,13 +79,13 @@ fn reset_after_us(current: u64, previous: u64, left_us: u64, period_us: u64) -> 
     }
 }
 
-/// Solves for the first microsecond at which the charge fits: in this window while the previous
-/// one's weight shrinks, else in the next, where the current count is the one that shrinks.
+/// Returns the microseconds until the charge fits. That is in this window, as the weight of the previous
+/// one shrinks; or else in the next window, as the weight of the current count shrinks.
 fn retry_after_us(seen: &State, requests: u64, cost: u64, left_us: u64, period_us: u64) -> u64 {
     if cost > requests {
         return NEVER_US;
     }
-    // The overlap may be at most this long for `count` of the window before to leave `room`.
+    // The longest overlap at which `count` units of the previous window still leave `room` free.
     let overlap_us = |room: u64, count: u64| clamp(div_floor(mul(room, period_us), count)).min(period_us);
     match requests.checked_sub(seen.current.saturating_add(cost)) {
         Some(room) => left_us - overlap_us(room, seen.previous),
@@ -90,7 +93,7 @@ fn retry_after_us(seen: &State, requests: u64, cost: u64, left_us: u64, period_u
     }
 }
 
-/// Charges, whether it fits or not.
+/// Charges, whether it fits or not, up to [`MAX_COUNT`].
 #[inline]
 pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     let seen = state.at(now, limit.period_us());
@@ -109,7 +112,7 @@ pub fn give_back(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     };
 }
 
-/// Refunds what was charged earlier into the window it was charged in, while that one counts.
+/// Refunds an earlier charge to the window it was charged in, if that is the current or previous one.
 pub fn give_back_taken(limit: &Limit, state: &mut State, cost: u64, taken: Taken, now: Micros) {
     let period_us = limit.period_us();
     let seen = state.at(now, period_us);

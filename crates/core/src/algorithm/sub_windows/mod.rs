@@ -1,36 +1,36 @@
-//! The window as a ring of smaller fixed ones.
+//! The window as a ring of smaller fixed windows, called buckets.
 //!
-//! Promises: any `buckets` neighbouring buckets hold at most `requests`. So at most `requests` pass
-//! in any time of `period x (buckets - 1) / buckets`, and more buckets come closer to exact.
+//! Promise: any `buckets` consecutive buckets hold at most `requests` units. So at most `requests` pass
+//! in any time of `period x (buckets - 1) / buckets`; the more buckets, the closer to exact.
 //!
-//! Bucket `i` begins at `i x period / buckets`, rounded up to a whole microsecond, so that any
-//! number of buckets goes with any period.
+//! Bucket `i` begins at `i x period / buckets`, rounded up to a whole microsecond, so the number of
+//! buckets need not divide the period.
 
 use super::Taken;
 use crate::wide::{clamp, div_ceil, div_floor, mul};
 use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
 
-/// The same in Lua, for stores that run it beside their data.
+/// The Lua implementation of `sub_windows`, for stores that run scripts beside their data.
 pub const SCRIPT: &str = include_str!("script.lua");
 
-/// The counts of the newest bucket and those before it.
+/// The counts of the newest bucket and the ones before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Number of the newest bucket since the epoch.
+    /// The number of the newest bucket, counted from the epoch.
     pub newest: u64,
-    /// Bucket `i` is at `i % len`.
+    /// The counts as a ring: bucket `i` is at index `i % len`.
     pub counts: Box<[u64]>,
     /// The sum of all counts.
     pub total: u64,
 }
 
 impl State {
-    /// A ring of empty buckets.
+    /// Creates a ring of empty buckets.
     pub fn new(buckets: u32) -> Self {
         Self { newest: 0, counts: vec![0; buckets as usize].into_boxed_slice(), total: 0 }
     }
 
-    /// When nothing of this state counts any more.
+    /// Returns the time from which no bucket of this state counts any more.
     pub fn expires(&self, limit: &Limit) -> Micros {
         self.start_of(self.newest.saturating_add(self.len()), limit)
     }
@@ -51,14 +51,15 @@ impl State {
         Micros(clamp(div_ceil(mul(bucket, limit.period_us()), self.counts.len() as u64)))
     }
 
-    /// The buckets that count while `bucket` is the current one, oldest first. None do if the
-    /// newest lies ahead: the clock stepped back.
+    /// Returns the numbers of the buckets that count while `bucket` is the current one, oldest first. The
+    /// range is empty if the newest bucket lies in the future, because the clock stepped back.
     fn live(&self, bucket: u64) -> std::ops::Range<u64> {
         let oldest = (bucket + 1).saturating_sub(self.len());
         if self.newest > bucket { 0..0 } else { oldest..self.newest + 1 }
     }
 
-    /// Makes `bucket` the newest and empties those that fall out. Touches no more than there are.
+    /// Makes `bucket` the newest one and clears the buckets that leave the window. Takes at most one pass
+    /// over the ring, however much time has passed.
     fn advance(&mut self, bucket: u64) {
         let stale = bucket.saturating_sub(self.newest);
         if stale >= self.len() || self.newest > bucket {
@@ -74,6 +75,7 @@ impl State {
         self.newest = bucket;
     }
 
+    /// Returns the units that count while `bucket` is the current one.
     fn used(&self, bucket: u64) -> u64 {
         let live = self.live(bucket);
         if live.is_empty() {
@@ -84,7 +86,7 @@ impl State {
     }
 }
 
-/// What would become of a charge.
+/// Returns the verdict of a charge without charging it.
 pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
     let requests = limit.requests();
     let bucket = state.bucket_at(now, limit);
@@ -107,7 +109,7 @@ pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
     }
 }
 
-/// The bucket with whose leaving `needed` units are free again.
+/// Returns the bucket that frees `needed` units, together with those before it, when it leaves the window.
 fn frees(state: &State, bucket: u64, mut needed: u64) -> Option<u64> {
     state.live(bucket).find(|index| {
         needed = needed.saturating_sub(state.count(*index));
@@ -115,11 +117,12 @@ fn frees(state: &State, bucket: u64, mut needed: u64) -> Option<u64> {
     })
 }
 
+/// Returns the newest bucket with a count above zero.
 fn newest_used(state: &State, bucket: u64) -> Option<u64> {
     state.live(bucket).rev().find(|index| state.count(*index) > 0)
 }
 
-/// Charges, whether it fits or not.
+/// Charges, whether it fits or not, up to a total of [`MAX_COUNT`].
 pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     let bucket = state.bucket_at(now, limit);
     state.advance(bucket);
@@ -128,7 +131,7 @@ pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     state.total += cost;
 }
 
-/// Refunds into the newest bucket first, then into those before it.
+/// Refunds to the newest bucket first, then to the ones before it.
 pub fn give_back(limit: &Limit, state: &mut State, mut cost: u64, now: Micros) {
     let bucket = state.bucket_at(now, limit);
     state.advance(bucket);
@@ -144,7 +147,7 @@ pub fn give_back(limit: &Limit, state: &mut State, mut cost: u64, now: Micros) {
     }
 }
 
-/// Refunds what was charged earlier into the bucket it was charged in, while that one counts.
+/// Refunds an earlier charge to the bucket it was charged in, if that bucket still counts.
 pub fn give_back_taken(limit: &Limit, state: &mut State, cost: u64, taken: Taken, now: Micros) {
     let bucket = state.bucket_at(now, limit);
     state.advance(bucket);

@@ -1,14 +1,14 @@
--- sub_windows. A hash of its own: field `n` is the number of the newest bucket, every other field the
--- place of a bucket in the ring, and its count. State: {newest, counts by place, places to write}.
--- Limit: {kind, requests, period, buckets}.
+-- sub_windows. Each key is a Redis hash: field `n` is the number of the newest bucket; every other field
+-- is the index of a bucket in the ring, and its value is the count.
+-- State: {newest, counts by index, indexes to write}. Limit: {kind, requests, period, buckets}.
 
--- Whether bucket x period is at most `hi, lo`.
+-- Whether bucket x period is at most the wide number `hi, lo`.
 local function begun(bucket, period, hi, lo)
   local bucket_hi, bucket_lo = mul(bucket, period)
   return at_most(bucket_hi, bucket_lo, hi, lo)
 end
 
--- floor(now x buckets / period): guessed first, then put right without rounding.
+-- floor(now x buckets / period): estimated in floating point first, then corrected exactly.
 local function bucket_at(limit, now)
   local period, buckets = limit[3], limit[4]
   local within = fmod(now, period)
@@ -23,7 +23,7 @@ local function bucket_at(limit, now)
   return (now - within) / period * buckets + bucket
 end
 
--- What the buckets hold that count while `bucket` is the current one.
+-- The units that count while `bucket` is the current one.
 local function used(limit, state, bucket)
   local newest, sum = state[1], 0
   if newest > bucket then
@@ -35,17 +35,17 @@ local function used(limit, state, bucket)
   return sum
 end
 
-local function put(state, place, count)
-  state[2][place] = count > 0 and count or nil
-  state[3][place] = true
+local function put(state, index, count)
+  state[2][index] = count > 0 and count or nil
+  state[3][index] = true
 end
 
--- Makes `bucket` the newest and empties those that fall out.
+-- Makes `bucket` the newest one and clears the buckets that leave the window.
 local function advance(limit, state, bucket)
   local newest = state[1]
   if newest > bucket or bucket - newest >= limit[4] then
-    for place in pairs(state[2]) do
-      put(state, place, 0)
+    for index in pairs(state[2]) do
+      put(state, index, 0)
     end
   else
     for number = newest + 1, bucket do
@@ -68,39 +68,31 @@ return {
     end
     return state, found
   end,
-  copy = function(state)
-    local counts, places = {}, {}
-    for place, count in pairs(state[2]) do
-      counts[place] = count
-    end
-    for place in pairs(state[3]) do
-      places[place] = true
-    end
-    return { state[1], counts, places, exists = state.exists }
-  end,
   write = function(limit, key, state)
-    for place in pairs(state[3]) do
-      local count = state[2][place]
+    for index in pairs(state[3]) do
+      local count = state[2][index]
       if count then
-        call('HSET', key, place, decimal(count))
+        call('HSET', key, index, decimal(count))
       else
-        call('HDEL', key, place)
+        call('HDEL', key, index)
       end
     end
     call('HSET', key, 'n', decimal(state[1]))
     call('PEXPIRE', key, ceil(limit[3] * 2 / 1000) + 1000)
   end,
-  fits = function(limit, state, cost, now)
-    return cost <= limit[2] - used(limit, state, bucket_at(limit, now))
+  -- How many units fit; negative if more were taken than the limit has.
+  room = function(limit, state, now)
+    return limit[2] - used(limit, state, bucket_at(limit, now))
   end,
   take = function(limit, state, cost, now)
     local bucket = bucket_at(limit, now)
     advance(limit, state, bucket)
-    local place = fmod(bucket, limit[4])
+    local index = fmod(bucket, limit[4])
     local most = EXACT - used(limit, state, bucket)
-    put(state, place, (state[2][place] or 0) + min(cost, most))
+    put(state, index, (state[2][index] or 0) + min(cost, most))
   end,
-  -- From the newest bucket back; what was taken earlier goes back to the bucket it came from.
+  -- Refunds to the newest bucket first, then to the ones before it. An earlier charge (`taken_at`) is
+  -- refunded to its own bucket.
   give_back = function(limit, state, cost, now, taken_at)
     local bucket = bucket_at(limit, now)
     advance(limit, state, bucket)
@@ -113,11 +105,11 @@ return {
       to = max(from, to)
     end
     for number = from, to, -1 do
-      local place = fmod(number, limit[4])
-      local count = state[2][place] or 0
+      local index = fmod(number, limit[4])
+      local count = state[2][index] or 0
       local given = min(cost, count)
       if given > 0 then
-        put(state, place, count - given)
+        put(state, index, count - given)
       end
       cost = cost - given
       if cost == 0 then

@@ -1,19 +1,19 @@
-//! Tokens that refill steadily up to `burst`. GCRA is the same function with another story.
+//! Tokens that refill steadily up to `burst`. GCRA gives the same decisions.
 //!
-//! Promises: in any time `t`, at most `burst + t x requests / period` pass.
+//! Promise: in any time `t`, at most `burst + t x requests / period` units pass.
 
 use super::arrival::{State, capacity, imprint, trace};
 use crate::wide::{Divisor, clamp, div_ceil, div_floor, mul};
 use crate::{Limit, Micros, NEVER_US, Outcome, Verdict};
 
-/// What would become of a charge.
+/// Returns the verdict of a charge without charging it.
 #[inline]
 pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
     charge(limit, *state, cost, now).1
 }
 
-/// Takes a charge if it fits; if not, the state stays as it was, unless the limit has changed: then it
-/// is the one to carry on with, at the new rate.
+/// Charges if it fits. Returns the new state. If the charge was denied, that is the old state, rewritten
+/// for the new rate if the limit has changed since it was written.
 #[inline]
 pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Verdict) {
     let quick = limit.quick().filter(|_| state.is_of(limit));
@@ -27,37 +27,39 @@ pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Ve
     }
 }
 
-/// A bucket's numbers for the usual case: the bucket was last charged under the same numbers, the charge
-/// fits, and no product comes near 64 bits.
+/// The fast path for charging a bucket. It applies if the bucket was last charged under the same numbers,
+/// and every product fits into 64 bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Quick<'l> {
     pub(crate) limit: &'l Limit,
     pub(crate) prepared: &'l Prepared,
 }
 
-/// What follows from a limit's numbers for that case.
+/// Numbers precomputed from a limit for the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prepared {
-    /// Dividing by the requests; 0 for limits that are never charged this way.
+    /// The factor of the [`Divisor`] by the requests; 0 if the limit has no fast path.
     requests_factor: u64,
-    /// Dividing by the window's length.
+    /// The factor of the [`Divisor`] by the window's length.
     period_factor: u64,
-    /// What the bucket holds, in units x microseconds.
+    /// The debt that the bucket holds, in units x microseconds.
     capacity: u64,
-    /// The longest a bucket takes to drain; a state that lies further ahead is not this bucket's.
+    /// The longest time that the bucket takes to drain, in microseconds. A state that lies further in the
+    /// future was not written by this limit.
     drains_us: u64,
     imprint: u64,
     requests_shift: u8,
     period_shift: u8,
-    /// Of every limit.
+    /// The burst compressed to ten bits. Set for every limit, with or without a fast path.
     pub(crate) burst_trace: u16,
 }
 
 impl Prepared {
-    /// Of a limit that is not charged in the usual case unless it `may` be.
-    pub(crate) fn new(requests: u64, period_us: u64, burst: u64, may: bool) -> Self {
+    /// Precomputes the numbers of a limit. There is no fast path if the limit is not `eligible` or its
+    /// numbers are too large.
+    pub(crate) fn new(requests: u64, period_us: u64, burst: u64, eligible: bool) -> Self {
         let burst_trace = trace(burst);
-        let never = Self {
+        let without = Self {
             requests_factor: 0,
             period_factor: 0,
             capacity: 0,
@@ -67,8 +69,9 @@ impl Prepared {
             period_shift: 0,
             burst_trace,
         };
-        let usual = || {
-            // Twice as much, and what was there before, stays below 2^64.
+        let with = || {
+            // The debt before a charge and the charge itself are each at most the capacity, so below this
+            // bound their sum does not overflow.
             let capacity = burst.checked_mul(period_us).filter(|capacity| *capacity < Divisor::END)?;
             let (requests, period_us) = (Divisor::new(requests)?, Divisor::new(period_us)?);
             Some(Self {
@@ -82,23 +85,24 @@ impl Prepared {
                 burst_trace,
             })
         };
-        may.then(usual).flatten().unwrap_or(never)
+        eligible.then(with).flatten().unwrap_or(without)
     }
 
+    /// Returns whether the limit has a fast path.
     #[inline]
     pub(crate) fn is_quick(&self) -> bool {
         self.requests_factor != 0
     }
 }
 
-/// What a usual charge leaves behind.
+/// The result of a charge on the fast path.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
-    /// Until the bucket is empty, in whole microseconds.
+    /// Whole microseconds until the bucket is empty.
     pub us: u64,
-    /// And the fraction's numerator.
+    /// The numerator of the remaining fraction of a microsecond; the denominator is the requests.
     pub part: u64,
-    /// Units left.
+    /// The units left.
     pub remaining: u64,
 }
 
@@ -115,31 +119,33 @@ impl Quick<'_> {
         Divisor { number: self.limit.period_us(), factor, shift }
     }
 
-    /// What a state of this bucket bears of it, as [`imprint`] puts it.
+    /// Returns the [`imprint`] of the states that this limit writes.
     #[inline]
     pub fn imprint(&self) -> u64 {
         self.prepared.imprint
     }
 
-    /// Takes a charge from a bucket that was last charged under the same limit and will be empty at
-    /// `at + part / requests`. `None` says nothing but that [`charge`] has to look closer.
-    #[expect(clippy::inline_always, reason = "this is the way of nearly every decision")]
+    /// Charges a bucket that was last charged under the same limit and will be empty at
+    /// `at + part / requests`. `None` means that the fast path does not apply, not that the charge is
+    /// denied: call [`charge`] instead.
+    #[expect(clippy::inline_always, reason = "nearly every decision takes this path")]
     #[inline(always)]
     pub fn take(&self, at: Micros, part: u64, cost: u64, now: Micros) -> Option<Taken> {
-        let after = self.debt(at, part, now)? + self.asked(cost)?;
+        let after = self.debt(at, part, now)? + self.cost_debt(cost)?;
         let left = self.prepared.capacity.checked_sub(after)?;
         let us = self.requests().quotient(after);
         let part = after - us * self.requests().get();
         Some(Taken { us, part, remaining: self.period_us().quotient(left) })
     }
 
-    /// The denial of a charge that such a bucket has no room for. `None` says nothing but that
-    /// [`charge`] has to look closer.
+    /// Returns the verdict of a charge that does not fit into a bucket that was last charged under the same
+    /// limit and will be empty at `at + part / requests`. `None` means that the charge fits or that the fast
+    /// path does not apply: call [`charge`] instead.
     pub fn deny(&self, at: Micros, part: u64, cost: u64, now: Micros) -> Option<Verdict> {
         let debt = self.debt(at, part, now)?;
-        // More than the bucket holds is not this bucket's.
+        // A debt above the capacity was not written by this limit.
         let free = self.prepared.capacity.checked_sub(debt)?;
-        let over = self.asked(cost)?.checked_sub(free).filter(|over| *over > 0)?;
+        let over = self.cost_debt(cost)?.checked_sub(free).filter(|over| *over > 0)?;
         let ceil = |debt: u64| debt.checked_sub(1).map_or(0, |less| self.requests().quotient(less) + 1);
         Some(Verdict {
             outcome: Outcome::Denied { retry_after_us: ceil(over) },
@@ -148,7 +154,7 @@ impl Quick<'_> {
         })
     }
 
-    /// What the bucket owes, in units x microseconds.
+    /// Returns the debt at `now`, in units x microseconds, or `None` if this limit cannot have written it.
     #[inline]
     fn debt(&self, at: Micros, part: u64, now: Micros) -> Option<u64> {
         match at.0.checked_sub(now.0) {
@@ -158,22 +164,22 @@ impl Quick<'_> {
         }
     }
 
-    /// A cost in the same units, if the bucket ever holds as much.
+    /// Converts a cost to debt, in units x microseconds. Returns `None` if the cost is above the burst.
     #[inline]
-    fn asked(&self, cost: u64) -> Option<u64> {
+    fn cost_debt(&self, cost: u64) -> Option<u64> {
         (cost <= self.limit.burst()).then(|| cost * self.period_us().get())
     }
 }
 
 impl Taken {
-    /// Until the bucket is empty, rounded up.
+    /// Returns the microseconds until the bucket is empty, rounded up.
     #[inline]
     pub fn reset_after_us(&self) -> u64 {
         self.us + u64::from(self.part > 0)
     }
 }
 
-/// Any case.
+/// Charges a bucket under any limit, with 128-bit arithmetic.
 #[cold]
 fn charge_wide(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Verdict) {
     let (requests, period_us) = (limit.requests(), limit.period_us());
@@ -205,7 +211,7 @@ fn denied(limit: &Limit, debt: u128, over: u128, cost: u64) -> Verdict {
     }
 }
 
-/// Zero requests is a limit that denies everything, whatever its burst.
+/// Returns the verdict of a limit of zero requests, which denies everything, whatever its burst.
 pub(super) fn never_refills(cost: u64) -> Verdict {
     let outcome = if cost == 0 { Outcome::Allowed } else { Outcome::Denied { retry_after_us: NEVER_US } };
     Verdict { outcome, remaining: 0, reset_after_us: 0 }

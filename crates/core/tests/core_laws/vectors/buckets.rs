@@ -1,4 +1,4 @@
-//! The vectors of the buckets, which refill or drain steadily.
+//! The vectors of `token_bucket` and `leaky_bucket`.
 
 use tidegate_core::{Algorithm, LeakyMode, Limit, MAX_COUNT};
 use tidegate_testkit::vector::{Recorder, Vector};
@@ -26,8 +26,8 @@ fn queue(burst: u64) -> Algorithm {
     Algorithm::LeakyBucket { burst, mode: LeakyMode::Queue }
 }
 
-/// Random walks. Bursts of clock steps have at most five binary digits, so that every implementation
-/// agrees on how far back is too far.
+/// Random walks. Where the clock steps, the burst has at most five binary digits, so that every
+/// implementation agrees on which debt shows a step back.
 fn walks(seed: u64, make: Make) -> impl Iterator<Item = Vector> {
     let limits = [
         (5, 10, SECOND_US),
@@ -48,7 +48,7 @@ fn walks(seed: u64, make: Make) -> impl Iterator<Item = Vector> {
     })
 }
 
-/// One unit after another, each at the first moment it fits: the fractions add up.
+/// Charges one unit after another, each at the first microsecond it fits, so that fractions add up.
 fn drip(name: &str, limit: &Limit) -> Vector {
     let mut recorder = common::charge(Recorder::new(name, limit, START), limit.burst());
     for _ in 0..6 {
@@ -100,7 +100,7 @@ fn burst_then_steady() -> Vector {
     recorder.after(200_000 - 1).charge(1).after(1).charge(1).refund(1).charge(2).finish()
 }
 
-/// Only the burst changes: by little, by much, and to one that shares bits with the old.
+/// Changes only the burst: slightly, by much, and to one that shares bits with the old one.
 fn burst_changes() -> Vec<Vector> {
     let cases = [(2_048, 1), (1_024, 1), (10, 9), (1_000, 990), (16, 1_024), (MAX_COUNT / 1024, 1 << 20)];
     let change = |(old, new): (u64, u64)| {

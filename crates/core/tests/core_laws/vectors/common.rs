@@ -1,4 +1,4 @@
-//! What every limit that is charged goes through.
+//! The vectors of every limit that is charged.
 
 use tidegate_core::{Algorithm, LeakyMode, Limit, Micros, Window};
 use tidegate_testkit::vector::{Recorder, Vector};
@@ -7,7 +7,7 @@ use super::START;
 
 const YEAR_US: u64 = 365 * 86_400 * 1_000_000;
 
-/// The same limit with other numbers.
+/// Returns the limit with other numbers, but the same algorithm and window.
 pub(super) fn with(limit: &Limit, requests: u64, burst: u64) -> Limit {
     let algorithm = match limit.algorithm() {
         Algorithm::TokenBucket { .. } => Algorithm::TokenBucket { burst },
@@ -17,18 +17,18 @@ pub(super) fn with(limit: &Limit, requests: u64, burst: u64) -> Limit {
     Limit::new(algorithm, requests, limit.window().clone()).unwrap()
 }
 
-/// A limit with a window of so many microseconds.
+/// Returns a limit with a window of `period_us`.
 pub(super) fn limit(algorithm: Algorithm, requests: u64, period_us: u64) -> Limit {
     Limit::new(algorithm, requests, Window::Period { us: period_us }).unwrap()
 }
 
-/// A queue is charged by those who can hold a request, everything else by those who cannot.
+/// Charges a queue as a caller that can hold a request, and any other limit as one that cannot.
 pub(super) fn charge(recorder: Recorder, cost: u64) -> Recorder {
     let queue = matches!(recorder.limit().algorithm(), Algorithm::LeakyBucket { mode: LeakyMode::Queue, .. });
     if queue { recorder.hold(cost) } else { recorder.charge(cost) }
 }
 
-/// The vectors that make sense for every limit, on this one.
+/// Returns the vectors that apply to every limit, for this one.
 pub(super) fn vectors(limit: &Limit) -> Vec<Vector> {
     let mut vectors = vec![spent(limit), never(limit), refunded(limit), forced(limit), peeked(limit)];
     vectors.extend([stepped_back(limit), jumped_ahead(limit), raised(limit), lowered(limit), banned(limit)]);

@@ -1,6 +1,6 @@
-//! The golden vectors that all implementations share: written by the oracles, reproduced by the code.
+//! The golden vectors of all implementations: written by the oracles, reproduced by the code.
 //!
-//! `TIDEGATE_BLESS=1` writes the files anew; otherwise they must be what the oracles say.
+//! With `TIDEGATE_BLESS=1` the files are written; otherwise they must be what the oracles produce.
 
 mod buckets;
 mod common;
@@ -14,7 +14,7 @@ use tidegate_core::algorithm::concurrency;
 use tidegate_core::{Limit, Micros, State};
 use tidegate_testkit::vector::{Expect, Op, Step, Vector, file_of, format, load};
 
-/// An arbitrary moment, not on the edge of any window.
+/// An arbitrary time that is not on the boundary of any window.
 const START: Micros = Micros(1_700_000_000_123_457);
 
 /// Checks an algorithm's file, or writes it.
@@ -40,7 +40,7 @@ fn check(algorithm: &str, vectors: &[Vector]) {
     }
 }
 
-/// Goes through a vector with the code under test.
+/// Runs a vector with the code under test.
 fn reproduce(vector: &Vector) {
     let mut limit = vector.limit.limit();
     let mut state = limit.fresh();
@@ -48,8 +48,8 @@ fn reproduce(vector: &Vector) {
         if let Some(changed) = &step.limit {
             limit = changed.limit();
         }
-        let answer = perform(&limit, &mut state, step);
-        assert_eq!(answer, step.expect, "step {index} of {:?}: {step:?} on {state:?}", vector.name);
+        let found = perform(&limit, &mut state, step);
+        assert_eq!(found, step.expect, "step {index} of {:?}: {step:?} on {state:?}", vector.name);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Random vectors, the same every time.
+//! Random vectors from fixed seeds.
 
 use tidegate_core::{Algorithm, LeakyMode, Limit, Micros, NEVER_US};
 use tidegate_testkit::schedule::{Advance, Amount, Scale};
@@ -6,7 +6,8 @@ use tidegate_testkit::vector::{Recorder, Vector};
 
 use super::START;
 
-/// `SplitMix64`: what it draws is part of the files, so it must not change with a library.
+/// The `SplitMix64` generator. Its numbers are part of the vector files, so it must not change with a
+/// library.
 pub(super) struct Dice(u64);
 
 impl Dice {

@@ -74,8 +74,8 @@ fn edges() -> Vector {
         .finish()
 }
 
-/// Holders that come and go. Nobody acquires under an id that still holds slots, or releases one
-/// whose slots have returned by themselves: what that answers is left open.
+/// A random walk of holders. None acquires with an ID that still holds slots, or releases slots that have
+/// timed out: the vectors do not specify the result.
 fn walk(name: &str, limit: &Limit, dice: &mut Dice) -> Vector {
     let mut recorder = Recorder::new(name, limit, START);
     let mut held: Vec<(u64, Micros)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The vectors of the algorithms that count what was charged in a window.
+//! The vectors of the algorithms that count the charges of a window.
 
 use jiff::civil::date;
 use jiff::tz::TimeZone;
@@ -15,7 +15,7 @@ const HOUR_US: u64 = 60 * MINUTE_US;
 const YEAR_US: u64 = 365 * 24 * HOUR_US;
 const U32_MAX: u64 = u32::MAX as u64;
 
-/// The start of a window of that length, some time in 2023.
+/// Returns the start of a window of this length, some time in 2023.
 fn seam(period_us: u64) -> Micros {
     Micros(START.0 - START.0 % period_us + period_us)
 }
@@ -40,7 +40,7 @@ const WALKED: [(u64, u64); 6] = [
     (1_000, HOUR_US),
 ];
 
-/// One huge count, taken and refunded at its edges.
+/// A limit of 2^53, charged and refunded at its bounds.
 fn huge(algorithm: Algorithm, name: &str) -> Vector {
     let limit = limit(algorithm, MAX_COUNT, YEAR_US);
     let recorder = Recorder::new(name, &limit, seam(YEAR_US)).charge(MAX_COUNT - 1).after(YEAR_US / 3);
@@ -78,7 +78,7 @@ pub(super) fn fixed_window() -> Vec<Vector> {
     vectors
 }
 
-/// The same limit per calendar unit, around a seam of it.
+/// Calendar windows, charged around a boundary of two windows.
 fn calendar_days() -> Vec<Vector> {
     let cases = [
         ("23 hours on the day the clocks go forward", CalendarUnit::Day, "Europe/Berlin", date(2024, 3, 31)),

@@ -1,4 +1,4 @@
-//! The header block of a request, which never changes.
+//! The header block of requests, which are all alike.
 
 use tidegate_http2::hpack::DEFAULT_TABLE_BYTES;
 use tidegate_http2::hpack::encode::{self, Keep};
@@ -6,8 +6,8 @@ use tidegate_http2::hpack::encode::{self, Keep};
 /// `:method: POST` and `:scheme: http`, as indices of the static table.
 const METHOD_AND_SCHEME: [u8; 2] = [0x83, 0x86];
 
-/// The header blocks of one connection: the first request writes its fields into the server's table,
-/// all later ones refer to them and are byte-identical, as Envoy's are.
+/// The header blocks of one connection. The first request adds its fields to the server's table; all later
+/// ones reference them and are byte-identical, as those of Envoy are.
 #[derive(Debug)]
 pub(super) struct RequestBlock {
     fields: [(&'static str, String); 5],
@@ -30,12 +30,12 @@ impl RequestBlock {
         Self { fields, first, rest, is_first: true, table_bytes: DEFAULT_TABLE_BYTES }
     }
 
-    /// The block of the next request.
+    /// Returns the block of the next request.
     pub(super) fn next(&mut self) -> &[u8] {
         if std::mem::take(&mut self.is_first) { &self.first } else { &self.rest }
     }
 
-    /// The server has set the size of its table.
+    /// Adapts to the table size that the server has set.
     pub(super) fn set_table_bytes(&mut self, bytes: u32) {
         // A larger table need not be used.
         let bytes = DEFAULT_TABLE_BYTES.min(bytes as usize);
@@ -43,13 +43,13 @@ impl RequestBlock {
             return;
         }
         self.table_bytes = bytes;
-        // A change begins with saying what is used of it from now on (RFC 7541, section 4.2); where
-        // the fields do not all fit, none are kept there.
+        // After a change, the next block begins with the new size (RFC 7541, section 4.2). If the fields do
+        // not all fit, none are added to the table.
         let fits = self.fields.iter().map(Self::entry_bytes).sum::<usize>() <= bytes;
         self.first.clear();
         encode::table_size(&mut self.first, if fits { bytes } else { 0 });
         if fits {
-            // Evicts nothing that is counted on: the fields are written anew, and the newest stay.
+            // The fields are added again, so it does not matter which old entries are evicted.
             self.first.extend(literals(&self.fields, Keep::Yes));
             self.rest = references(self.fields.len());
         } else {
@@ -64,7 +64,7 @@ impl RequestBlock {
     }
 }
 
-/// All fields spelt out, to be kept or not.
+/// Encodes all fields as literals, which the server adds to its table or not.
 fn literals(fields: &[(&str, String)], keep: Keep) -> Vec<u8> {
     let mut block = METHOD_AND_SCHEME.to_vec();
     for (name, value) in fields {
@@ -73,7 +73,7 @@ fn literals(fields: &[(&str, String)], keep: Keep) -> Vec<u8> {
     block
 }
 
-/// All fields by their place in the table, where the newest is number 62.
+/// Encodes all fields as references to the table, whose newest entry is number 62.
 fn references(count: usize) -> Vec<u8> {
     let mut block = METHOD_AND_SCHEME.to_vec();
     for age in (0..count).rev() {

@@ -1,9 +1,9 @@
-//! What a gRPC call failed with.
+//! The texts of gRPC errors.
 
-use super::answer::Said;
+use super::response::HeaderFields;
 
-/// The text of an error, from the headers that ended an answer.
-pub(super) fn text(said: &Said) -> String {
+/// Returns the text of an error from the headers at the end of a response.
+pub(super) fn text(fields: &HeaderFields) -> String {
     const NAMES: [&str; 17] = [
         "OK",
         "CANCELLED",
@@ -23,14 +23,14 @@ pub(super) fn text(said: &Said) -> String {
         "DATA_LOSS",
         "UNAUTHENTICATED",
     ];
-    match (said.grpc_status, said.http_status) {
-        (Some(0), _) => "grpc-status 0 (OK) without a whole message".to_owned(),
+    match (fields.grpc_status, fields.http_status) {
+        (Some(0), _) => "grpc-status 0 (OK) without a complete message".to_owned(),
         (Some(status), _) => {
-            let name = NAMES.get(status as usize).copied().unwrap_or("no known status");
-            let message = said.grpc_message.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+            let name = NAMES.get(status as usize).copied().unwrap_or("unknown status");
+            let message = fields.grpc_message.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
             format!("grpc-status {status} ({name}){message}")
         }
         (None, Some(status)) if status != 200 => format!("http status {status} without a grpc-status"),
-        (None, _) => "the answer ended without a grpc-status".to_owned(),
+        (None, _) => "the response ended without a grpc-status".to_owned(),
     }
 }

@@ -7,29 +7,29 @@ use crate::traffic::Call;
 
 const CLOSED: u32 = u32::MAX;
 
-/// One call under way.
+/// A call in progress.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) call: Call,
     pub(super) id: u32,
     pub(super) sent_ns: u64,
-    /// What did not fit into the server's windows yet.
+    /// The content that did not fit into the send windows yet.
     pub(super) unsent: Vec<u8>,
-    /// The server's window for this stream; kept only while something is unsent.
+    /// The send window of this stream; only maintained while there is unsent content.
     pub(super) window: i64,
-    /// The parts of a message that came in several frames.
+    /// The received bytes of a message that arrives in several frames.
     pub(super) partial: Vec<u8>,
-    /// The status in the headers, unless it is the usual 200.
-    pub(super) odd_status: Option<u16>,
-    /// What the message decided; counts once the trailers agree.
+    /// The HTTP status in the headers, unless it is 200.
+    pub(super) error_status: Option<u16>,
+    /// The decision of the message. It counts once the trailers have arrived with status OK.
     pub(super) decision: Option<Decision>,
 }
 
-/// Finds streams by id. Ids only grow, so a queue of places does for a map.
+/// The open streams by ID. IDs are assigned in order, so a queue of slot indexes serves as the map.
 #[derive(Debug)]
 pub(super) struct Streams {
-    places: VecDeque<u32>,
-    /// The id of the queue's first place.
+    slot_indexes: VecDeque<u32>,
+    /// The stream ID of the first element of `slot_indexes`.
     first_id: u32,
     slots: Vec<Option<Stream>>,
     free: Vec<u32>,
@@ -37,16 +37,16 @@ pub(super) struct Streams {
 
 impl Streams {
     pub(super) fn new() -> Self {
-        Self { places: VecDeque::new(), first_id: 1, slots: Vec::new(), free: Vec::new() }
+        Self { slot_indexes: VecDeque::new(), first_id: 1, slots: Vec::new(), free: Vec::new() }
     }
 
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// The id of the next stream.
+    /// Returns the ID of the next stream.
     pub(super) fn next_id(&self) -> u32 {
-        self.first_id + 2 * self.places.len() as u32
+        self.first_id + 2 * self.slot_indexes.len() as u32
     }
 
     pub(super) fn open(&mut self, call: Call, sent_ns: u64) -> &mut Stream {
@@ -55,7 +55,7 @@ impl Streams {
             self.slots.push(None);
             self.slots.len() as u32 - 1
         });
-        self.places.push_back(slot);
+        self.slot_indexes.push_back(slot);
         self.slots[slot as usize].insert(Stream {
             call,
             id,
@@ -63,23 +63,23 @@ impl Streams {
             unsent: Vec::new(),
             window: 0,
             partial: Vec::new(),
-            odd_status: None,
+            error_status: None,
             decision: None,
         })
     }
 
     pub(super) fn get(&mut self, id: u32) -> Option<&mut Stream> {
-        let slot = *self.places.get(self.place(id)?)?;
+        let slot = *self.slot_indexes.get(self.index_of(id)?)?;
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
     pub(super) fn close(&mut self, id: u32) -> Option<Stream> {
-        let place = self.place(id)?;
-        let slot = std::mem::replace(self.places.get_mut(place)?, CLOSED);
+        let index = self.index_of(id)?;
+        let slot = std::mem::replace(self.slot_indexes.get_mut(index)?, CLOSED);
         let stream = self.slots.get_mut(slot as usize)?.take();
         self.free.push(slot);
-        while self.places.front() == Some(&CLOSED) {
-            self.places.pop_front();
+        while self.slot_indexes.front() == Some(&CLOSED) {
+            self.slot_indexes.pop_front();
             self.first_id += 2;
         }
         stream
@@ -89,12 +89,13 @@ impl Streams {
         self.slots.iter_mut().flatten()
     }
 
-    /// Whether an id was given to a stream, open or closed.
+    /// Returns whether a stream with this ID was opened. It may be closed again.
     pub(super) fn was_opened(&self, id: u32) -> bool {
         id % 2 == 1 && id < self.next_id()
     }
 
-    fn place(&self, id: u32) -> Option<usize> {
+    /// Returns the position of a stream ID in `slot_indexes`.
+    fn index_of(&self, id: u32) -> Option<usize> {
         let distance = id.checked_sub(self.first_id)?;
         distance.is_multiple_of(2).then_some(distance as usize / 2)
     }

@@ -1,4 +1,4 @@
-//! How much the server lets us send (RFC 9113, section 5.2).
+//! Flow control: how much the server allows us to send (RFC 9113, section 5.2).
 
 use std::collections::VecDeque;
 
@@ -6,14 +6,14 @@ use tidegate_http2::frame::{self, INITIAL_WINDOW_BYTES, MAX_PAYLOAD_BYTES, flag,
 
 use super::streams::{Stream, Streams};
 
-/// The server's windows, and the streams that wait for them.
+/// The send windows, and the streams that wait for them.
 #[derive(Debug)]
 pub(super) struct Windows {
     connection: i64,
-    /// That of a new stream.
+    /// The window of a new stream.
     initial: i64,
     frame_bytes: usize,
-    /// Ids of streams with something unsent; an id may outlive its stream here.
+    /// The IDs of streams with unsent bytes. Some of them may be closed already.
     waiting: VecDeque<u32>,
 }
 
@@ -27,12 +27,12 @@ impl Windows {
         }
     }
 
-    /// Whether starting a stream makes sense. One at a time waits for the connection's window.
+    /// Returns whether the window of the connection is open. If not, no further stream is started.
     pub(super) fn is_open(&self) -> bool {
         self.connection > 0
     }
 
-    /// Takes room for all of a new stream's content in one frame, if there is.
+    /// Reserves room for the whole content of a new stream in one frame. Returns whether there was enough.
     pub(super) fn take_whole(&mut self, bytes: usize) -> bool {
         let room = self.connection.min(self.initial);
         let fits = bytes as u64 <= room.max(0).cast_unsigned() && bytes <= self.frame_bytes;
@@ -42,13 +42,13 @@ impl Windows {
         fits
     }
 
-    /// A new stream, none of whose content is sent yet.
+    /// Registers a new stream whose content is not sent yet.
     pub(super) fn wait(&mut self, stream: &mut Stream) {
         stream.window = self.initial;
         self.waiting.push_back(stream.id);
     }
 
-    /// The server grants more to a stream, or to the connection as stream 0.
+    /// Enlarges the window of a stream, or of the connection if `stream` is 0.
     pub(super) fn grant(&mut self, stream: u32, more: u32, streams: &mut Streams) {
         if stream == 0 {
             self.connection += i64::from(more);
@@ -57,7 +57,7 @@ impl Windows {
         }
     }
 
-    /// The server changes what it grants each stream, those open included.
+    /// Changes the initial window of streams. This also changes the windows of open streams.
     pub(super) fn set_initial(&mut self, bytes: u32, streams: &mut Streams) {
         let difference = i64::from(bytes) - self.initial;
         self.initial = bytes.into();
@@ -72,7 +72,7 @@ impl Windows {
         self.frame_bytes = bytes as usize;
     }
 
-    /// Sends what the windows now allow.
+    /// Sends as much as the windows allow.
     pub(super) fn send_waiting(&mut self, streams: &mut Streams, out: &mut Vec<u8>) {
         for _ in 0..self.waiting.len() {
             let Some(id) = self.waiting.pop_front() else { return };

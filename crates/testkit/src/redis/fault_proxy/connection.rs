@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep_until};
 use super::Fault;
 
 const CHUNK_BYTES: usize = 16 * 1024;
-/// How many chunks may be on their way in one direction; then the sender has to wait.
-const CHUNKS_UNDER_WAY: usize = 256;
+/// The most chunks in transit in one direction. Beyond that the sender has to wait.
+const CHUNKS_IN_TRANSIT: usize = 256;
 
 /// How a connection ends.
 enum End {
@@ -25,23 +25,23 @@ enum End {
     Reset,
 }
 
-/// What was read and when it is to arrive; empty at the end of the stream.
+/// Bytes that were read, and when they are to arrive. Empty at the end of the stream.
 struct Chunk {
     due: Instant,
     bytes: Vec<u8>,
 }
 
-/// Carries a connection from its begin to its end.
+/// Relays a connection until it ends.
 pub(super) async fn run(mut client: TcpStream, server: SocketAddr, fault: watch::Receiver<Fault>) {
     let lost = AtomicBool::new(false);
     let end = tokio::select! {
-        // The fault first: what it ends is not served once more.
+        // The fault first: a connection that it ends is not served any more.
         biased;
         end = ended_by(fault.clone(), &lost) => end,
         () = relay(&mut client, server, fault, &lost) => End::Closed,
     };
     if matches!(end, End::Reset) {
-        // Without lingering, the close that follows is a reset.
+        // With a linger time of zero, closing the socket sends a reset.
         let _ = SockRef::from(&client).set_linger(Some(Duration::ZERO));
     }
 }
@@ -53,7 +53,7 @@ async fn ended_by(mut fault: watch::Receiver<Fault>, lost: &AtomicBool) -> End {
             Fault::Refuse => return End::Closed,
             Fault::Reset => return End::Reset,
             Fault::BlackHole => {}
-            // A stream with a hole in it is none.
+            // Bytes are missing, so the stream cannot continue.
             _ if lost.load(Relaxed) => return End::Reset,
             _ => {}
         }
@@ -76,12 +76,12 @@ async fn relay(
         return;
     }
     let Ok(mut server) = TcpStream::connect(server).await else { return };
-    // Where it fails, the connection is gone already.
+    // This fails only if the connection is closed already.
     let _ = client.set_nodelay(true).and_then(|()| server.set_nodelay(true));
     let (client_reads, client_writes) = client.split();
     let (server_reads, server_writes) = server.split();
-    let (requests, for_server) = mpsc::channel(CHUNKS_UNDER_WAY);
-    let (replies, for_client) = mpsc::channel(CHUNKS_UNDER_WAY);
+    let (requests, for_server) = mpsc::channel(CHUNKS_IN_TRANSIT);
+    let (replies, for_client) = mpsc::channel(CHUNKS_IN_TRANSIT);
     let cut = AtomicBool::new(false);
     let request = |bytes: &[u8]| {
         if let Fault::CutAnswer { to } = *fault.borrow()
@@ -112,7 +112,7 @@ async fn read(
 ) -> io::Result<()> {
     loop {
         let mut bytes = vec![0; CHUNK_BYTES];
-        // Whether a peer closes or resets: its stream is at its end.
+        // A close and a reset by the peer both end the stream.
         let count = from.read(&mut bytes).await.unwrap_or(0);
         bytes.truncate(count);
         let chunk = Chunk { due: Instant::now() + late(&bytes)?, bytes };
@@ -140,6 +140,6 @@ async fn write(
             to.write_all(&bytes).await?;
         }
     }
-    // Its end was lost: nobody is told.
+    // The end of the stream was lost, so the peer must not see it.
     pending().await
 }

@@ -1,4 +1,4 @@
-//! Accepts connections, or does not, and carries out orders.
+//! Accepts the connections of the proxy, and switches its faults.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::{Fault, Order, connection};
 
-/// Connections beyond these are closed at once.
+/// The most connections at a time. Further ones are closed at once.
 const MOST_CONNECTIONS: usize = 1_024;
 
-/// Runs until nobody can give orders any more.
+/// Runs until the sender of `orders` is dropped.
 pub(super) async fn run(address: SocketAddr, server: SocketAddr, mut orders: mpsc::Receiver<Order>) {
     let (fault, _) = watch::channel(Fault::None);
     let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let mut listener = None;
     loop {
         tokio::select! {
-            // Orders first: one that was given counts for whoever connects after it.
+            // Orders first: a fault applies to every connection made after it was set.
             biased;
             order = orders.recv() => {
                 let Some(Order { fault: next, done }) = order else { return };
@@ -28,9 +28,9 @@ pub(super) async fn run(address: SocketAddr, server: SocketAddr, mut orders: mps
                     (_, Some(open)) => Some(open),
                     (_, None) => Some(TcpListener::bind(address).await.expect("the port stays free")),
                 };
-                // Every connection sees it before the next one can replace it.
+                // Lets every connection see the fault before the next order can replace it.
                 tokio::task::yield_now().await;
-                // Whoever gave it may be gone.
+                // The caller may be gone.
                 let _ = done.send(());
             }
             client = accept(listener.as_ref()) => {
@@ -48,7 +48,7 @@ pub(super) async fn run(address: SocketAddr, server: SocketAddr, mut orders: mps
 async fn accept(listener: Option<&TcpListener>) -> TcpStream {
     let Some(listener) = listener else { return std::future::pending().await };
     loop {
-        // What failed was a connection that is gone again.
+        // An error means that the connection was closed before it was accepted.
         if let Ok((client, _)) = listener.accept().await {
             return client;
         }

@@ -1,4 +1,4 @@
-//! A network that fails on command: a proxy on 127.0.0.1 before a server.
+//! A proxy on 127.0.0.1 in front of a server that injects network faults.
 
 mod connection;
 mod listener;
@@ -16,29 +16,29 @@ use super::ports;
 /// What happens to connections through a [`FaultProxy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing: what comes goes on at once.
+    /// No fault: everything is forwarded at once.
     None,
-    /// Every reply arrives so much later, in order, as over a long line: many may be on their way.
+    /// Every reply arrives this much later, in order. Many replies may be in transit, as over a long line.
     Delay(Duration),
-    /// Nothing goes through, and what was sent arrives when this ends, as TCP does it after a short
-    /// partition. Connections stay; new ones are accepted, because the kernel does that, and hang.
+    /// Nothing is forwarded until the fault ends; then everything that was sent arrives, as TCP does after a
+    /// short partition. Connections stay open. New ones are accepted, as the kernel would, and hang.
     Partition,
-    /// What is sent is lost, connections stay, new ones are accepted and hang. When this ends, those that
-    /// lost something are reset, as by a firewall that has forgotten them.
+    /// Everything that is sent is lost. Connections stay open; new ones are accepted and hang. When the fault
+    /// ends, the connections that lost something are reset, as by a firewall that has forgotten them.
     BlackHole,
     /// Connections are closed and new ones refused, as if the server had ended.
     Refuse,
     /// Connections are reset, new ones as soon as they are accepted.
     Reset,
-    /// Requests go through; a connection over which one with this text has gone is closed instead of the next
-    /// answer, as by a server that ends when the work is done.
+    /// Requests are forwarded. After a request that contains a text, the connection is closed instead of
+    /// sending the next reply, as by a server that fails after it has done the work.
     CutAnswer {
-        /// Part of the request, such as a command.
+        /// The text to look for in requests, such as a command.
         to: &'static str,
     },
 }
 
-/// A proxy before a server, whose faults are switched while it runs.
+/// A proxy in front of a server, whose fault can be changed while it runs.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -54,12 +54,12 @@ pub enum Fault {
 #[derive(Debug)]
 pub struct FaultProxy {
     address: SocketAddr,
-    /// Taken when it stops: the end of the orders is the end of the proxy.
+    /// Dropping the sender stops the proxy; `None` once that has happened.
     orders: Option<mpsc::Sender<Order>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A fault, and whom to tell that it is in force.
+/// A fault to switch to, and a channel that confirms it.
 #[derive(Debug)]
 struct Order {
     fault: Fault,
@@ -67,37 +67,37 @@ struct Order {
 }
 
 impl FaultProxy {
-    /// Starts one, without a fault, on a free port.
+    /// Starts a proxy in front of `server` on a free port, without a fault.
     ///
     /// # Panics
     ///
-    /// If the system has no thread or port left.
+    /// Panics if the system has no thread or port left.
     pub fn before(server: SocketAddr) -> Self {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports::free()));
         let (orders, receive) = mpsc::channel(1);
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let thread = thread::spawn(move || runtime.block_on(listener::run(address, server, receive)));
         let proxy = Self { address, orders: Some(orders), thread: Some(thread) };
-        // It listens as soon as the first order is done.
+        // The proxy listens once the first order is done.
         proxy.heal();
         proxy
     }
 
-    /// Where clients connect.
+    /// Returns the address that clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `redis://` with the proxy's address.
+    /// Returns the `redis://` URL of the proxy.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
-    /// Puts a fault in the place of the one before, for all connections, at once.
+    /// Replaces the fault for all connections. The new one is in force when this returns.
     ///
     /// # Panics
     ///
-    /// If the proxy has ended, which it does only if its port was taken.
+    /// Panics if the proxy has ended, which happens only if its port was taken.
     pub fn set(&self, fault: Fault) {
         let (done, is_done) = acknowledge::channel();
         let orders = self.orders.as_ref().expect("it is taken only at the end");
@@ -113,11 +113,11 @@ impl FaultProxy {
         is_done.recv().expect("the proxy ended: was its port taken?");
     }
 
-    /// Ends the fault.
+    /// Ends the fault: sets [`Fault::None`].
     ///
     /// # Panics
     ///
-    /// As [`set`](Self::set).
+    /// Panics if the proxy has ended, which happens only if its port was taken.
     pub fn heal(&self) {
         self.set(Fault::None);
     }
@@ -127,7 +127,7 @@ impl Drop for FaultProxy {
     fn drop(&mut self) {
         drop(self.orders.take());
         if let Some(thread) = self.thread.take() {
-            // If it panicked, `set` has said so.
+            // If the thread panicked, `set` has panicked too.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Where calls are settled.
+//! Hands out calls to connections, and counts their results.
 
 use std::collections::VecDeque;
 
@@ -6,26 +6,26 @@ use crate::payload::{Answer, Decision, Payload};
 use crate::tally::Tally;
 use crate::traffic::{Call, Traffic};
 
-/// A call that was refused this often has failed.
+/// A call that was refused this many times counts as failed.
 const MAX_REFUSALS: u8 = 16;
 
-/// Gives out calls to connections and takes back what became of them.
-pub(crate) struct Desk<'a> {
+/// Hands out calls to connections, and counts their results.
+pub(crate) struct Dispatcher<'a> {
     pub(crate) payload: &'a mut dyn Payload,
     pub(crate) tally: Tally,
     pub(crate) traffic: Traffic,
-    /// Refused unprocessed: to be sent again before anything new.
+    /// Calls that the server refused without processing them. They are sent again before new ones.
     refused: VecDeque<Call>,
-    /// When the bytes at hand were read, or are written.
+    /// The current time: when the bytes at hand were read, or are written.
     pub(crate) now_ns: u64,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> Dispatcher<'a> {
     pub(crate) fn new(payload: &'a mut dyn Payload, tally: Tally, traffic: Traffic) -> Self {
         Self { payload, tally, traffic, refused: VecDeque::new(), now_ns: 0 }
     }
 
-    /// The next call to send, if one is due.
+    /// Returns the next call to send, if one is due.
     pub(crate) fn next(&mut self) -> Option<Call> {
         if let Some(call) = self.refused.pop_front() {
             self.tally.resent(&call);
@@ -36,13 +36,13 @@ impl<'a> Desk<'a> {
         Some(call)
     }
 
-    /// Whether `next` would give a call.
+    /// Returns whether `next` would return a call.
     pub(crate) fn has_due(&self) -> bool {
         self.has_refused()
             || self.traffic.next_due_ns(self.now_ns).is_some_and(|due_ns| due_ns <= self.now_ns)
     }
 
-    /// What the caller's judge makes of an answer.
+    /// Returns the payload's decision on a response.
     pub(crate) fn judge(&mut self, status: u16, body: &[u8]) -> Decision {
         self.payload.judge(Answer { status, body })
     }
@@ -59,10 +59,10 @@ impl<'a> Desk<'a> {
         self.tally.failed(call, text);
     }
 
-    /// The server did not process the call, and said so: it is sent again.
+    /// Queues a call to be sent again, because the server reported that it did not process it.
     pub(crate) fn refuse(&mut self, call: Call) {
         if call.refusals >= MAX_REFUSALS {
-            return self.fail(&call, "refused again and again, at last by RST_STREAM or GOAWAY");
+            return self.fail(&call, "refused too many times by RST_STREAM or GOAWAY");
         }
         self.refused.push_back(Call { refusals: call.refusals + 1, ..call });
     }
@@ -71,7 +71,7 @@ impl<'a> Desk<'a> {
         !self.refused.is_empty()
     }
 
-    /// Gives up on the calls that could not be sent again.
+    /// Fails the calls that could not be sent again.
     pub(crate) fn fail_refused(&mut self, text: &str) {
         while let Some(call) = self.refused.pop_front() {
             self.fail(&call, text);
