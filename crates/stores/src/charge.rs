@@ -1,7 +1,7 @@
 //! What is handed to a store.
 
 use smallvec::SmallVec;
-use tidegate_core::{Key, Limit, Micros, Outcome, Taken, Verdict};
+use tidegate_core::{Key, Limit, Micros, Taken, Verdict};
 
 use crate::error::StoreError;
 
@@ -27,27 +27,6 @@ pub struct Charge<'a> {
     pub lease: u64,
     /// Charges with the same are kept together where a store has several servers.
     pub part: u64,
-}
-
-/// The verdict on a charge that was taken in the usual way.
-#[derive(Clone, Copy, Debug)]
-pub struct Usual {
-    /// Units left.
-    pub remaining: u64,
-    /// Until the limit is untouched again if nothing more is charged.
-    pub reset_after_us: u64,
-}
-
-impl Usual {
-    pub(crate) const UNTOUCHED: Self = Self { remaining: 0, reset_after_us: 0 };
-}
-
-impl From<Usual> for Verdict {
-    #[inline]
-    fn from(usual: Usual) -> Self {
-        let Usual { remaining, reset_after_us } = usual;
-        Self { outcome: Outcome::Allowed, remaining, reset_after_us }
-    }
 }
 
 /// What a denied charge does to its request.

@@ -22,7 +22,7 @@ pub mod system_clock;
 
 use std::future::Future;
 
-pub use charge::{Charge, Corrected, Correction, Force, Intent, Timed, Usual, Verdicts, blocked};
+pub use charge::{Charge, Corrected, Correction, Force, Intent, Timed, Verdicts, blocked};
 pub use error::StoreError;
 pub use memory::{MemoryStore, MemoryStoreConfig};
 pub use system_clock::SystemClock;

@@ -12,14 +12,38 @@
 
 use tidegate_core::algorithm::token_bucket::Quick;
 use tidegate_core::algorithm::{arrival, fixed_window, sliding_window};
-use tidegate_core::{Key, Limit, Micros, Verdict};
-
-use crate::charge::Usual;
+use tidegate_core::{Key, Limit, Micros, Outcome, Verdict};
 
 /// See the module's table. Aligned, so that none lies across two cache lines.
 #[repr(align(32))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cell(pub(super) [u64; 4]);
+
+/// The verdict on a charge that fits. Smaller than a [`Verdict`], so that it travels in registers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fit {
+    remaining: u64,
+    reset_after_us: u64,
+}
+
+impl Fit {
+    pub(super) const NOTHING: Self = Self { remaining: 0, reset_after_us: 0 };
+
+    /// The verdict of a charge that fits and does not have to wait; `None` for any other.
+    #[inline]
+    pub(super) fn of(verdict: &Verdict) -> Option<Self> {
+        let Verdict { outcome, remaining, reset_after_us } = *verdict;
+        (outcome == Outcome::Allowed).then_some(Self { remaining, reset_after_us })
+    }
+}
+
+impl From<Fit> for Verdict {
+    #[inline]
+    fn from(fit: Fit) -> Self {
+        let Fit { remaining, reset_after_us } = fit;
+        Self { outcome: Outcome::Allowed, remaining, reset_after_us }
+    }
+}
 
 /// Whose cell it is: 76 bits of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,9 +197,9 @@ impl Cell {
         is
     }
 
-    /// Takes `cost` from a bucket in the usual case: the cell holds one that was last charged under the
-    /// same limit, and the cost fits. Answers `None`, having changed nothing, if it is not that.
-    #[expect(clippy::inline_always, reason = "this is the way of nearly every decision")]
+    /// Takes `cost` from a bucket that was last charged under the same limit, if it fits. Returns `None`, having
+    /// changed nothing, if the cell holds something else or the cost does not fit.
+    #[expect(clippy::inline_always, reason = "nearly every decision comes here")]
     #[inline(always)]
     pub(super) fn take_bucket(
         &mut self,
@@ -183,7 +207,7 @@ impl Cell {
         quick: Quick<'_>,
         cost: u64,
         now: Micros,
-    ) -> Option<Usual> {
+    ) -> Option<Fit> {
         if !self.is_bucket_of(quick) {
             return None;
         }
@@ -194,11 +218,11 @@ impl Cell {
         let fill = limit.weight_of(limit.burst() - taken.remaining);
         self.0[1] = self.0[1] & !EXPIRES_MASK | (now.0 + taken.us);
         self.0[2] = (Kind::Arrival as u64) << KIND_SHIFT | u64::from(fill) << FILL_SHIFT | taken.part;
-        Some(Usual { remaining: taken.remaining, reset_after_us: taken.reset_after_us() })
+        Some(Fit { remaining: taken.remaining, reset_after_us: taken.reset_after_us() })
     }
 
-    /// Denies `cost` of a bucket in the usual case: the cell holds one that was last charged under the same
-    /// limit, and the cost does not fit. Nothing changes but the fill. Answers `None` if it is not that.
+    /// Denies `cost` of a bucket that was last charged under the same limit and has no room for it. Nothing
+    /// changes but the fill. Returns `None` if the cell holds something else or the cost fits.
     #[inline(never)]
     pub(super) fn deny_bucket(
         &mut self,

@@ -12,7 +12,7 @@ impl MemoryStore {
     /// Settles without waiting as [`MemoryStore::settle_now`], and says when it was.
     pub fn settle_timed_now(&self, charges: &[Charge<'_>], intent: Intent) -> Timed {
         let mut verdicts = Verdicts::new();
-        let at = self.settle_many(charges, intent, false, &mut verdicts);
+        let at = self.settle_now(charges, intent, &mut verdicts);
         Timed { at: smallvec![at; charges.len()], verdicts }
     }
 

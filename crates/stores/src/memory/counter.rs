@@ -5,7 +5,7 @@ use tidegate_core::algorithm::{
 };
 use tidegate_core::{Algorithm, Limit, Micros, State, Taken, Verdict};
 
-use super::cell::{Cell, CellKey, Kind};
+use super::cell::{Cell, CellKey, Fit, Kind};
 use super::shard::{Place, Shard};
 use crate::charge::Charge;
 
@@ -89,6 +89,12 @@ fn kind_of(limit: &Limit) -> Kind {
     }
 }
 
+/// Whether the state of a limit's counters fits a cell.
+#[inline]
+pub(super) fn fits_cell(limit: &Limit) -> bool {
+    kind_of(limit) != Kind::Large
+}
+
 /// Settles `cost` of a window as is usual: the cell holds one. Answers `None`, having changed nothing, if
 /// it does not, or if the cost does not fit and is counted all the same.
 #[inline]
@@ -119,25 +125,39 @@ pub(super) fn is_window(limit: &Limit) -> bool {
     matches!(limit.algorithm(), Algorithm::FixedWindow | Algorithm::SlidingWindow)
 }
 
-/// Settles a single charge.
-pub(super) fn settle(
-    shard: &mut Shard,
-    key: CellKey,
-    charge: &Charge<'_>,
-    take: bool,
-    now: Micros,
-) -> Verdict {
-    let assessed = assess(shard, key, charge, now);
-    let verdict = assessed.verdict;
-    if !take {
-        return verdict;
+/// Takes a charge in its cell if it fits. Returns `None`, having changed nothing, if it does not, costs nothing, has to
+/// wait in a queue, or the cell was another algorithm's.
+#[inline]
+pub(super) fn take_in_place(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Fit> {
+    let Charge { limit, cost, .. } = *charge;
+    if cost == 0 {
+        return None;
     }
-    if !verdict.allowed() && !charge.count_denied {
-        carry_on(shard, charge, &assessed);
-        return verdict;
+    match limit.quick() {
+        Some(quick) => cell.take_bucket(limit, quick, cost, now),
+        None => take_window(cell, charge, now),
     }
-    self::take(shard, key, charge, &assessed, now);
-    if verdict.allowed() { verdict } else { as_it_stands(shard, key, charge, verdict, true, now) }
+}
+
+#[inline(never)]
+fn take_window(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Fit> {
+    match kind_of(charge.limit) {
+        Kind::SlidingWindow => take_counted::<sliding_window::State>(cell, charge, now),
+        Kind::FixedWindow => take_counted::<fixed_window::State>(cell, charge, now),
+        Kind::Arrival | Kind::Large => None,
+    }
+}
+
+#[inline]
+fn take_counted<S: CellState>(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Fit> {
+    if cell.kind() != S::KIND {
+        return None;
+    }
+    let limit = charge.limit;
+    let (next, verdict) = S::read(cell, limit).charge(charge, now);
+    let fit = Fit::of(&verdict)?;
+    *cell = next.write(cell.key(), limit.weight(verdict.remaining), limit);
+    Some(fit)
 }
 
 /// The verdict of a charge that was not settled as assessed, with what is left as it stands now. A
@@ -236,10 +256,9 @@ pub(super) fn take(
     let Assessed { place, taken, verdict } = assessed;
     match place.slot {
         _ if kind_of(charge.limit) == Kind::Large => {
-            let Charge { limit, cost, lease, .. } = *charge;
-            let fill = limit.weight(verdict.remaining);
-            change_large(shard, *place, key, limit, fill, now, |state| {
-                take_large(state, limit, lease, cost, now);
+            let fill = charge.limit.weight(verdict.remaining);
+            change_large(shard, *place, key, charge.limit, fill, now, |state| {
+                take_large(state, charge, verdict.allowed(), now);
             })
         }
         Some(slot) => {
@@ -253,15 +272,19 @@ pub(super) fn take(
     }
 }
 
-fn take_large(state: &mut State, limit: &Limit, lease: u64, cost: u64, now: Micros) {
+fn take_large(state: &mut State, charge: &Charge<'_>, fits: bool, now: Micros) {
+    let Charge { limit, cost, lease, .. } = *charge;
     if limit.algorithm() != Algorithm::Concurrency {
         return limit.take(state, cost, now);
     }
     if !matches!(state, State::Concurrency(_)) {
         *state = limit.fresh();
     }
-    if let State::Concurrency(leases) = state {
-        concurrency::acquire(limit, leases, lease, cost, now);
+    // Slots that are not free cannot be held, even where denied charges count.
+    if let State::Concurrency(leases) = state
+        && fits
+    {
+        concurrency::hold(limit, leases, lease, cost, now);
     }
 }
 

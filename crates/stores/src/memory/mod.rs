@@ -137,21 +137,21 @@ impl MemoryStore {
         }
     }
 
-    /// By the leading bits of `home`; never more than a cell keeps of it.
+    /// The index of a key's shard: the leading bits of `home`, never more of them than a cell keeps.
     #[inline]
-    fn shard_number(&self, key: CellKey) -> usize {
-        (key.leading_home() >> 1 >> self.shard_shift) as usize
+    fn shard_number(&self, key: Key) -> usize {
+        shard_number(key, self.shard_shift)
     }
 
     #[inline]
-    fn shard(&self, key: CellKey) -> &Mutex<Shard> {
+    fn shard_of(&self, key: Key) -> &Mutex<Shard> {
         &self.shards[self.shard_number(key)]
     }
 
-    /// The same for a whole key.
+    /// The shard of a key of which only the part in its cell is known.
     #[inline]
-    fn shard_of(&self, key: Key) -> &Mutex<Shard> {
-        &self.shards[(key.home >> 1 >> self.shard_shift) as usize]
+    fn shard(&self, key: CellKey) -> &Mutex<Shard> {
+        &self.shards[(key.leading_home() >> 1 >> self.shard_shift) as usize]
     }
 
     /// What the store holds and has done.
@@ -193,6 +193,13 @@ impl MemoryStore {
             shard.lock().swept_to = Some(0);
         }
     }
+}
+
+/// The index of a key's shard, where it is the leading bits of `home` that are left after this shift.
+#[inline]
+fn shard_number(key: Key, shard_shift: u32) -> usize {
+    // Shifting by 64 is not defined, so one bit is shifted first.
+    (key.home >> 1 >> shard_shift) as usize
 }
 
 /// Memory never fails.

@@ -4,70 +4,91 @@ use smallvec::SmallVec;
 use tidegate_core::algorithm::concurrency;
 use tidegate_core::{Key, Limit, Micros, State, Verdict};
 
-use super::MemoryStore;
-use super::cell::CellKey;
+use super::cell::{Cell, CellKey, Fit};
 use super::counter::{self, Assessed};
 use super::shard::Shard;
-use crate::charge::{Charge, Intent, Usual, Verdicts, blocked};
+use super::{MemoryStore, shard_number};
+use crate::charge::{Charge, Intent, Verdicts, blocked};
 use crate::sync::MutexGuard;
 
-/// How many limits of a rule are charged together in the usual way.
-const FEW: usize = 4;
-
 impl MemoryStore {
-    /// Settles without waiting: takes every charge or none, and adds one verdict per charge.
-    pub fn settle_now(&self, charges: &[Charge<'_>], intent: Intent, verdicts: &mut Verdicts) {
-        match charges {
-            [] => {}
-            [charge] => verdicts.push(self.settle_one(charge, intent)),
-            _ => {
-                self.settle_many(charges, intent, intent == Intent::Take, verdicts);
-            }
+    /// Settles without waiting: takes every charge or none, and adds one verdict per charge. Returns the time
+    /// of the settlement by the store's clock.
+    pub fn settle_now(&self, charges: &[Charge<'_>], intent: Intent, verdicts: &mut Verdicts) -> Micros {
+        let Some((first, others)) = charges.split_first() else { return self.now() };
+        // The limits of one rule share a shard.
+        let number = self.shard_number(first.key);
+        if others.iter().all(|charge| self.shard_number(charge.key) == number) {
+            let mut shard = self.shards[number].lock();
+            return self.settle_locked(&mut *shard, charges, intent, verdicts);
         }
+        self.settle_locked(&mut Locked::new(self, charges), charges, intent, verdicts)
     }
 
-    /// The same for charges that are known not to be as usual; to others it gives the same answer.
-    pub fn settle_any(&self, charges: &[Charge<'_>], intent: Intent, verdicts: &mut Verdicts) {
-        match charges {
-            [] => {}
-            [charge] => verdicts.push(self.settle_one_any(charge, intent)),
-            _ => {
-                self.settle_many(charges, intent, false, verdicts);
-            }
+    #[inline]
+    fn settle_locked(
+        &self,
+        shards: &mut impl Shards,
+        charges: &[Charge<'_>],
+        intent: Intent,
+        verdicts: &mut Verdicts,
+    ) -> Micros {
+        let now = self.now();
+        if intent == Intent::Look || !take_in_place(shards, charges, verdicts, now) {
+            take_carefully(shards, charges, intent, verdicts, now);
         }
+        now
     }
 
-    /// Settles a single charge without waiting.
-    pub fn settle_one(&self, charge: &Charge<'_>, intent: Intent) -> Verdict {
-        let Charge { key, limit, cost, count_denied, .. } = *charge;
-        let settle = || self.settle_usual(key, limit, cost, count_denied);
-        let usual = (intent == Intent::Take).then(settle).flatten();
-        usual.unwrap_or_else(|| self.settle_one_any(charge, intent))
+    /// Takes `cost` of each of a few limits of one home, whose counters all have cells and room for it: the short
+    /// path of a rule with several limits. Returns their verdicts in order; or `None`, having changed nothing, if it
+    /// is not that. [`MemoryStore::settle_now`] settles those charges, and decides the same.
+    #[inline]
+    pub fn settle_cells<'l>(
+        &self,
+        home: Key,
+        limits: impl ExactSizeIterator<Item = (u64, &'l Limit)> + Clone,
+        cost: u64,
+    ) -> Option<[Verdict; 4]> {
+        if limits.len() > FEW || limits.clone().any(|(_, limit)| !counter::fits_cell(limit)) {
+            return None;
+        }
+        let (mut fits, mut before) = ([Fit::NOTHING; FEW], [Cell::EMPTY; FEW]);
+        let mut shard = self.shard_of(home).lock();
+        let now = self.now();
+        for (index, (salt, limit)) in limits.clone().enumerate() {
+            let charge = Charge::new(home.of_limit(salt), limit, cost);
+            let cell = shard.cell_mut(CellKey::of(charge.key));
+            let taken = cell.and_then(|cell| {
+                before[index % FEW] = *cell;
+                counter::take_in_place(cell, &charge, now)
+            });
+            let Some(fit) = taken else {
+                let keys = limits.map(|(salt, _)| home.of_limit(salt)).take(index);
+                undo(&mut *shard, keys, &before);
+                return None;
+            };
+            fits[index % FEW] = fit;
+        }
+        Some(fits.map(Verdict::from))
     }
 
-    /// The same for a charge that is known not to be as usual; to others it gives the same answer.
-    pub fn settle_one_any(&self, charge: &Charge<'_>, intent: Intent) -> Verdict {
-        let key = CellKey::of(charge.key);
-        let mut shard = self.shard(key).lock();
-        counter::settle(&mut shard, key, charge, intent == Intent::Take && charge.cost > 0, self.now())
-    }
-
-    /// Settles `cost` of a counter as is usual: it has a cell, written under the same limit. Answers
-    /// `None`, having changed nothing, if it is not that; [`MemoryStore::settle_one_any`] knows what to do
-    /// then.
-    #[expect(clippy::inline_always, reason = "this is the way of nearly every decision")]
+    /// Settles a single charge on a counter that has a cell already: the short path of most decisions. Returns
+    /// `None`, having changed nothing, where more than the cell is needed. [`MemoryStore::settle_now`] settles
+    /// those charges, and decides the same.
+    #[expect(clippy::inline_always, reason = "nearly every decision comes here")]
     #[inline(always)]
-    pub fn settle_usual(&self, key: Key, limit: &Limit, cost: u64, count_denied: bool) -> Option<Verdict> {
+    pub fn settle_cell(&self, key: Key, limit: &Limit, cost: u64, count_denied: bool) -> Option<Verdict> {
         let Some(quick) = limit.quick().filter(|_| cost > 0) else {
             return self.settle_window(key, limit, cost, count_denied);
         };
         let mut shard = self.shard_of(key).lock();
-        // The clock is read once the cell has been asked for, so that the one is waited for while the
-        // other is worked out.
+        // The clock is read after the cell has been looked up, so that the processor fetches the one from
+        // memory while it computes the other.
         let cell = shard.cell_mut(CellKey::of(key))?;
         let now = self.now();
         match cell.take_bucket(limit, quick, cost, now) {
-            Some(usual) => Some(usual.into()),
+            Some(fit) => Some(fit.into()),
             None if count_denied => None,
             None => cell.deny_bucket(limit, quick, cost, now),
         }
@@ -83,126 +104,6 @@ impl MemoryStore {
         let mut shard = self.shard(key).lock();
         let cell = shard.cell_mut(key)?;
         counter::settle_window(cell, &charge, self.now())
-    }
-
-    /// Takes `cost` of each of a few buckets of one home as is usual: every one has a cell, and the cost
-    /// fits. Answers what is left of each, in order; or `None`, having changed nothing, if it is not
-    /// that. No two buckets may be the same.
-    #[inline]
-    pub fn take_all_usual<'l>(
-        &self,
-        home: Key,
-        buckets: impl ExactSizeIterator<Item = (u64, &'l Limit)> + Clone,
-        cost: u64,
-    ) -> Option<[Usual; FEW]> {
-        if buckets.len() > FEW || cost == 0 {
-            return None;
-        }
-        let (mut said, mut before) = ([Usual::UNTOUCHED; FEW], [[0; 2]; FEW]);
-        let mut shard = self.shard_of(home).lock();
-        let now = self.now();
-        // Each is taken in its place at once; if one does not fit, those before it get theirs back.
-        for (count, (salt, limit)) in buckets.clone().enumerate() {
-            let cell = shard.cell_mut(CellKey::of(home.of_limit(salt)));
-            let old = cell.as_ref().map_or([0; 2], |cell| [cell.0[1], cell.0[2]]);
-            let Some(taken) = cell.and_then(|cell| cell.take_bucket(limit, limit.quick()?, cost, now)) else {
-                for ((salt, _), words) in buckets.zip(&before[..count]) {
-                    restore(&mut shard, CellKey::of(home.of_limit(salt)), *words);
-                }
-                return None;
-            };
-            (said[count % FEW], before[count % FEW]) = (taken, old);
-        }
-        Some(said)
-    }
-
-    /// Takes a few buckets, of any homes, as [`MemoryStore::take_all_usual`] does those of one.
-    #[inline]
-    fn take_buckets(
-        &self,
-        locked: &mut Locked<'_>,
-        charges: &[Charge<'_>],
-        now: Micros,
-        verdicts: &mut Verdicts,
-    ) -> bool {
-        let may = |charge: &Charge<'_>| charge.cost > 0 && charge.limit.quick().is_some();
-        if charges.len() > FEW || !charges.iter().all(may) {
-            return false;
-        }
-        let mut before = [[0; 2]; FEW];
-        for (count, charge) in charges.iter().enumerate() {
-            let Charge { limit, cost, .. } = *charge;
-            let key = CellKey::of(charge.key);
-            let cell = locked.shard(self, key).cell_mut(key);
-            let old = cell.as_ref().map_or([0; 2], |cell| [cell.0[1], cell.0[2]]);
-            let Some(taken) = cell.and_then(|cell| cell.take_bucket(limit, limit.quick()?, cost, now)) else {
-                for (charge, words) in charges.iter().zip(&before[..count]) {
-                    let key = CellKey::of(charge.key);
-                    restore(locked.shard(self, key), key, *words);
-                }
-                verdicts.clear();
-                return false;
-            };
-            before[count % FEW] = old;
-            verdicts.push(taken.into());
-        }
-        true
-    }
-
-    /// Settles several charges, and answers when; those that `may_be_usual` are first tried as such.
-    pub(super) fn settle_many(
-        &self,
-        charges: &[Charge<'_>],
-        intent: Intent,
-        may_be_usual: bool,
-        verdicts: &mut Verdicts,
-    ) -> Micros {
-        let mut locked = Locked::new(self, charges);
-        let now = self.now();
-        let repeats = has_repeats(charges);
-        if may_be_usual && !repeats && self.take_buckets(&mut locked, charges, now, verdicts) {
-            return now;
-        }
-        let mut all: SmallVec<[Assessed; 4]> = SmallVec::with_capacity(charges.len());
-        for (index, charge) in charges.iter().enumerate() {
-            let key = CellKey::of(charge.key);
-            let shard = locked.shard(self, key);
-            let mut assessed = counter::assess(shard, key, charge, now);
-            if repeats {
-                let earlier = charges[..index].iter().zip(&*verdicts);
-                assessed.verdict = assess_after(shard, key, charge, earlier, now);
-            }
-            verdicts.push(assessed.verdict);
-            all.push(assessed);
-        }
-        let blocked = blocked(charges, verdicts);
-        let taken = |charge: &Charge<'_>, verdict: &Verdict| {
-            let fits = verdict.allowed() && !blocked;
-            intent == Intent::Take && charge.cost > 0 && (fits || charge.count_denied)
-        };
-        // Once a key was added, cells may have moved; and a repeated key's state changes.
-        let mut moved = repeats;
-        for ((charge, assessed), verdict) in charges.iter().zip(&all).zip(&*verdicts) {
-            let key = CellKey::of(charge.key);
-            let shard = locked.shard(self, key);
-            let again = moved.then(|| counter::assess(shard, key, charge, now));
-            let assessed = again.as_ref().unwrap_or(assessed);
-            if taken(charge, verdict) {
-                moved |= counter::take(shard, key, charge, assessed, now);
-            } else if intent == Intent::Take && charge.cost > 0 && !assessed.verdict.allowed() {
-                counter::carry_on(shard, charge, assessed);
-            }
-        }
-        for (charge, verdict) in charges.iter().zip(verdicts) {
-            let taken = taken(charge, verdict);
-            let stale = blocked && (repeats || verdict.allowed());
-            if stale || taken && !verdict.allowed() {
-                let key = CellKey::of(charge.key);
-                let shard = locked.shard(self, key);
-                *verdict = counter::as_it_stands(shard, key, charge, *verdict, taken, now);
-            }
-        }
-        now
     }
 
     /// Gives each charge's cost back without waiting.
@@ -239,42 +140,199 @@ impl MemoryStore {
     }
 }
 
-/// Gives a bucket back what it was before.
+/// So many charges are taken in place; more are settled with more care.
+const FEW: usize = 4;
+
+/// Takes charges of counters that have small cells, each in its cell at once, because mostly all of them fit, and adds
+/// their verdicts. If one does not fit, or needs more than a cell, the cells before it get back what they held and
+/// false is returned.
+#[inline]
+fn take_in_place(
+    shards: &mut impl Shards,
+    charges: &[Charge<'_>],
+    verdicts: &mut Verdicts,
+    now: Micros,
+) -> bool {
+    if charges.len() > FEW || charges.iter().any(|charge| !counter::fits_cell(charge.limit)) {
+        return false;
+    }
+    let mut before = [Cell::EMPTY; FEW];
+    for (index, charge) in charges.iter().enumerate() {
+        let cell = shards.of(charge.key).cell_mut(CellKey::of(charge.key));
+        let taken = cell.and_then(|cell| {
+            before[index % FEW] = *cell;
+            counter::take_in_place(cell, charge, now)
+        });
+        let Some(fit) = taken else {
+            undo(shards, charges[..index].iter().map(|charge| charge.key), &before);
+            verdicts.clear();
+            return false;
+        };
+        verdicts.push(fit.into());
+    }
+    true
+}
+
+/// Gives cells back what they held, the last one first: two may be of the same counter.
 #[cold]
-fn restore(shard: &mut Shard, key: CellKey, words: [u64; 2]) {
-    if let Some(cell) = shard.cell_mut(key) {
-        [cell.0[1], cell.0[2]] = words;
+#[inline(never)]
+fn undo(shards: &mut impl Shards, keys: impl Iterator<Item = Key>, before: &[Cell; FEW]) {
+    let held: SmallVec<[(Key, Cell); FEW]> = keys.zip(before.iter().copied()).collect();
+    for (key, held) in held.into_iter().rev() {
+        if let Some(cell) = shards.of(key).cell_mut(CellKey::of(key)) {
+            *cell = held;
+        }
     }
 }
 
-/// The shards of several charges, locked in ascending order, so that two requests can never wait
-/// for each other.
+/// Settles charges of any kind: those that do not fit, cost nothing, are only looked at, are of the same counter,
+/// of counters that are not there yet, or of algorithms that keep more than a cell. Each is assessed first; then
+/// they are taken.
+#[inline(never)]
+fn take_carefully(
+    shards: &mut impl Shards,
+    charges: &[Charge<'_>],
+    intent: Intent,
+    verdicts: &mut Verdicts,
+    now: Micros,
+) {
+    let repeats = has_repeats(charges);
+    let mut all: SmallVec<[Assessed; 4]> = SmallVec::with_capacity(charges.len());
+    let mut all_fit = intent == Intent::Take && !repeats;
+    for (index, charge) in charges.iter().enumerate() {
+        let (key, shard) = (CellKey::of(charge.key), shards.of(charge.key));
+        let mut assessed = counter::assess(shard, key, charge, now);
+        if repeats {
+            let earlier = charges[..index].iter().zip(&*verdicts);
+            assessed.verdict = assess_after(shard, key, charge, earlier, now);
+        }
+        all_fit &= assessed.verdict.allowed() && charge.cost > 0;
+        verdicts.push(assessed.verdict);
+        all.push(assessed);
+    }
+    if !all_fit {
+        return take_some(shards, charges, &all, intent, repeats, verdicts, now);
+    }
+    // Once a key was added, cells may have moved.
+    let mut moved = false;
+    for (charge, assessed) in charges.iter().zip(&all) {
+        let (key, shard) = (CellKey::of(charge.key), shards.of(charge.key));
+        moved |= if moved {
+            let again = counter::assess(shard, key, charge, now);
+            counter::take(shard, key, charge, &again, now)
+        } else {
+            counter::take(shard, key, charge, assessed, now)
+        };
+    }
+}
+
+/// Takes those of the assessed charges that are to be taken, where not all fit.
+#[inline(never)]
+fn take_some(
+    shards: &mut impl Shards,
+    charges: &[Charge<'_>],
+    all: &[Assessed],
+    intent: Intent,
+    repeats: bool,
+    verdicts: &mut Verdicts,
+    now: Micros,
+) {
+    let blocked = blocked(charges, verdicts);
+    let taken = |charge: &Charge<'_>, verdict: &Verdict| {
+        let fits = verdict.allowed() && !blocked;
+        intent == Intent::Take && charge.cost > 0 && (fits || charge.count_denied)
+    };
+    // Once a key was added, cells may have moved; and a repeated key's state changes.
+    let mut moved = repeats;
+    for ((charge, assessed), verdict) in charges.iter().zip(all).zip(&*verdicts) {
+        let (key, shard) = (CellKey::of(charge.key), shards.of(charge.key));
+        let again = moved.then(|| counter::assess(shard, key, charge, now));
+        let assessed = again.as_ref().unwrap_or(assessed);
+        if taken(charge, verdict) {
+            moved |= counter::take(shard, key, charge, assessed, now);
+        } else if intent == Intent::Take && charge.cost > 0 && !assessed.verdict.allowed() {
+            counter::carry_on(shard, charge, assessed);
+        }
+    }
+    for (charge, verdict) in charges.iter().zip(verdicts) {
+        let taken = taken(charge, verdict);
+        let stale = blocked && (repeats || verdict.allowed());
+        if stale || taken && !verdict.allowed() {
+            let (key, shard) = (CellKey::of(charge.key), shards.of(charge.key));
+            *verdict = counter::as_it_stands(shard, key, charge, *verdict, taken, now);
+        }
+    }
+}
+
+/// The locked shards of some charges.
+trait Shards {
+    /// The shard of a charge's key.
+    fn of(&mut self, key: Key) -> &mut Shard;
+}
+
+/// One shard has all of them.
+impl Shards for Shard {
+    #[inline]
+    fn of(&mut self, _: Key) -> &mut Shard {
+        self
+    }
+}
+
+/// Several shards, each with its number.
+///
+/// Two requests never wait for each other: a shard is waited for only while all shards that are held have lower
+/// numbers.
 struct Locked<'a> {
-    numbers: SmallVec<[usize; 4]>,
-    guards: SmallVec<[MutexGuard<'a, Shard>; 4]>,
+    held: SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>,
+    shard_shift: u32,
 }
 
 impl<'a> Locked<'a> {
+    /// Locks the shards in the order of the charges as long as that needs no waiting, else in ascending order.
     #[inline]
     fn new(store: &'a MemoryStore, charges: &[Charge<'_>]) -> Self {
-        let mut numbers: SmallVec<[usize; 4]> =
-            charges.iter().map(|charge| store.shard_number(CellKey::of(charge.key))).collect();
-        // The limits of one rule share a shard, so mostly there is one.
-        numbers.dedup();
-        if numbers.len() > 1 {
-            numbers.sort_unstable();
-            numbers.dedup();
+        let mut locked = Self { held: SmallVec::new(), shard_shift: store.shard_shift };
+        let mut highest = 0;
+        for charge in charges {
+            let number = store.shard_number(charge.key);
+            if locked.index(number).is_some() {
+                continue;
+            }
+            let shard = &store.shards[number];
+            let guard = if number >= highest { Some(shard.lock()) } else { shard.try_lock() };
+            let Some(guard) = guard else {
+                drop(locked);
+                return Self::in_order(store, charges);
+            };
+            locked.held.push((number, guard));
+            highest = highest.max(number);
         }
-        let guards = numbers.iter().map(|number| store.shards[*number].lock()).collect();
-        Self { numbers, guards }
+        locked
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn in_order(store: &'a MemoryStore, charges: &[Charge<'_>]) -> Self {
+        let mut numbers: SmallVec<[usize; 8]> =
+            charges.iter().map(|charge| store.shard_number(charge.key)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let held = numbers.into_iter().map(|number| (number, store.shards[number].lock())).collect();
+        Self { held, shard_shift: store.shard_shift }
     }
 
     #[inline]
-    fn shard(&mut self, store: &MemoryStore, key: CellKey) -> &mut Shard {
-        let held = &self.numbers;
-        let index =
-            if held.len() == 1 { 0 } else { held.partition_point(|held| *held < store.shard_number(key)) };
-        &mut self.guards[index]
+    fn index(&self, number: usize) -> Option<usize> {
+        self.held.iter().position(|(held, _)| *held == number)
+    }
+}
+
+impl Shards for Locked<'_> {
+    #[inline]
+    fn of(&mut self, key: Key) -> &mut Shard {
+        let number = shard_number(key, self.shard_shift);
+        let index = self.index(number).expect("the shards of all charges are locked");
+        &mut self.held[index].1
     }
 }
 

@@ -1,14 +1,14 @@
-//! Whether a server is asked at all.
+//! Keeps traffic from a server that fails.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use quanta::Instant;
 
-/// Failures in a row after which a server is left alone.
-const MOST_FAILURES: u32 = 3;
+/// Failures in a row after which the breaker opens.
+const MAX_FAILURES: u32 = 3;
 
-/// After a server has answered again, it is asked more and more for this long, then always.
+/// For how long a growing share of requests is let through after a server has come back.
 const RAMP: Duration = Duration::from_millis(500);
 
 /// What a breaker lets through.
@@ -23,7 +23,7 @@ pub enum Circuit {
 }
 
 impl Circuit {
-    /// The word for it.
+    /// Returns the name that metrics and logs use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -75,14 +75,14 @@ impl Breaker {
         }
     }
 
-    /// How long the server has been failing. A return that does not last changes nothing about that.
+    /// Returns how long the server has been failing. A return that did not last does not interrupt that.
     pub(super) fn open_for(&self) -> Option<Duration> {
         let failing = self.failing.load(Relaxed);
         (self.circuit() != Circuit::Closed)
             .then(|| Duration::from_millis(self.now_ms().saturating_sub(failing)))
     }
 
-    /// Whether one more request may go to the server.
+    /// Returns whether one more request may go to the server.
     pub(super) fn admits(&self) -> bool {
         match self.circuit() {
             Circuit::Closed => true,
@@ -95,27 +95,28 @@ impl Breaker {
         }
     }
 
+    /// Ends a row of failures.
     pub(super) fn succeeded(&self) {
         if self.failures.load(Relaxed) > 0 {
             self.failures.store(0, Relaxed);
         }
     }
 
-    /// Answers whether it has opened just now.
+    /// Counts a failure. Returns whether the breaker has opened just now.
     pub(super) fn failed(&self) -> bool {
         let failures = self.failures.fetch_add(1, Relaxed) + 1;
         let (now_ms, returned) = (self.now_ms(), self.returned.load(Relaxed) > 0);
-        if failures < MOST_FAILURES && !returned || self.opened.load(Relaxed) > 0 {
+        if failures < MAX_FAILURES && !returned || self.opened.load(Relaxed) > 0 {
             return false;
         }
-        // First, for as soon as it is open it is asked for how long.
+        // Before it opens, because `open_for` may be called as soon as it is open.
         if !returned {
             self.failing.store(now_ms, Relaxed);
         }
         self.opened.compare_exchange(0, now_ms, Relaxed, Relaxed).is_ok()
     }
 
-    /// The server answers again. Answers whether it was open.
+    /// Lets traffic through again, because the server works. Returns whether the breaker was open.
     pub(super) fn close(&self) -> bool {
         self.failures.store(0, Relaxed);
         let was_open = self.opened.swap(0, Relaxed) > 0;

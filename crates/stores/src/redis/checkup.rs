@@ -1,4 +1,4 @@
-//! Looking a server over before it is relied upon.
+//! Checks whether a server is fit for the store before it is relied upon.
 
 use std::iter;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use super::script::CODE;
 use super::{RedisStore, Shared};
 
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The first version whose scripts can do what ours do.
+/// The oldest version that has every command of the script.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// What was found out about a server.
+/// The result of checking one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The server.
+    /// The server's name.
     pub server: String,
-    /// Which program it is and of which version, if it said so.
+    /// Program and version, if the server reported them.
     pub version: Option<String>,
-    /// What is wrong with it, each with what to do about it.
+    /// What is wrong with the server, each with what to do about it.
     pub problems: Vec<String>,
 }
 
 impl RedisStore {
-    /// Looks every server over: its version, what it does when memory runs out, and whether it lets us do
-    /// what we have to.
+    /// Checks every server: its version, what it does when memory runs out, and whether the user may run every
+    /// command that the store needs.
     pub async fn check_up(&self) -> Vec<Finding> {
         let routes = self.shared.routes.load_full();
         let mut findings = Vec::with_capacity(routes.nodes.len());
@@ -42,7 +42,7 @@ impl RedisStore {
 }
 
 fn unanswered(node: &Node) -> Finding {
-    let problems = vec!["does not answer; rules decide by on_store_error until it does".to_owned()];
+    let problems = vec!["does not reply; rules decide by on_store_error until it does".to_owned()];
     Finding { server: node.name.clone(), version: None, problems }
 }
 
@@ -80,21 +80,21 @@ async fn look_over(shared: &Shared, node: &Arc<Node>) -> Finding {
     finding
 }
 
-/// Every command of the script, on a key that is gone afterwards; nothing for a server that has no keys.
-/// Whoever answers it does not only live, but can do its work. What another program has put there is deleted,
-/// but only then: a script that has deleted something may write although memory is full, and would not notice.
+/// Returns a script that runs every command of the store on a key that it deletes; `None` for a server that has no
+/// partition. A server that completes it does not only live, but can do its work. What another program has put
+/// there is deleted, but only then: a script that has deleted something may write although memory is full.
 pub(super) fn rehearsal(shared: &Shared, node: &Arc<Node>) -> Option<redis::Cmd> {
-    let part = shared.routes.load().part_on(node)?;
+    let partition = shared.routes.load().partition_on(node)?;
     let mut rehearsal = redis::cmd("EVAL");
-    rehearsal.arg(REHEARSAL).arg(1).arg(format!("{}:{{{part}}}:checkup", shared.settings.prefix));
+    rehearsal.arg(REHEARSAL).arg(1).arg(format!("{}:{{{partition}}}:checkup", shared.settings.prefix));
     Some(rehearsal)
 }
 
-/// One write, to a key that is gone soon: answered with OK by a server that can write.
+/// Returns one write to a key that expires soon. A server that can write replies with OK.
 pub(super) fn small_write(shared: &Shared, node: &Arc<Node>) -> Option<redis::Cmd> {
-    let part = shared.routes.load().part_on(node)?;
+    let partition = shared.routes.load().partition_on(node)?;
     let mut write = redis::cmd("SET");
-    write.arg(format!("{}:{{{part}}}:idle", shared.settings.prefix)).arg(1).arg("PX").arg(1_000);
+    write.arg(format!("{}:{{{partition}}}:idle", shared.settings.prefix)).arg(1).arg("PX").arg(1_000);
     Some(write)
 }
 

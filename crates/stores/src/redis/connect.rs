@@ -12,6 +12,7 @@ use super::url::Host;
 use crate::error::StoreError;
 
 impl Shared {
+    /// Connects to a server that has counters.
     pub(super) async fn connect(&self, host: &Host) -> Result<MultiplexedConnection, StoreError> {
         if host.port == 0 {
             return Err(StoreError::Unreachable("no sentinel has named the primary yet".into()));
@@ -35,12 +36,12 @@ impl Shared {
         self.open(host, login).await
     }
 
-    /// Sentinels have no databases, and often no password.
+    /// Connects to a sentinel, which has no databases and often no password.
     pub(super) async fn connect_sentinel(&self, host: &Host) -> Result<MultiplexedConnection, StoreError> {
         self.open(host, RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2)).await
     }
 
-    /// Messages that a sentinel publishes on these channels.
+    /// Subscribes to channels of a sentinel.
     pub(super) async fn subscribe(&self, sentinel: &Host, channels: &[&str]) -> Result<PubSub, StoreError> {
         let login = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2);
         let client = self.client(sentinel, login)?;
@@ -54,7 +55,7 @@ impl Shared {
         host: &Host,
         login: RedisConnectionInfo,
     ) -> Result<MultiplexedConnection, StoreError> {
-        // Deadlines are the lanes' business.
+        // Callers have deadlines of their own.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let client = self.client(host, login)?;
         client.get_multiplexed_async_connection_with_config(&config).await.map_err(unreachable)
@@ -67,7 +68,7 @@ impl Shared {
         } else {
             ConnectionAddr::Tcp(name, port)
         };
-        // Without this, small calls wait for the answers to those before.
+        // Without this, small calls wait for the replies to those before.
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
         let login = login.set_skip_set_lib_name();
         let info = address.into_connection_info().map_err(unreachable)?;

@@ -1,7 +1,7 @@
-//! Remembering denials for a moment, so that whoever hammers a limit costs the servers nothing.
+//! Remembering denials for a moment, so that a client that hammers a limit costs the servers nothing.
 //!
 //! A denied counter is remembered for at most a second, and never past the moment it has room again. A
-//! request is answered from memory if it is the one that was denied, asking for at least as much.
+//! request is decided from memory if the same counters were denied a moment ago, for at most the same costs.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use smallvec::SmallVec;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tidegate_core::{Key, Outcome, Verdict};
 
-use super::routes::part_of;
+use super::routes::partition_of;
 use crate::charge::{Charge, Force, Verdicts};
 
 const SHARDS: usize = 16;
-/// Denials remembered in one shard; more, and it starts anew.
-const MOST: usize = 4096;
+/// Denials remembered in one shard. One more, and the shard is emptied.
+const MAX_DENIALS: usize = 4096;
 
 /// Denials of the last moment.
 pub(super) struct Denials {
     /// For how long one is remembered at most; zero remembers nothing.
-    most: Duration,
+    longest: Duration,
     shards: [Mutex<HashMap<Key, Denial, RandomState>>; SHARDS],
     count: AtomicUsize,
 }
@@ -38,11 +38,11 @@ struct Denial {
 }
 
 impl Denials {
-    pub(super) fn new(most: Duration) -> Self {
-        Self { most, shards: std::array::from_fn(|_| Mutex::default()), count: AtomicUsize::new(0) }
+    pub(super) fn new(longest: Duration) -> Self {
+        Self { longest, shards: std::array::from_fn(|_| Mutex::default()), count: AtomicUsize::new(0) }
     }
 
-    /// What a request was answered a moment ago, if it was denied and still would be.
+    /// Returns the verdicts on a request that was denied a moment ago and still would be.
     pub(super) fn recall(&self, charges: &[Charge<'_>]) -> Option<Verdicts> {
         if self.count.load(Relaxed) == 0 {
             return None;
@@ -64,10 +64,10 @@ impl Denials {
         })
     }
 
-    /// A request was denied: remembers it by the counter that denied it for longest.
+    /// Remembers a denied request by the counter that denies it for longest.
     pub(super) fn remember(&self, charges: &[Charge<'_>], verdicts: &Verdicts) {
         // What is counted even if denied has to be counted.
-        if self.most.is_zero() || charges.iter().any(|charge| charge.count_denied) {
+        if self.longest.is_zero() || charges.iter().any(|charge| charge.count_denied) {
             return;
         }
         let retry = |(charge, verdict): (&Charge<'_>, &Verdict)| {
@@ -84,10 +84,10 @@ impl Denials {
             costs: charges.iter().map(|charge| charge.cost).collect(),
             verdicts: verdicts.clone(),
             at,
-            until: at + self.most.min(Duration::from_micros(retry_us)),
+            until: at + self.longest.min(Duration::from_micros(retry_us)),
         };
         let mut shard = self.shard(key).lock();
-        if shard.len() >= MOST {
+        if shard.len() >= MAX_DENIALS {
             self.count.fetch_sub(shard.len(), Relaxed);
             shard.clear();
         }
@@ -96,7 +96,7 @@ impl Denials {
         }
     }
 
-    /// Something was given back to these counters.
+    /// Forgets the denials of these counters, because something was given back to them.
     pub(super) fn forget(&self, charges: &[Charge<'_>]) {
         for charge in charges {
             if self.shard(charge.key).lock().remove(&charge.key).is_some() {
@@ -105,7 +105,7 @@ impl Denials {
         }
     }
 
-    /// The rules have changed.
+    /// Forgets all denials, because the rules have changed.
     pub(super) fn forget_all(&self) {
         for shard in &self.shards {
             let mut shard = shard.lock();
@@ -115,11 +115,11 @@ impl Denials {
     }
 
     fn shard(&self, key: Key) -> &Mutex<HashMap<Key, Denial, RandomState>> {
-        &self.shards[part_of(key.home, SHARDS as u32) as usize]
+        &self.shards[partition_of(key.home, SHARDS as u32) as usize]
     }
 }
 
-/// Whether a denial of this charge alone denies its request.
+/// Returns whether a denial of this charge alone denies its request.
 fn denies(charge: &Charge<'_>) -> bool {
     charge.force == Force::Enforced && !charge.count_denied && charge.cost > 0
 }
@@ -128,11 +128,11 @@ fn request_of(charges: &[Charge<'_>]) -> Key {
     charges.iter().fold(Key::NONE, |request, charge| request.then(charge.key))
 }
 
-/// A verdict as it is some time later, if nothing was charged meanwhile.
+/// Returns a verdict as it is some time later, if nothing was charged meanwhile.
 fn later(verdict: &Verdict, passed_us: u64) -> Verdict {
     let outcome = match verdict.outcome {
         Outcome::Denied { retry_after_us } if retry_after_us != tidegate_core::NEVER_US => {
-            // Not before it really has room: it is forgotten then.
+            // Never 0: the denial is forgotten when there is room.
             Outcome::Denied { retry_after_us: retry_after_us.saturating_sub(passed_us).max(1) }
         }
         other => other,

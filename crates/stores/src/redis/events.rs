@@ -1,11 +1,11 @@
-//! What has happened to a store, for metrics and logs.
+//! Failures of a store's servers, for metrics and logs.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::node::Node;
 use crate::error::StoreError;
 
-/// How often things went wrong.
+/// Counts failures by kind, and logs them.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub(super) late: AtomicU64,
@@ -20,17 +20,17 @@ pub(super) struct Events {
 /// How often the servers failed, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
-    /// Batches that were not answered in time.
+    /// Batches whose reply did not come in time.
     pub late: u64,
     /// Batches that did not reach a server.
     pub unreachable: u64,
-    /// Batches a server refused.
+    /// Batches that a server rejected with an error.
     pub refused: u64,
-    /// Batches that a server answered with something of the wrong shape.
+    /// Batches whose reply had the wrong shape.
     pub garbled: u64,
     /// Requests whose key holds something that another program has written.
     pub foreign: u64,
-    /// Requests that found too many waiting.
+    /// Requests that were rejected because too many waited.
     pub full: u64,
     /// Charges that could not be given back.
     pub lost_refunds: u64,
@@ -49,7 +49,7 @@ impl Events {
         }
     }
 
-    /// A batch has failed.
+    /// Counts a failed batch.
     pub(super) fn failed(&self, node: &Node, error: &StoreError) {
         let counter = match error {
             StoreError::Late => &self.late,
@@ -63,20 +63,20 @@ impl Events {
         tracing::debug!(server = node.name, %error, "a batch failed");
     }
 
-    /// Requests of a batch found what another program has written; the others were settled.
+    /// Counts requests of a batch whose counters another program has overwritten; the others were settled.
     pub(super) fn found_foreign(&self, node: &Node, requests: u64) {
         if requests > 0 && self.foreign.fetch_add(requests, Relaxed) == 0 {
             let error = StoreError::Foreign;
-            tracing::warn!(server = node.name, %error, "these rules decide by on_store_error; told once");
+            tracing::warn!(server = node.name, %error, "rules decide by on_store_error for these counters; logged once");
         }
     }
 
-    #[expect(clippy::unused_self, reason = "all events are told here")]
+    #[expect(clippy::unused_self, reason = "all events are logged here")]
     pub(super) fn opened(&self, node: &Node, error: &StoreError) {
         tracing::warn!(server = node.name, %error, "the store fails: rules decide by on_store_error");
     }
 
-    #[expect(clippy::unused_self, reason = "all events are told here")]
+    #[expect(clippy::unused_self, reason = "all events are logged here")]
     pub(super) fn closed(&self, node: &Node) {
         tracing::info!(server = node.name, "the store is back");
     }

@@ -1,4 +1,4 @@
-//! The way from one thread to one server: what arrives while a batch is under way goes with the next.
+//! The queue from one thread to one server: requests that arrive while a batch is in flight go with the next.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::Shared;
-use super::batch::{Batch, Waiter, Wish};
+use super::batch::{Batch, Operation, Waiter};
 use super::breaker::Circuit;
+use super::busy_poll::BusyPoll;
 use super::checkup::rehearsal;
 use super::node::{Node, broken, fenced, replaced};
 use super::reply::Reply;
-use super::vigil::Vigil;
 use super::wire::Call;
 use crate::charge::Charge;
 use crate::error::StoreError;
 
-/// How often a server that failed is asked whether it is back.
+/// How often a server that has failed is probed.
 pub(super) const PROBE_EVERY: Duration = Duration::from_millis(100);
 /// How long a connection may take to be made.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
-/// Batches that may be late in a row before the connection is made anew.
-const MOST_LATE: u32 = 2;
-/// Before a call is sent again whose keys are on the move.
+/// After this many late batches in a row a new connection is made.
+const MAX_LATE: u32 = 2;
+/// How long to wait before a call is sent again whose keys are being moved.
 const MOVING_PAUSE: Duration = Duration::from_millis(1);
 
-/// Requests on their way to a server.
+/// Requests of one thread that wait for their batch to one server.
 #[derive(Default)]
 pub(super) struct Lane {
     gathering: Mutex<Gathering>,
@@ -39,28 +39,28 @@ pub(super) struct Lane {
 
 #[derive(Default)]
 struct Gathering {
-    /// Each with the group its counters are in; a group is what one call of the script can settle.
+    /// Each with its group: charges of one group can be settled by one call of the script.
     batches: Vec<(u32, Batch)>,
     waiting: usize,
     closed: bool,
 }
 
 impl Lane {
-    /// Lets a request go with the next batch.
+    /// Adds a request to the next batch.
     pub(super) fn push(
         &self,
-        most: usize,
+        max_waiting: usize,
         shared: &Shared,
         group: u32,
         charges: &[Charge<'_>],
-        wish: Wish,
+        operation: Operation,
         waiter: Option<Waiter>,
     ) -> Result<(), Refusal> {
         let mut gathering = self.gathering.lock();
         if gathering.closed {
             return Err(Refusal::Closed(waiter));
         }
-        if gathering.waiting >= most {
+        if gathering.waiting >= max_waiting {
             return Err(Refusal::Full);
         }
         gathering.waiting += 1;
@@ -68,14 +68,14 @@ impl Lane {
         let mut waiter = waiter;
         let last = gathering.batches.iter_mut().rev().find(|(other, _)| *other == group);
         if let Some((_, batch)) = last {
-            match batch.push(charges, wish, arrived, waiter) {
+            match batch.push(charges, operation, arrived, waiter) {
                 Ok(()) => return Ok(()),
                 Err(back) => waiter = back,
             }
         }
-        let mut batch = Batch::new(shared.settings.parts);
+        let mut batch = Batch::new(shared.settings.partitions);
         // A fresh batch takes any request.
-        let _ = batch.push(charges, wish, arrived, waiter);
+        let _ = batch.push(charges, operation, arrived, waiter);
         let first = gathering.batches.is_empty();
         gathering.batches.push((group, batch));
         drop(gathering);
@@ -92,15 +92,15 @@ impl Lane {
     }
 }
 
-/// Why a lane did not take a request.
+/// Reasons a lane can reject a request.
 pub(super) enum Refusal {
-    /// Nobody drives it; here is the waiter back.
+    /// The task that drives the lane has ended. Returns the waiter.
     Closed(Option<Waiter>),
-    /// Too many wait already.
+    /// Too many requests wait already.
     Full,
 }
 
-/// Closes the lane when whoever drives it is gone, as with its runtime.
+/// Closes the lane when the task that drives it ends, as with its runtime.
 struct Closing(Arc<Lane>);
 
 impl Drop for Closing {
@@ -113,17 +113,16 @@ impl Drop for Closing {
     }
 }
 
-/// Drives a lane until its node is gone.
+/// Drives a lane until its node is retired.
 pub(super) async fn drive(lane: Arc<Lane>, node: Arc<Node>, shared: Arc<Shared>) {
-    let mut driver = Driver { lane: Closing(lane), node, shared, connection: None, elsewhere: None, late: 0 };
-    // One for all batches: a timer of its own for each would be put into the runtime's wheel before all that
-    // is there, and the runtime would be woken for it, by two system calls a batch. Moved later, as here, it
-    // stays where it is until it fires.
+    let mut driver = Driver { lane: Closing(lane), node, shared, connection: None, redirect: None, late: 0 };
+    // One timer for all batches: a new one for each would become the runtime's next to fire, and cost two
+    // system calls a batch to be woken for. A timer that is moved later, as here, stays in place until it fires.
     let mut timer = pin!(sleep(Duration::ZERO));
-    let vigil = || Vigil::new(driver.shared.settings.busy_poll);
-    let (mut for_requests, mut for_answers) = (vigil(), vigil());
+    let busy_poll = || BusyPoll::new(driver.shared.settings.busy_poll);
+    let (mut for_requests, mut for_answers) = (busy_poll(), busy_poll());
     while !driver.node.is_gone() {
-        let event = for_requests.keep(driver.event()).await;
+        let event = for_requests.wait_for(driver.event()).await;
         match event {
             Event::Arrived => driver.settle_gathered(timer.as_mut(), &mut for_answers).await,
             Event::Probed(found) => driver.probed(found),
@@ -132,13 +131,13 @@ pub(super) async fn drive(lane: Arc<Lane>, node: Arc<Node>, shared: Arc<Shared>)
     }
 }
 
-/// What a driver without work waits for.
+/// What an idle driver waits for.
 enum Event {
-    /// There are requests.
+    /// Requests have arrived.
     Arrived,
-    /// A server that had failed was asked; over this connection, made in this term, it answers again.
+    /// A server that had failed was probed. The connection, and the term it was made in, if it works again.
     Probed(Option<(u64, MultiplexedConnection)>),
-    /// The server is no longer one of the store's.
+    /// The server is no longer part of the store.
     Gone,
 }
 
@@ -146,11 +145,11 @@ struct Driver {
     lane: Closing,
     node: Arc<Node>,
     shared: Arc<Shared>,
-    /// And the term of the server it was made in.
+    /// The connection, and the term of the server it was made in.
     connection: Option<(u64, MultiplexedConnection)>,
-    /// To another server of the cluster, to which this one has sent us lately.
-    elsewhere: Option<(String, MultiplexedConnection)>,
-    /// Batches that were late, one after the other.
+    /// A connection to the server of the cluster that this one has redirected calls to, and its address.
+    redirect: Option<(String, MultiplexedConnection)>,
+    /// How many batches in a row were late.
     late: u32,
 }
 
@@ -158,14 +157,14 @@ impl Driver {
     async fn event(&self) -> Event {
         tokio::select! {
             () = self.lane.0.arrived.notified() => Event::Arrived,
-            // What arrives meanwhile does not wait for it: another lane may have found the server back.
+            // Requests that arrive meanwhile do not wait for the probe: another lane may have closed the breaker.
             found = self.probe(), if self.node.breaker.circuit() == Circuit::Open => Event::Probed(found),
             () = self.node.gone() => Event::Gone,
         }
     }
 
-    /// Sends what has gathered, and what gathers meanwhile, until there is nothing.
-    async fn settle_gathered(&mut self, mut timer: Pin<&mut Sleep>, for_answers: &mut Vigil) {
+    /// Sends what has gathered, and what gathers meanwhile, until nothing is left.
+    async fn settle_gathered(&mut self, mut timer: Pin<&mut Sleep>, for_answers: &mut BusyPoll) {
         loop {
             let batches = self.lane.0.take();
             let Some(oldest) = batches.first().and_then(Batch::oldest) else { return };
@@ -184,10 +183,10 @@ impl Driver {
                     () = timer.as_mut() => None,
                 }
             };
-            let settled = for_answers.keep(in_time).await;
+            let settled = for_answers.wait_for(in_time).await;
             self.node.latency.add(began.elapsed());
             if self.node.term() != term {
-                // Whatever it says: what it has counted is lost with it.
+                // Whatever the reply is: what the old server has counted is lost with it.
                 self.give_up(batches, &replaced());
                 continue;
             }
@@ -196,7 +195,7 @@ impl Driver {
                 Some(Err(error)) => self.fail(batches, &error),
                 None => {
                     self.late += 1;
-                    if self.late >= MOST_LATE {
+                    if self.late >= MAX_LATE {
                         self.disconnect();
                     }
                     self.fail(batches, &StoreError::Late);
@@ -221,7 +220,7 @@ impl Driver {
                     }
                 },
                 reply => {
-                    // Whatever can be tried again has been.
+                    // Everything that can be retried has been.
                     let error = if let Reply::Failed(error) = reply { error } else { StoreError::Garbled };
                     self.shared.events.failed(&self.node, &error);
                     batch.fail(&error);
@@ -237,7 +236,7 @@ impl Driver {
             }
             Some(error) => {
                 if error == StoreError::Garbled {
-                    // The next reply could be the rest of this one.
+                    // The next reply on this connection could be the rest of this one.
                     self.disconnect();
                 }
                 self.count_failure(&error);
@@ -245,7 +244,7 @@ impl Driver {
         }
     }
 
-    /// Fails batches because the server is being replaced, which is not held against whoever takes its place.
+    /// Fails batches because the server is being replaced, without counting that against its successor.
     fn give_up(&mut self, batches: Vec<Batch>, error: &StoreError) {
         self.late = 0;
         self.disconnect();
@@ -253,7 +252,7 @@ impl Driver {
             self.shared.events.failed(&self.node, error);
             batch.fail(error);
         }
-        self.shared.look_again();
+        self.shared.refresh_topology();
     }
 
     fn fail(&mut self, batches: Vec<Batch>, error: &StoreError) {
@@ -269,57 +268,57 @@ impl Driver {
 
     fn disconnect(&mut self) {
         self.connection = None;
-        self.elsewhere = None;
+        self.redirect = None;
     }
 
     fn count_failure(&self, error: &StoreError) {
         if self.node.breaker.failed() {
             self.shared.events.opened(&self.node, error);
         }
-        self.shared.look_again();
+        self.shared.refresh_topology();
     }
 
-    /// Sends batches in one go and waits for what became of them.
+    /// Sends batches in one write and waits for the reply to each.
     async fn exchange(&mut self, batches: &[Batch]) -> Result<Vec<Settled>, StoreError> {
         let mut connection = self.connection().await?;
-        let calls = batches.iter().map(|batch| self.shared.form(false).call(batch)).collect();
+        let calls = batches.iter().map(|batch| self.shared.call_builder(false).call(batch)).collect();
         let mut settled = send(&mut connection, calls).await?;
         for (batch, settled) in batches.iter().zip(&mut settled) {
-            // The deadline ends this, if nothing else does.
+            // The deadline bounds this loop.
             while !matches!(settled.reply, Reply::Found(_) | Reply::Failed(_)) {
                 let again = self.try_again(batch, &settled.reply, &mut connection).await;
-                // Whatever it is: other batches may be settled already.
+                // Whatever the error is: other batches may be settled already.
                 *settled = again.map_err(StoreError::after_sending)?;
             }
         }
         Ok(settled)
     }
 
-    /// Sends a batch once more, after what the server said to it.
+    /// Sends a batch again, as its reply asks for.
     async fn try_again(
         &mut self,
         batch: &Batch,
-        said: &Reply,
+        reply: &Reply,
         connection: &mut MultiplexedConnection,
     ) -> Result<Settled, StoreError> {
-        let call = match said {
+        let call = match reply {
             Reply::Stale(now) => {
                 self.shared.learn(*now);
-                self.shared.form(false).call(batch)
+                self.shared.call_builder(false).call(batch)
             }
-            Reply::NoScript => self.shared.form(true).call(batch),
-            _ => self.shared.form(false).call(batch),
+            Reply::NoScript => self.shared.call_builder(true).call(batch),
+            _ => self.shared.call_builder(false).call(batch),
         };
-        let settled = match said {
-            Reply::Elsewhere { address, asking } => {
-                self.shared.look_again();
-                let mut other = self.elsewhere(address).await?;
-                let settled = send_elsewhere(&mut other, *asking, call).await?;
+        let settled = match reply {
+            Reply::Redirected { address, asking } => {
+                self.shared.refresh_topology();
+                let mut other = self.redirected(address).await?;
+                let settled = send_redirected(&mut other, *asking, call).await?;
                 match settled.first().map(|settled| &settled.reply) {
-                    // Nobody else would tell it: whoever sent us there goes on doing so.
+                    // Calls are redirected there until the topology is refreshed, so it has to learn the script.
                     Some(Reply::NoScript) => {
-                        let whole = self.shared.form(true).call(batch);
-                        send_elsewhere(&mut other, *asking, whole).await?
+                        let whole = self.shared.call_builder(true).call(batch);
+                        send_redirected(&mut other, *asking, whole).await?
                     }
                     _ => settled,
                 }
@@ -333,15 +332,15 @@ impl Driver {
         settled.into_iter().next().ok_or(StoreError::Garbled)
     }
 
-    /// A connection to the server that has the keys now.
-    async fn elsewhere(&mut self, address: &str) -> Result<MultiplexedConnection, StoreError> {
-        if let Some((known, connection)) = &self.elsewhere
+    /// Returns a connection to the server that has the keys now.
+    async fn redirected(&mut self, address: &str) -> Result<MultiplexedConnection, StoreError> {
+        if let Some((known, connection)) = &self.redirect
             && known == address
         {
             return Ok(connection.clone());
         }
         let connection = self.shared.connect(&self.node.resolve(address)).await?;
-        self.elsewhere = Some((address.to_owned(), connection.clone()));
+        self.redirect = Some((address.to_owned(), connection.clone()));
         Ok(connection)
     }
 
@@ -357,8 +356,7 @@ impl Driver {
         Ok(connection)
     }
 
-    /// Asks a server that has failed, after a while, whether it is back: it has to do its work, and within
-    /// the deadline.
+    /// Waits a while, then probes a server that has failed: it has to run every command within the deadline.
     async fn probe(&self) -> Option<(u64, MultiplexedConnection)> {
         self.node.probing();
         sleep(PROBE_EVERY).await;
@@ -366,14 +364,14 @@ impl Driver {
         let rehearsal = rehearsal(&self.shared, &self.node)?;
         let connection = timeout(CONNECT_TIMEOUT, self.node.connect(&self.shared)).await;
         let mut connection = connection.ok()?.ok()?;
-        let said = timeout(self.shared.settings.deadline, connection.send_packed_command(&rehearsal)).await;
-        matches!(said, Ok(Ok(Value::Int(_)))).then_some((term, connection))
+        let reply = timeout(self.shared.settings.deadline, connection.send_packed_command(&rehearsal)).await;
+        matches!(reply, Ok(Ok(Value::Int(_)))).then_some((term, connection))
     }
 
     fn probed(&mut self, found: Option<(u64, MultiplexedConnection)>) {
         self.disconnect();
         let found = found.filter(|(term, _)| *term == self.node.term() && !self.node.is_fenced());
-        let Some(connection) = found else { return self.shared.look_again() };
+        let Some(connection) = found else { return self.shared.refresh_topology() };
         self.connection = Some(connection);
         self.late = 0;
         self.node.heard();
@@ -383,20 +381,20 @@ impl Driver {
     }
 }
 
-/// What became of a batch.
+/// The reply to a batch.
 struct Settled {
     wire: Vec<u32>,
     reply: Reply,
 }
 
-/// Sends a call to a server to which another has sent us.
-async fn send_elsewhere(
+/// Sends a call to the server to which another has redirected it.
+async fn send_redirected(
     connection: &mut MultiplexedConnection,
     asking: bool,
     call: Call,
 ) -> Result<Vec<Settled>, StoreError> {
     if asking {
-        // The next command on this connection, which is ours alone, is let through.
+        // Lets the next command on this connection through, which no other task uses.
         connection.send_packed_command(&redis::cmd("ASKING")).await.map_err(broken)?;
     }
     send(connection, vec![call]).await

@@ -1,4 +1,4 @@
-//! How long a server takes for its batches.
+//! A histogram of how long batches take.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub const LATENCY_BOUNDS: [Duration; 14] = [
     Duration::from_secs(1),
 ];
 
-/// A histogram of durations that many threads add to.
+/// Collects durations from many threads.
 #[derive(Debug, Default)]
 pub(super) struct Latency {
     /// One for each bound, and one for what is beyond the last.
@@ -30,7 +30,7 @@ pub(super) struct Latency {
     sum_us: AtomicU64,
 }
 
-/// How long the batches to one server took, from being sent until they were answered or given up.
+/// How long the batches to one server took, from being sent until the reply or the deadline.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
     /// The server.
@@ -38,7 +38,7 @@ pub struct Latencies {
     /// How many batches took at most as long as each of [`LATENCY_BOUNDS`] and longer than the one before,
     /// and last those that took longer than all of them.
     pub buckets: [u64; LATENCY_BOUNDS.len() + 1],
-    /// All of it together.
+    /// The sum of all durations.
     pub sum: Duration,
 }
 

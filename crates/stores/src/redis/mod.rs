@@ -1,46 +1,50 @@
 //! Redis and Valkey as the store that many nodes share.
 //!
 //! A request goes to a [`lane`], where it gathers with others into a [`batch`]. The [`script`] settles a
-//! batch where the counters are, and answers the time and what each counter held; [`replay`] goes through
-//! the batch once more from there, and so finds every verdict without another line of Lua.
+//! batch where the counters are, and returns the time and what each counter held before; [`replay`] goes
+//! through the batch once more from there, and so finds every verdict without another line of Lua.
 //!
 //! # Layout
 //!
-//! - [`url`]: where the servers are
-//! - [`routes`], [`scout`], [`sentinel`]: which server has which counters, and finding out when that changes
-//! - [`places`]: a request whose counters are on one server or several
-//! - [`node`], [`connect`], [`lane`], [`breaker`]: one server, the way of one thread to it, and whether it is asked
-//! - [`liveness`]: asking servers that nobody asks
-//! - [`batch`], [`wire`], [`reply`], [`state`], [`replay`]: from requests to a call, and back to verdicts
-//! - [`script`]: the Lua
-//! - [`denials`]: what was denied a moment ago
-//! - [`records`]: what is kept beside the counters
-//! - [`presence`]: how many nodes share the store
-//! - [`checkup`]: whether a server is fit for it
-//! - [`events`], [`latency`]: what has happened, and how long it took
+//! - [`url`]: addresses of stores
+//! - [`routes`], [`topology_refresh`], [`sentinel`]: which server has which counters, and following changes
+//! - [`fan_out`]: requests whose counters are on one server or on several
+//! - [`node`], [`connect`], [`breaker`], [`liveness_probe`]: one server, and whether it gets traffic
+//! - [`lane`], [`busy_poll`]: the queue from one thread to one server
+//! - [`batch`], [`layout`], [`wire`], [`packer`]: from requests to a call of the script
+//! - [`script`]: the call, in Lua
+//! - [`reply`], [`state`], [`replay`], [`conclude`]: from the reply to verdicts
+//! - [`denials`]: remembers what was denied a moment ago
+//! - [`records`]: records beside the counters
+//! - [`presence`]: counts the nodes that share the store
+//! - [`checkup`]: checks whether a server is fit for the store
+//! - [`events`], [`latency`]: failures and durations, for metrics
 
 mod batch;
 mod breaker;
+mod busy_poll;
 mod checkup;
+mod conclude;
 mod connect;
 mod denials;
 mod events;
+mod fan_out;
 mod lane;
 mod latency;
-mod liveness;
+mod layout;
+mod liveness_probe;
 mod node;
-mod places;
+mod packer;
 mod presence;
 mod records;
 mod replay;
 mod reply;
 mod routes;
-mod scout;
 mod script;
 mod sentinel;
 mod state;
+mod topology_refresh;
 pub mod url;
-mod vigil;
 mod wire;
 
 use std::hash::BuildHasher;
@@ -54,13 +58,14 @@ use redis::aio::MultiplexedConnection;
 use tidegate_core::{Clock, Micros};
 use tokio::sync::Notify;
 
-use self::batch::Wish;
+use self::batch::Operation;
 use self::denials::Denials;
 use self::events::Events;
+use self::layout::Layout;
 use self::node::Node;
 use self::routes::Routes;
 use self::url::{Host, StoreUrl, Topology};
-use self::wire::Form;
+use self::wire::CallBuilder;
 use crate::SystemClock;
 use crate::charge::Charge;
 pub use breaker::Circuit;
@@ -68,45 +73,45 @@ pub use checkup::Finding;
 pub use events::Failures;
 pub use latency::{LATENCY_BOUNDS, Latencies};
 
-/// What stands for the server of keys that have none.
+/// Stands for the server of partitions that have none.
 const NO_SERVER: &str = "none";
 
-/// How long a store is looked for before it is used all the same.
+/// How long [`RedisStore::connect`] waits for the servers.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 
-/// How a store is set up.
+/// The settings of a [`RedisStore`].
 #[derive(Clone)]
 pub struct RedisStoreConfig {
-    /// Where the servers are.
+    /// Address of the servers.
     pub url: StoreUrl,
     /// How long one settlement may take.
     pub deadline: Duration,
     /// What the names of all keys begin with.
     pub prefix: String,
-    /// Into how many parts the counters are divided. All nodes must agree on it.
-    pub parts: u32,
+    /// Into how many partitions the counters are divided. All nodes must agree on it.
+    pub partitions: u32,
     /// How many requests may wait for one server on one thread.
-    pub most_waiting: usize,
+    pub max_waiting: usize,
     /// For how long a denial is remembered at most; zero remembers none.
     pub remember_denials: Duration,
-    /// For how long a thread looks for an answer, and after it for the next request, before it sleeps; only
-    /// as long as two of three come in time. Zero, the usual: it is not the store's thread.
+    /// For how long a thread polls for a reply, and then for the next request, before it sleeps. It polls only
+    /// while two of three come in time. Zero, the default, never polls: the thread is not the store's own.
     pub busy_poll: Duration,
-    /// How many nodes share the store, if it is not to be learned from them.
+    /// How many nodes share the store; `None` to count them.
     pub nodes: Option<u32>,
-    /// A clock to settle by instead of the servers' own: for tests.
+    /// A clock to settle by instead of the servers' own, for tests.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
 impl RedisStoreConfig {
-    /// The usual settings.
+    /// Returns the default settings for a store at this address.
     pub fn new(url: StoreUrl) -> Self {
         Self {
             url,
             deadline: Duration::from_millis(15),
             prefix: "tidegate".to_owned(),
-            parts: 256,
-            most_waiting: 10_000,
+            partitions: 256,
+            max_waiting: 10_000,
             remember_denials: Duration::from_secs(1),
             busy_poll: Duration::ZERO,
             nodes: None,
@@ -130,30 +135,31 @@ struct Shared {
     /// Microseconds by which the servers' clocks are ahead of this machine's, as last seen.
     ahead_us: AtomicI64,
     events: Events,
-    called: Arc<Notify>,
+    /// Notified when the topology is to be looked up again.
+    refresh_requested: Arc<Notify>,
     denials: Denials,
     /// How many nodes share the store, as last counted.
     nodes: AtomicU32,
-    /// What nodes are counted over, and the term of the server it was made in.
+    /// The connection over which nodes are counted, and the term of the server it was made in.
     presence: tokio::sync::Mutex<Option<(u64, MultiplexedConnection)>>,
-    /// What sentinels say, where there are any.
+    /// Empty without sentinels.
     sentinels: sentinel::Sentinels,
-    /// What records go over.
+    /// Connections for records.
     records: records::Connections,
 }
 
 impl RedisStore {
-    /// A store on servers that are looked for now, and used as soon as they are there. Needs a tokio
-    /// runtime, on which it keeps looking.
+    /// Connects to a store. Waits up to a second for the servers; those that are not found by then are used as
+    /// soon as they are. Has to be called in a tokio runtime, on which background tasks follow the servers.
     pub async fn connect(config: RedisStoreConfig) -> Self {
         let url = config.url.clone();
         let node = |host: &Host| Arc::new(Node::new(host.to_string(), host.clone()));
         let routes = match &url.topology {
-            Topology::Single => Routes::single(node(&url.hosts[0]), config.parts),
-            Topology::Sharded => Routes::sharded(url.hosts.iter().map(node).collect(), config.parts),
+            Topology::Single => Routes::single(node(&url.hosts[0]), config.partitions),
+            Topology::Sharded => Routes::sharded(url.hosts.iter().map(node).collect(), config.partitions),
             Topology::Sentinel { name } => {
                 let unknown = Host { name: String::new(), port: 0 };
-                Routes::single(Arc::new(Node::new(name.clone(), unknown)), config.parts)
+                Routes::single(Arc::new(Node::new(name.clone(), unknown)), config.partitions)
             }
             Topology::Cluster => Routes::default(),
         };
@@ -169,69 +175,73 @@ impl RedisStore {
             local: SystemClock::new(),
             ahead_us: AtomicI64::new(0),
             events: Events::default(),
-            called: Arc::default(),
+            refresh_requested: Arc::default(),
         });
-        if !matches!(tokio::time::timeout(FIRST_LOOK, scout::look(&shared)).await, Ok(true)) {
-            tracing::warn!(store = %shared.url, "the store was not found yet; looking on");
-            shared.look_again();
+        if !matches!(tokio::time::timeout(FIRST_LOOK, topology_refresh::refresh(&shared)).await, Ok(true)) {
+            tracing::warn!(store = %shared.url, "the store was not found yet; still looking");
+            shared.refresh_topology();
         }
-        let look_every = match &shared.url.topology {
+        let refresh_every = match &shared.url.topology {
             Topology::Sentinel { name } => {
                 for sentinel in &shared.url.hosts {
                     tokio::spawn(sentinel::listen(Arc::downgrade(&shared), sentinel.clone(), name.clone()));
                 }
                 sentinel::ASK_EVERY
             }
-            _ => scout::AT_LEAST_EVERY,
+            _ => topology_refresh::AT_LEAST_EVERY,
         };
-        tokio::spawn(scout::scout(Arc::downgrade(&shared), Arc::clone(&shared.called), look_every));
-        tokio::spawn(liveness::keep_asking(Arc::downgrade(&shared)));
+        tokio::spawn(topology_refresh::keep_refreshing(
+            Arc::downgrade(&shared),
+            Arc::clone(&shared.refresh_requested),
+            refresh_every,
+        ));
+        tokio::spawn(liveness_probe::keep_probing(Arc::downgrade(&shared)));
         if shared.settings.nodes.is_none() {
             let name = format!("{:016x}", RandomState::default().hash_one(""));
-            tokio::spawn(presence::be_present(Arc::downgrade(&shared), name));
+            tokio::spawn(presence::keep_registered(Arc::downgrade(&shared), name));
         }
         Self { shared }
     }
 
-    /// How many nodes share the store, this one included.
+    /// Returns how many nodes share the store, this one included.
     pub fn nodes(&self) -> u32 {
         self.shared.nodes.load(Ordering::Relaxed)
     }
 
-    /// Every server and whether it is asked, with how long it has not been.
+    /// Returns every server with the state of its breaker, and for how long it has been failing.
     pub fn circuits(&self) -> Vec<(String, Circuit, Option<Duration>)> {
         let routes = self.shared.routes.load();
         let state = |node: &Arc<Node>| (node.name.clone(), node.breaker.circuit(), node.breaker.open_for());
-        // Of a cluster that was not found yet, or lacks slots, some keys have no server at all.
+        // In a cluster that was not found yet, or lacks slots, some partitions have no server at all.
         let lacking = routes.is_lacking().then(|| (NO_SERVER.to_owned(), Circuit::Open, None));
         routes.nodes.iter().map(state).chain(lacking).collect()
     }
 
-    /// How long the batches to each server took.
+    /// Returns how long the batches to each server took.
     pub fn latencies(&self) -> Vec<Latencies> {
         let routes = self.shared.routes.load();
         routes.nodes.iter().map(|node| node.latency.read(&node.name)).collect()
     }
 
-    /// How often the servers failed, by kind.
+    /// Returns how often the servers failed, by kind.
     pub fn failures(&self) -> Failures {
         self.shared.events.counts()
     }
 
-    /// Forgets what was denied a moment ago: the rules have changed.
+    /// Forgets all remembered denials, because the rules have changed.
     pub fn forget_denials(&self) {
         self.shared.denials.forget_all();
     }
 
-    /// Forgets what was denied a moment ago for these counters: their limits have changed.
+    /// Forgets the remembered denials of these counters, because their limits have changed.
     pub fn forget_denials_of(&self, charges: &[Charge<'_>]) {
         self.shared.denials.forget(charges);
     }
 
-    /// How long the server of a charge has been failing.
+    /// Returns for how long the server of a charge has been failing.
     pub fn failing_for(&self, charge: &Charge<'_>) -> Duration {
         let routes = self.shared.routes.load();
-        let route = routes.of(self.part(charge));
+        let route = routes.of(self.partition(charge));
         route.and_then(|route| route.node.breaker.open_for()).unwrap_or_default()
     }
 
@@ -239,37 +249,42 @@ impl RedisStore {
     pub fn give_back_soon(&self, charges: &[Charge<'_>]) {
         self.shared.denials.forget(charges);
         for charge in charges {
-            self.send_off(charge, Wish::GiveBack { taken_at: None });
+            self.send_off(charge, Operation::GiveBack { taken_at: None });
         }
     }
 
-    /// Returns a slot without waiting for it. If that is lost, it returns after its time-out.
+    /// Releases a slot without waiting for it. If that is lost, the slot becomes free after its time-out.
     pub fn release_soon(&self, slot: &Charge<'_>) {
         self.shared.denials.forget(std::slice::from_ref(slot));
-        self.send_off(slot, Wish::Release);
+        self.send_off(slot, Operation::Release);
     }
 }
 
 impl Shared {
-    /// Asks the scout to look around.
-    fn look_again(&self) {
-        self.called.notify_one();
+    /// Has the topology looked up again soon.
+    fn refresh_topology(&self) {
+        self.refresh_requested.notify_one();
     }
 
-    /// How calls are put together now.
-    fn form(&self, whole: bool) -> Form<'_> {
+    /// Returns how calls are built now; `with_source` if the server does not know the script.
+    fn call_builder(&self, with_source: bool) -> CallBuilder<'_> {
         let now = self.settings.clock.as_ref().map(|clock| clock.now());
-        let about = now.unwrap_or_else(|| self.about());
-        let apart = self.url.topology == Topology::Cluster;
-        Form { prefix: &self.settings.prefix, now, about, whole, apart }
+        let server_time = now.unwrap_or_else(|| self.about());
+        let by_partition = self.url.topology == Topology::Cluster;
+        CallBuilder {
+            layout: Layout { prefix: &self.settings.prefix, by_partition },
+            now,
+            server_time,
+            with_source,
+        }
     }
 
-    /// About what time it is for the servers.
+    /// Returns about what time it is for the servers.
     fn about(&self) -> Micros {
         Micros(self.local.now().0.saturating_add_signed(self.ahead_us.load(Ordering::Relaxed)))
     }
 
-    /// A server has said what time it is.
+    /// Learns by how much the servers' clocks are ahead from the time that one has returned.
     fn learn(&self, now: Micros) {
         self.ahead_us
             .store(now.0.cast_signed().wrapping_sub(self.local.now().0.cast_signed()), Ordering::Relaxed);

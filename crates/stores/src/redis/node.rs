@@ -17,30 +17,30 @@ use super::latency::Latency;
 use super::url::Host;
 use crate::error::StoreError;
 
-/// Threads with a lane of their own; more share them.
+/// How many threads have lanes of their own; more threads share them.
 const LANES: usize = 64;
 
 /// A server, and the lanes that lead to it.
 pub(super) struct Node {
-    /// What it is called in metrics and logs; stays the same when Sentinel names another primary.
+    /// Its name in metrics and logs; stays the same when Sentinel names another primary.
     pub(super) name: String,
     pub(super) host: ArcSwap<Host>,
     pub(super) breaker: Breaker,
     /// How long its batches took.
     pub(super) latency: Latency,
-    /// A connection to ask it over while nobody else does, and the term it was made in.
+    /// The connection of the liveness probe, and the term it was made in.
     pub(super) spare: tokio::sync::Mutex<Option<(u64, MultiplexedConnection)>>,
-    /// Counts up when the server is another one, is about to be, or is back after it has failed: what was sent
-    /// in an earlier term may have been counted where it is lost, or went over a connection that is dead.
+    /// Counts up when the server is replaced, is about to be, or is back after it has failed: what was sent in an
+    /// earlier term may have been counted where it is lost, or went over a connection that is dead.
     term: AtomicU64,
     /// The number of the fence while the server is being replaced, so that what it counts now is lost; else 0.
     fence: AtomicU64,
     /// How many fences there have been.
     fences: AtomicU64,
     born: Instant,
-    /// Milliseconds since `born` at which it last did what it was asked to.
+    /// Milliseconds since `born` at which it last completed a command.
     heard_ms: AtomicU64,
-    /// Milliseconds since `born` at which a lane last asked whether it is back.
+    /// Milliseconds since `born` at which a lane last probed it.
     probed_ms: AtomicU64,
     lanes: Box<[ArcSwapOption<Lane>]>,
     gone: AtomicBool,
@@ -67,7 +67,7 @@ impl Node {
         }
     }
 
-    /// This thread's lane, which is driven on its runtime.
+    /// Returns this thread's lane, which is driven on the thread's runtime.
     pub(super) fn lane(self: &Arc<Self>, shared: &Arc<Shared>) -> Arc<Lane> {
         match &*self.lanes[thread_number()].load() {
             Some(lane) => Arc::clone(lane),
@@ -75,7 +75,7 @@ impl Node {
         }
     }
 
-    /// A lane in place of one whose runtime has ended, or of none.
+    /// Makes a lane for this thread, in place of one whose runtime has ended or of none.
     #[cold]
     pub(super) fn new_lane(self: &Arc<Self>, shared: &Arc<Shared>) -> Arc<Lane> {
         let lane = Arc::new(Lane::default());
@@ -88,8 +88,8 @@ impl Node {
         shared.connect(&self.host.load_full()).await
     }
 
-    /// The term of the server. Whoever sends something reads it before, and again when the reply is there: if
-    /// it has changed, the reply is of a server that has been replaced.
+    /// Returns the term of the server. Read it before sending and again after the reply: if it has changed, the
+    /// reply is from a server that has been replaced.
     pub(super) fn term(&self) -> u64 {
         self.term.load(Ordering::Acquire)
     }
@@ -98,7 +98,7 @@ impl Node {
         self.fence.load(Ordering::Acquire) != 0
     }
 
-    /// The server is about to be replaced: nothing is sent to it, and nothing it answers counts, until
+    /// Fences the server because it is about to be replaced: nothing is sent to it, and no reply of it counts, until
     /// [`move_to`](Self::move_to), [`lift_fence`](Self::lift_fence) or [`lift_any_fence`](Self::lift_any_fence).
     /// Returns the number of the fence, or `None` if there was one already.
     pub(super) fn fence(&self) -> Option<u64> {
@@ -108,50 +108,50 @@ impl Node {
         Some(number)
     }
 
-    /// The server has not been replaced in time. A later fence stays.
+    /// Lifts one fence, because the server has not been replaced in time. A later fence stays.
     pub(super) fn lift_fence(&self, number: u64) {
         // It fails if there is another fence, or none any more.
         let _ = self.fence.compare_exchange(number, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// The server is not replaced after all.
+    /// Lifts any fence, because the server is not replaced after all.
     pub(super) fn lift_any_fence(&self) {
         self.fence.store(0, Ordering::Release);
     }
 
-    /// The server is this one from now on.
+    /// Moves to another server, in a new term and without a fence.
     pub(super) fn move_to(&self, host: Host) {
         self.host.store(Arc::new(host));
         self.term.fetch_add(1, Ordering::AcqRel);
         self.lift_any_fence();
     }
 
-    /// The server has done what it was asked to while no lane asked: it is asked again, over new connections, for
-    /// those that lanes have from before may be dead without knowing it. Returns whether it had been left alone.
+    /// Closes the breaker after the server has passed a liveness probe. Lanes make new connections, because the old
+    /// ones may be dead without a sign of it. Returns whether the breaker was open.
     pub(super) fn came_back(&self) -> bool {
         self.heard();
-        // Before anybody is let through.
+        // Before any request is let through.
         self.term.fetch_add(1, Ordering::AcqRel);
         self.breaker.close()
     }
 
-    /// The server has done what it was asked to.
+    /// Notes that the server has completed a command.
     pub(super) fn heard(&self) {
         self.heard_ms.store(self.age_ms(), Ordering::Relaxed);
     }
 
-    /// How long ago the server last did what it was asked to.
+    /// Returns how long ago the server last completed a command.
     pub(super) fn silent_for(&self) -> Duration {
         Duration::from_millis(self.age_ms().saturating_sub(self.heard_ms.load(Ordering::Relaxed)))
     }
 
-    /// A lane asks whether the server is back.
+    /// Notes that a lane probes the server.
     pub(super) fn probing(&self) {
         self.probed_ms.store(self.age_ms(), Ordering::Relaxed);
     }
 
-    /// How long ago a lane last asked whether the server is back. Lanes that were without work when the server
-    /// was found to have failed do not ask.
+    /// Returns how long ago a lane last probed the server. Lanes that were idle when the breaker opened do not
+    /// probe.
     pub(super) fn unprobed_for(&self) -> Duration {
         Duration::from_millis(self.age_ms().saturating_sub(self.probed_ms.load(Ordering::Relaxed)))
     }
@@ -160,7 +160,7 @@ impl Node {
         self.born.elapsed().as_millis() as u64
     }
 
-    /// An address as this server says it: without a host it means its own.
+    /// Resolves an address that this server has sent: without a host it means its own.
     pub(super) fn resolve(&self, address: &str) -> Host {
         let own = self.host.load();
         match address.rsplit_once(':') {
@@ -173,7 +173,7 @@ impl Node {
         }
     }
 
-    /// The server is not part of the store any more: its lanes end.
+    /// Ends the lanes, because the server is no longer part of the store.
     pub(super) fn retire(&self) {
         self.gone.store(true, Ordering::Release);
         self.going.notify_waiters();
@@ -191,28 +191,29 @@ impl Node {
     }
 }
 
-/// The server is being replaced, and nothing was sent to it.
+/// The error for requests that were not sent because the server is being replaced.
 pub(super) fn fenced() -> StoreError {
     StoreError::Unreachable("its primary is being replaced".into())
 }
 
-/// The server was replaced before its answer was there.
+/// The error for requests whose server was replaced before its reply.
 pub(super) fn replaced() -> StoreError {
-    StoreError::Broken("its primary was replaced before it answered".into())
+    StoreError::Broken("its primary was replaced before it replied".into())
 }
 
+/// Returns the error of a connection over which nothing was sent.
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 pub(super) fn unreachable(error: RedisError) -> StoreError {
     StoreError::Unreachable(error.to_string().into())
 }
 
-/// The same for a connection over which something was sent.
+/// Returns the error of a connection over which something was sent.
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 pub(super) fn broken(error: RedisError) -> StoreError {
     StoreError::Broken(error.to_string().into())
 }
 
-/// Threads are numbered as they come.
+/// Returns the number of this thread's lane; threads are numbered as they come.
 fn thread_number() -> usize {
     use std::sync::atomic::AtomicUsize;
     static NEXT: AtomicUsize = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! How many nodes share the store: each says every second that it is there.
+//! Counts the nodes that share the store: each registers itself every second.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How long the store may take to count.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Puts a node down with the server's time, forgets those that were silent for five seconds, and counts.
+/// Registers a node with the server's time, removes those that were silent for five seconds, and counts the rest.
 const SCRIPT: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -23,10 +23,10 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 5000, '+inf')
 redis.call('PEXPIRE', KEYS[1], 10000)
 return redis.call('ZCARD', KEYS[1])";
 
-/// Says that this node is there, and counts the others, until the store is gone.
-pub(super) async fn be_present(store: Weak<Shared>, name: String) {
+/// Registers this node and counts all, until the store is dropped.
+pub(super) async fn keep_registered(store: Weak<Shared>, name: String) {
     while let Some(shared) = store.upgrade() {
-        // What is not heard leaves the last count as it is. Who hung may not be who has the key next.
+        // Without a reply the last count stays. The next attempt makes a new connection, maybe to another server.
         if timeout(PATIENCE, count(&shared, &name)).await.is_err() {
             *shared.presence.lock().await = None;
         }
@@ -36,8 +36,8 @@ pub(super) async fn be_present(store: Weak<Shared>, name: String) {
 }
 
 async fn count(shared: &Shared, name: &str) -> Option<()> {
-    const PART: u32 = 0;
-    let node = shared.routes.load().of(PART)?.node.clone();
+    const PARTITION: u32 = 0;
+    let node = shared.routes.load().of(PARTITION)?.node.clone();
     let term = node.term();
     let mut kept = shared.presence.lock().await;
     if kept.as_ref().is_none_or(|(made_in, _)| *made_in != term) {
@@ -45,7 +45,7 @@ async fn count(shared: &Shared, name: &str) -> Option<()> {
     }
     let (_, connection) = kept.as_mut()?;
     let mut command = redis::cmd("EVAL");
-    command.arg(SCRIPT).arg(1).arg(format!("{}:{{{PART}}}:nodes", shared.settings.prefix)).arg(name);
+    command.arg(SCRIPT).arg(1).arg(format!("{}:{{{PARTITION}}}:nodes", shared.settings.prefix)).arg(name);
     let Ok(Value::Int(nodes)) = connection.send_packed_command(&command).await else {
         *kept = None;
         return None;

@@ -1,4 +1,4 @@
-//! Records beside the counters: each under a name of its own, until it is taken or its time is up.
+//! Records beside the counters: each has a name, and is kept until it is taken or its lifetime ends.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,14 +13,14 @@ use tokio::time::timeout;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::RedisStore;
+use super::fan_out::nowhere;
 use super::node::{Node, broken, fenced, replaced};
-use super::places::nowhere;
 use super::reply::Reply;
-use super::routes::part_of;
+use super::routes::partition_of;
 use crate::error::StoreError;
 
-/// How often a call is sent on to another server before it counts as failed.
-const MOST_MOVES: u32 = 3;
+/// How often a call is redirected to another server before it fails.
+const MAX_REDIRECTS: u32 = 3;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
@@ -29,19 +29,19 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
 pub(super) type Connections = Mutex<HashMap<String, MultiplexedConnection>>;
 
 impl RedisStore {
-    /// About what time it is for the servers.
+    /// Returns about what time it is for the servers.
     pub fn about(&self) -> Micros {
         let clock = self.shared.settings.clock.as_ref();
         clock.map_or_else(|| self.shared.about(), |clock| clock.now())
     }
 
-    /// Keeps a record under a name that nobody else uses, for as long.
+    /// Keeps a record for its lifetime, under a name that nobody else uses.
     ///
     /// # Errors
-    /// If the server did not say that it has it; it may have it all the same, unless
+    /// If the server did not confirm it. The record may be kept all the same, unless
     /// [nothing was sent](StoreError::nothing_sent).
     pub async fn keep(&self, name: &str, record: &[u8], lifetime: Duration) -> Result<(), StoreError> {
-        // Whoever brings a time of their own moves it as they like: then nothing may expire by the server's.
+        // A test's own clock moves as the test likes: then nothing may expire by the server's.
         let spare =
             if self.shared.settings.clock.is_some() { Duration::from_hours(1) } else { Duration::ZERO };
         let lifetime_ms = u64::try_from((lifetime + spare).as_millis()).unwrap_or(u64::MAX).max(1);
@@ -50,13 +50,13 @@ impl RedisStore {
         self.in_time(self.on_record(name, &command)).await.map(drop)
     }
 
-    /// Takes a record away, and says what time it is for its server; whoever comes second finds none.
+    /// Removes a record. Returns it and the server's time; `None` if it was taken before or there was none.
     ///
     /// # Errors
-    /// If the server did not answer; the record may be gone all the same, unless
+    /// If the server did not reply. The record may be gone all the same, unless
     /// [nothing was sent](StoreError::nothing_sent).
     pub async fn take_kept(&self, name: &str) -> Result<(Option<Vec<u8>>, Micros), StoreError> {
-        // Asked for in one go with the time, which tells a record that has outlived itself.
+        // Together with the time, which tells whether a record has outlived itself.
         let mut command = redis::cmd("EVAL");
         command.arg(TAKE).arg(1).arg(self.record_key(name));
         let value = self.in_time(self.on_record(name, &command)).await?;
@@ -75,24 +75,25 @@ impl RedisStore {
         if let Ok(answer) = timeout(self.shared.settings.deadline, call).await {
             return answer;
         }
-        // The next call goes over a connection of its own, if it was that.
+        // In case it was the connection, the next call makes a new one.
         if let Ok(mut connections) = self.shared.records.try_lock() {
             connections.clear();
         }
         Err(StoreError::Late)
     }
 
-    fn record_part(&self, name: &str) -> u32 {
-        part_of(xxh3_64(name.as_bytes()), self.shared.settings.parts)
+    fn record_partition(&self, name: &str) -> u32 {
+        partition_of(xxh3_64(name.as_bytes()), self.shared.settings.partitions)
     }
 
     fn record_key(&self, name: &str) -> String {
-        format!("{}:{{{}}}:r:{name}", self.shared.settings.prefix, self.record_part(name))
+        format!("{}:{{{}}}:r:{name}", self.shared.settings.prefix, self.record_partition(name))
     }
 
-    /// Sends a command to the server that has a record.
+    /// Sends a command to the server that has a record, and follows redirections.
     async fn on_record(&self, name: &str, command: &Cmd) -> Result<Value, StoreError> {
-        let route = self.shared.routes.load().of(self.record_part(name)).map(|route| Arc::clone(route.node));
+        let route =
+            self.shared.routes.load().of(self.record_partition(name)).map(|route| Arc::clone(route.node));
         let node = route.ok_or_else(nowhere)?;
         if !node.breaker.admits() {
             return Err(StoreError::Open);
@@ -103,7 +104,7 @@ impl RedisStore {
         }
         let mut host = node.host.load_full().to_string();
         let mut asking = false;
-        for _ in 0..MOST_MOVES {
+        for _ in 0..MAX_REDIRECTS {
             let mut connection = self.record_connection(&node, &host).await?;
             let sent = send(&mut connection, command, asking).await;
             let value = match sent {
@@ -111,7 +112,7 @@ impl RedisStore {
                 Ok(value) => value,
                 Err(error) => {
                     self.shared.records.lock().await.remove(&host);
-                    self.shared.look_again();
+                    self.shared.refresh_topology();
                     return Err(error);
                 }
             };
@@ -119,14 +120,14 @@ impl RedisStore {
                 return Ok(value);
             }
             match Reply::of(value) {
-                Reply::Elsewhere { address, asking: ask } => {
-                    self.shared.look_again();
+                Reply::Redirected { address, asking: ask } => {
+                    self.shared.refresh_topology();
                     (host, asking) = (node.resolve(&address).to_string(), ask);
                 }
                 Reply::Moving => {}
                 Reply::Failed(error) => {
-                    // A primary that became a replica takes no writes any more.
-                    self.shared.look_again();
+                    // A primary that became a replica takes no writes.
+                    self.shared.refresh_topology();
                     return Err(error);
                 }
                 _ => return Err(StoreError::Garbled),
@@ -136,7 +137,7 @@ impl RedisStore {
     }
 }
 
-/// What there is under a name, which is gone then, and the server's time.
+/// Removes a key. Returns its value and the server's time.
 const TAKE: &str = "\
 local found = redis.call('GETDEL', KEYS[1])
 local time = redis.call('TIME')
@@ -157,8 +158,8 @@ async fn send(
 }
 
 impl RedisStore {
-    /// A connection is made to its end, even if that takes longer than whoever needs it waits: the next
-    /// finds it.
+    /// Returns a connection to a server. A new one is completed even if the caller stops waiting, for the next
+    /// caller.
     async fn record_connection(&self, node: &Node, host: &str) -> Result<MultiplexedConnection, StoreError> {
         if let Some(connection) = self.shared.records.lock().await.get(host) {
             return Ok(connection.clone());

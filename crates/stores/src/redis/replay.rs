@@ -1,115 +1,105 @@
 //! Going through a batch once more, from the states the script found, to learn every verdict.
 
+use smallvec::SmallVec;
 use tidegate_core::algorithm::concurrency;
 use tidegate_core::{Limit, Micros, State, Verdict};
 
-use super::batch::Asked;
+use super::batch::{Batch, BatchCharge};
 use crate::charge::{Intent, Verdicts, blocked_by};
 
-/// Counters as they stood when the script ran, and what the requests before made of them.
+/// Counters as they were when the script ran, and what the requests before made of them.
 pub(super) struct Replay<'a> {
-    pub(super) limits: &'a [Limit],
-    /// The limit of each counter.
-    pub(super) limit_of: &'a [u32],
+    pub(super) batch: &'a Batch,
+    /// By counter.
     pub(super) states: Vec<State>,
+    /// The server's time.
     pub(super) now: Micros,
 }
 
 impl Replay<'_> {
-    /// Settles a request, as the script did.
-    pub(super) fn settle(&mut self, asked: &[Asked], intent: Intent) -> Verdicts {
-        match asked {
-            [only] if intent == Intent::Take && !only.count_denied => {
-                let verdict = self.settle_one(only);
-                std::iter::once(verdict).collect()
-            }
-            _ => self.settle_several(asked, intent),
-        }
-    }
-
-    /// What each limit says as it stands.
-    pub(super) fn peek(&self, asked: &[Asked]) -> Verdicts {
-        asked.iter().map(|asked| self.assess(asked, 0)).collect()
-    }
-
-    fn settle_one(&mut self, asked: &Asked) -> Verdict {
-        let verdict = self.assess(asked, asked.cost);
-        if asked.cost > 0 {
-            if verdict.allowed() {
-                self.take(asked);
-            } else {
-                self.carry_on(asked);
-            }
-        }
-        verdict
-    }
-
-    fn settle_several(&mut self, asked: &[Asked], intent: Intent) -> Verdicts {
-        let verdicts = self.assess_all(asked);
-        let blocked = blocked_by(asked.iter().map(|asked| asked.force), &verdicts);
+    /// Settles a request as the script did, and returns the verdict on each of its charges.
+    pub(super) fn settle(&mut self, charges: &[BatchCharge], intent: Intent) -> Verdicts {
+        let verdicts = self.assess_all(charges);
+        let denied = blocked_by(charges.iter().map(|charge| charge.force), &verdicts);
         if intent == Intent::Take {
-            for (asked, verdict) in asked.iter().zip(&verdicts).filter(|(asked, _)| asked.cost > 0) {
-                if asked.count_denied || verdict.allowed() && !blocked {
-                    self.take(asked);
-                } else if !self.assess(asked, asked.cost).allowed() {
-                    self.carry_on(asked);
+            for (charge, verdict) in charges.iter().zip(&verdicts).filter(|(charge, _)| charge.cost > 0) {
+                if charge.count_denied || verdict.allowed() && !denied {
+                    self.take(charge);
+                } else if !verdict.allowed() && !self.assess(charge, charge.cost).allowed() {
+                    self.carry_on(charge);
                 }
             }
         }
-        let answer = |(asked, verdict): (&Asked, &Verdict)| {
-            let taken = intent == Intent::Take && asked.count_denied && asked.cost > 0;
-            if taken && !verdict.allowed() {
-                let again = self.assess(asked, asked.cost);
+        let is_counted =
+            |charge: &BatchCharge| intent == Intent::Take && charge.count_denied && charge.cost > 0;
+        if !denied && !charges.iter().any(is_counted) {
+            return verdicts;
+        }
+        let standing = |(charge, verdict): (&BatchCharge, &Verdict)| {
+            let taken_unfit = is_counted(charge) && !verdict.allowed();
+            if taken_unfit {
+                let again = self.assess(charge, charge.cost);
                 if !again.allowed() {
                     return again;
                 }
             }
-            if blocked || taken && !verdict.allowed() {
-                return Verdict { outcome: verdict.outcome, ..self.assess(asked, 0) };
+            if denied || taken_unfit {
+                return Verdict { outcome: verdict.outcome, ..self.assess(charge, 0) };
             }
             *verdict
         };
-        asked.iter().zip(&verdicts).map(answer).collect()
+        charges.iter().zip(&verdicts).map(standing).collect()
     }
 
-    /// Assesses each charge as if those before it had been taken, and leaves everything as it was.
-    fn assess_all(&mut self, asked: &[Asked]) -> Verdicts {
-        let state = |asked: &Asked| self.states[asked.counter as usize].clone();
-        let before: Vec<_> = asked.iter().map(state).collect();
-        let assess = |asked: &Asked| {
-            let verdict = self.assess(asked, asked.cost);
-            if asked.cost > 0 && (verdict.allowed() || asked.count_denied) {
-                self.take(asked);
+    /// Returns the verdict of each charge's limit on a cost of 0.
+    pub(super) fn peek(&self, charges: &[BatchCharge]) -> Verdicts {
+        charges.iter().map(|charge| self.assess(charge, 0)).collect()
+    }
+
+    /// Assesses each charge as if those before it had been taken, and leaves all counters as they were.
+    fn assess_all(&mut self, charges: &[BatchCharge]) -> Verdicts {
+        let is_repeated = |(number, charge): (usize, &BatchCharge)| {
+            charges[..number].iter().any(|earlier| earlier.counter == charge.counter)
+        };
+        if !charges.iter().enumerate().any(is_repeated) {
+            return charges.iter().map(|charge| self.assess(charge, charge.cost)).collect();
+        }
+        let state = |charge: &BatchCharge| self.states[charge.counter as usize].clone();
+        let before: SmallVec<[_; 4]> = charges.iter().map(state).collect();
+        let assess = |charge: &BatchCharge| {
+            let verdict = self.assess(charge, charge.cost);
+            if charge.cost > 0 && (verdict.allowed() || charge.count_denied) {
+                self.take(charge);
             }
             verdict
         };
-        let verdicts = asked.iter().map(assess).collect();
-        for (asked, state) in asked.iter().zip(before) {
-            self.states[asked.counter as usize] = state;
+        let verdicts = charges.iter().map(assess).collect();
+        for (charge, state) in charges.iter().zip(before) {
+            self.states[charge.counter as usize] = state;
         }
         verdicts
     }
 
-    fn limit(&self, asked: &Asked) -> &Limit {
-        &self.limits[self.limit_of[asked.counter as usize] as usize]
+    fn limit(&self, charge: &BatchCharge) -> &Limit {
+        self.batch.limit(&self.batch.counters[charge.counter as usize])
     }
 
-    fn assess(&self, asked: &Asked, cost: u64) -> Verdict {
-        self.limit(asked).assess(&self.states[asked.counter as usize], cost, self.now, asked.hold)
+    fn assess(&self, charge: &BatchCharge, cost: u64) -> Verdict {
+        self.limit(charge).assess(&self.states[charge.counter as usize], cost, self.now, charge.hold)
     }
 
-    fn take(&mut self, asked: &Asked) {
-        let limit = &self.limits[self.limit_of[asked.counter as usize] as usize];
-        match &mut self.states[asked.counter as usize] {
+    fn take(&mut self, charge: &BatchCharge) {
+        let limit = self.batch.limit(&self.batch.counters[charge.counter as usize]);
+        match &mut self.states[charge.counter as usize] {
             State::Concurrency(leases) => {
-                concurrency::acquire(limit, leases, asked.lease, asked.cost, self.now);
+                concurrency::acquire(limit, leases, charge.lease, charge.cost, self.now);
             }
-            state => limit.take(state, asked.cost, self.now),
+            state => limit.take(state, charge.cost, self.now),
         }
     }
 
-    fn carry_on(&mut self, asked: &Asked) {
-        let limit = &self.limits[self.limit_of[asked.counter as usize] as usize];
-        limit.carry_on(&mut self.states[asked.counter as usize], self.now);
+    fn carry_on(&mut self, charge: &BatchCharge) {
+        let limit = self.batch.limit(&self.batch.counters[charge.counter as usize]);
+        limit.carry_on(&mut self.states[charge.counter as usize], self.now);
     }
 }

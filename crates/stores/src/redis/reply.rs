@@ -1,23 +1,23 @@
-//! What a server answers to a call of the script.
+//! A server's reply to a call of the script.
 
 use redis::{ServerError, ServerErrorKind, Value};
 use tidegate_core::Micros;
 
 use crate::error::StoreError;
 
-/// What became of a call.
+/// A server's reply to a call.
 pub(super) enum Reply {
-    /// It was settled; this is what the script says.
+    /// The batch was settled. What the script has returned.
     Found(Vec<Value>),
-    /// The boundaries of a calendar do not contain the server's time.
+    /// The boundaries of a calendar window do not contain the server's time, which this is.
     Stale(Micros),
     /// The server does not know the script.
     NoScript,
-    /// Another server has the keys: for good, or only what is not here any more (`asking`).
-    Elsewhere { address: String, asking: bool },
-    /// The keys are on the move.
+    /// Another server has the keys: all of them, or only those that have been moved already (`asking`).
+    Redirected { address: String, asking: bool },
+    /// The keys are being moved, and are on no server all together.
     Moving,
-    /// It failed.
+    /// The call failed.
     Failed(StoreError),
 }
 
@@ -34,19 +34,19 @@ impl Reply {
     }
 
     fn of_error(error: &ServerError) -> Self {
-        // `3999 127.0.0.1:6381`; a server that does not know its own name leaves the host away.
+        // `3999 127.0.0.1:6381`; a server that does not know its own name leaves out the host.
         let address = || error.details().and_then(|details| details.split(' ').nth(1)).unwrap_or_default();
         match error.kind() {
             Some(ServerErrorKind::NoScript) => Self::NoScript,
-            Some(ServerErrorKind::Moved) => Self::Elsewhere { address: address().to_owned(), asking: false },
-            Some(ServerErrorKind::Ask) => Self::Elsewhere { address: address().to_owned(), asking: true },
+            Some(ServerErrorKind::Moved) => Self::Redirected { address: address().to_owned(), asking: false },
+            Some(ServerErrorKind::Ask) => Self::Redirected { address: address().to_owned(), asking: true },
             Some(ServerErrorKind::TryAgain) => Self::Moving,
             _ => Self::Failed(refused(error)),
         }
     }
 }
 
-/// A server's error in our words.
+/// Returns a server's error as a [`StoreError`].
 pub(super) fn refused(error: &ServerError) -> StoreError {
     let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
     StoreError::Refused(text.trim_end().into())

@@ -1,4 +1,4 @@
-//! The script that settles batches, put together from its parts.
+//! The Lua script that settles batches, put together from its files.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -8,10 +8,13 @@ use tidegate_core::algorithm::{
     WIDE_SCRIPT, arrival, concurrency, fixed_window, sliding_log, sliding_window, sub_windows,
 };
 
-const PRELUDE: &str = include_str!("prelude.lua");
-const SETTLE: &str = include_str!("settle.lua");
+const PRELUDE: &str = include_str!("lua/prelude.lua");
+const STATES: &str = include_str!("lua/states.lua");
+const CORRECTIONS: &str = include_str!("lua/corrections.lua");
+const REQUESTS: &str = include_str!("lua/requests.lua");
+const SETTLE: &str = include_str!("lua/settle.lua");
 
-/// Which of the scripts settles a limit, by the number it goes by there.
+/// The kinds of counters that the script tells apart, by the number that stands for each in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Kind {
     FixedWindow = 1,
@@ -23,7 +26,14 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    const ALL: [(Self, &str); 6] = [
+    /// What can be done to small counters as they are stored.
+    const VALUES: [(Self, &str); 3] = [
+        (Self::FixedWindow, fixed_window::VALUE_SCRIPT),
+        (Self::SlidingWindow, sliding_window::VALUE_SCRIPT),
+        (Self::Bucket, arrival::VALUE_SCRIPT),
+    ];
+
+    const ALGORITHMS: [(Self, &str); 6] = [
         (Self::FixedWindow, fixed_window::SCRIPT),
         (Self::SlidingWindow, sliding_window::SCRIPT),
         (Self::Bucket, arrival::SCRIPT),
@@ -43,12 +53,12 @@ impl Kind {
         }
     }
 
-    /// Whether many counters of this kind share a hash; the others have a key each.
+    /// Whether many counters of this kind share a hash. Those of the other kinds have a key each.
     pub(super) fn is_small(self) -> bool {
         self <= Self::Bucket
     }
 
-    /// The letter it has in the names of keys.
+    /// The letter that stands for the kind in the names of keys.
     pub(super) fn letter(self) -> char {
         match self {
             Self::FixedWindow => 'f',
@@ -61,18 +71,29 @@ impl Kind {
     }
 }
 
-/// The whole script. Of the algorithms, only those that a batch needs are set up when it runs.
+/// The source of the script. A call makes the functions of the kinds it has counters of, and the rest of the
+/// script only if its batch needs it.
 pub(super) static CODE: LazyLock<String> = LazyLock::new(|| {
-    let mut code = format!("{PRELUDE}{WIDE_SCRIPT}\nlocal FIXED_WINDOW = 1\n");
-    for (kind, script) in Kind::ALL {
-        let number = kind as u8;
-        // Writing to a string cannot fail.
-        let _ =
-            write!(code, "if used[{number}] then algorithms[{number}] = (function()\n{script}end)() end\n");
-    }
-    code.push_str(SETTLE);
+    let mut code = format!("local FIXED_WINDOW = {}\n{PRELUDE}", Kind::FixedWindow as u8);
+    add_used("values", &Kind::VALUES, &mut code);
+    code.push_str("local algorithms, read_large, open, has_room, charge\n");
+    code.push_str("local function set_up()\nif algorithms then return end\nalgorithms = {}\n");
+    code.push_str(WIDE_SCRIPT);
+    add_used("algorithms", &Kind::ALGORITHMS, &mut code);
+    // Writing to a string cannot fail.
+    let _ = write!(code, "{STATES}end\nlocal function correct()\n{CORRECTIONS}end\n");
+    let _ = write!(code, "local function settle_in_order()\n{REQUESTS}end\n{SETTLE}");
     code
 });
 
-/// What servers know it by.
+/// Fills a table of the script with what each of these files returns, for the kinds that a call uses.
+fn add_used(table: &str, files: &[(Kind, &str)], code: &mut String) {
+    for (kind, file) in files {
+        let number = *kind as u8;
+        // Writing to a string cannot fail.
+        let _ = writeln!(code, "if used[{number}] then {table}[{number}] = (function()\n{file}end)() end");
+    }
+}
+
+/// The SHA-1 by which servers know the script.
 pub(super) static HASH: LazyLock<String> = LazyLock::new(|| redis::Script::new(&CODE).get_hash().to_owned());

@@ -1,9 +1,9 @@
 //! Following a primary that sentinels watch.
 //!
-//! Sentinels say two things, and both are listened to. Asked, each says which primary it knows and of which
-//! epoch: a later epoch is a later failover, so whoever knows the latest is right. Unasked, they publish
-//! what happens: a planned failover is announced before the replica is promoted. From then on the old
-//! primary is fenced, for it goes on answering for seconds, and what it counts then is lost.
+//! There are two sources. Each sentinel can be asked for the primary it knows and its epoch: a later epoch is a
+//! later failover, so the latest epoch is right. And sentinels publish what happens: a planned failover is
+//! announced before the replica is promoted. From then on the old primary is fenced, because it goes on
+//! replying for seconds, and what it counts then is lost.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -20,19 +20,19 @@ use tokio::time::{sleep, timeout};
 
 use super::Shared;
 use super::node::Node;
-use super::scout::host_of;
+use super::topology_refresh::host_of;
 use super::url::Host;
 
-/// How often sentinels are asked while nobody says that something has changed.
+/// How often sentinels are asked without a sign that something has changed.
 pub(super) const ASK_EVERY: Duration = Duration::from_millis(500);
-/// How long one sentinel may take to say what it knows.
+/// How long one sentinel may take to reply.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// A sentinel that cannot be listened to is tried again after this.
+/// How long to wait before subscribing again after a subscription has failed.
 const LISTEN_AGAIN: Duration = Duration::from_millis(500);
-/// How often a listener that hears nothing looks whether the store is still there.
+/// How often a listener without messages checks whether the store still exists.
 const STORE_CHECK: Duration = Duration::from_secs(5);
-/// A primary whose replacement is announced is left alone for so long at most: a promotion takes about a
-/// second, and one that takes longer may never come.
+/// How long a primary is fenced at most after its replacement was announced: a promotion takes about a second,
+/// and one that takes longer may never happen.
 const LONGEST_FENCE: Duration = Duration::from_secs(3);
 
 /// Published by the sentinel that leads a failover, right before it promotes the replica it has chosen.
@@ -42,7 +42,7 @@ const ABORTED: [&str; 2] = ["-failover-abort-slave-timeout", "-failover-abort-no
 /// Published when there is another primary: by the leader as soon as it is one, then by every sentinel.
 const PROMOTED: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
-/// What is known from and about sentinels.
+/// Connections to sentinels, and what they have reported.
 #[derive(Default)]
 pub(super) struct Sentinels {
     connections: Mutex<HashMap<Host, MultiplexedConnection>>,
@@ -66,7 +66,7 @@ pub(super) async fn find_primary(shared: &Arc<Shared>, name: &str) -> bool {
     let mut views = Vec::new();
     while let Some((sentinel, view)) = answers.next().await {
         let Some(view) = view else { continue };
-        // A later epoch needs no other's word, and those who hang are not waited for.
+        // A later epoch needs no majority, and sentinels that hang are not waited for.
         if view.epoch > shared.sentinels.epoch.load(Ordering::Acquire) || is_unknown(node) {
             follow(shared, node, sentinel, &view);
         }
@@ -132,7 +132,7 @@ async fn ask(shared: &Shared, sentinel: &Host, name: &str) -> Option<View> {
     view
 }
 
-/// The epoch among the fields that a sentinel tells of a primary, each with its name before it.
+/// Returns the epoch from the fields that a sentinel reports of a primary: names and values in turn.
 fn epoch_in(fields: &[Value]) -> Option<u64> {
     let text = |value: &Value| match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
@@ -147,8 +147,8 @@ pub(super) async fn listen(store: Weak<Shared>, sentinel: Host, name: String) {
     let channels: Vec<_> = [PROMOTING].into_iter().chain(ABORTED).chain(PROMOTED).collect();
     while let Some(shared) = store.upgrade() {
         let subscribed = timeout(PATIENCE, shared.subscribe(&sentinel, &channels)).await;
-        // What it has said before is asked for.
-        shared.look_again();
+        // What was published before the subscription is asked for.
+        shared.refresh_topology();
         drop(shared);
         if let Ok(Ok(mut subscription)) = subscribed {
             let mut messages = pin!(subscription.on_message());
@@ -180,10 +180,10 @@ fn hear(shared: &Arc<Shared>, name: &str, channel: &str, text: &str) {
     } else if ABORTED.contains(&channel) {
         node.lift_any_fence();
     }
-    shared.look_again();
+    shared.refresh_topology();
 }
 
-/// Leaves the primary alone until another is known, but not for ever.
+/// Keeps requests from the primary until another is known, but for a bounded time.
 fn fence(node: &Arc<Node>) {
     let Some(number) = node.fence() else { return };
     tracing::info!(server = node.name, "the sentinels replace the primary");
@@ -194,7 +194,7 @@ fn fence(node: &Arc<Node>) {
     });
 }
 
-/// The name of the primary that a message is about: `name …` of a switch, `master name …`, or
+/// Returns the name of the primary that a message is about: `name …` of a switch, `master name …`, or
 /// `slave … @ name …`.
 fn primary_in<'t>(channel: &str, text: &'t str) -> Option<&'t str> {
     let mut words = text.split(' ');

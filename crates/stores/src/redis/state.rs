@@ -1,4 +1,4 @@
-//! What the script says a counter held.
+//! Counters as the script returns them.
 
 use redis::Value;
 use tidegate_core::algorithm::{arrival, concurrency, fixed_window, sliding_log, sliding_window};
@@ -6,7 +6,7 @@ use tidegate_core::{Limit, Micros, State};
 
 use super::script::Kind;
 
-/// Reads what the script found of a counter of `limit`; `None` if that is not what the script writes.
+/// Parses a counter of `limit` as the script has found it; `None` if the script does not write such a value.
 pub(super) fn read(limit: &Limit, found: &Value) -> Option<State> {
     match (Kind::of(limit.algorithm()), found) {
         (_, Value::Nil) => Some(limit.fresh()),
@@ -29,7 +29,7 @@ pub(super) fn read(limit: &Limit, found: &Value) -> Option<State> {
     }
 }
 
-/// Big-endian numbers, one after the other.
+/// Reads big-endian numbers, one after the other.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -44,7 +44,7 @@ impl Reader<'_> {
     }
 }
 
-/// The script keeps the debt and when it was that much; here it is when it will be paid.
+/// The script keeps the debt and when it was that much; a state keeps when it will be paid.
 fn bucket(bytes: &[u8]) -> Option<State> {
     const NARROW_BYTES: usize = 23;
     const LOW_BITS: u32 = 52;
@@ -75,8 +75,8 @@ fn ring(limit: &Limit, fields: &[Value]) -> Option<State> {
     Some(State::SubWindows(state))
 }
 
-/// What counts in all, the time of the newest stamp, then times and costs of as many of the oldest as
-/// matter. The rest goes by the newest's time.
+/// Parses the total, the time of the newest stamp, then times and costs of as many of the oldest as matter. The
+/// rest of the total is put at the newest time.
 fn log(numbers: &[Value]) -> Option<State> {
     let mut numbers = numbers.iter().map(decimal);
     let (total, newest) = (numbers.next()??, Micros(numbers.next()??));

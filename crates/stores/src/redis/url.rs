@@ -19,30 +19,30 @@ pub struct Host {
     pub port: u16,
 }
 
-/// How servers stand together.
+/// How the servers of a store belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
     /// One server.
     Single,
     /// Sentinels that know which server is the primary of that name.
     Sentinel {
-        /// What the sentinels call it.
+        /// The primary's name among the sentinels.
         name: String,
     },
-    /// Redis Cluster; the hosts are where to ask for the rest.
+    /// Redis Cluster; the hosts of the address are asked for the others.
     Cluster,
-    /// Servers that know nothing of each other, each with a share of the keys.
+    /// Independent servers, each with a share of the keys.
     Sharded,
 }
 
-/// A store's address, read.
+/// A parsed store address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
-    /// How the servers stand together.
+    /// How the servers belong together.
     pub topology: Topology,
     /// The servers that are known from the start.
     pub hosts: Vec<Host>,
-    /// Whether TLS is spoken.
+    /// Whether connections use TLS.
     pub tls: bool,
     /// The certificate authority to trust instead of the system's.
     pub ca: Option<PathBuf>,
@@ -56,11 +56,11 @@ pub struct StoreUrl {
     pub db: i64,
 }
 
-/// Why an address cannot be used.
+/// An address that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{found}: {why}")]
 pub struct StoreUrlError {
-    /// What was found, without a password.
+    /// The address, without its password.
     pub found: String,
     /// What is wrong with it, and what to write.
     pub why: String,
@@ -187,7 +187,7 @@ fn decoded(text: &str) -> Result<String, String> {
     Ok(text.into_owned())
 }
 
-/// What may be shown.
+/// Returns an address without its password, to be shown.
 fn without_password(text: &str) -> String {
     match (text.split_once("://"), text.rsplit_once('@')) {
         (_, None) => text.to_owned(),
@@ -209,7 +209,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// As it was written, without the password.
+/// Shows the address without its password.
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.tls { "rediss" } else { "redis" })?;

@@ -1,177 +1,96 @@
 //! A batch as a call of the script.
 
-use std::fmt::Write;
-
 use redis::Cmd;
-use rmp::encode::{write_array_len, write_nil, write_str_len, write_uint};
-use tidegate_core::{Algorithm, Limit, MAX_COUNT, Micros, Window};
+use tidegate_core::{Algorithm, Limit, MAX_COUNT, Micros, Taken, Window};
 
-use super::batch::{Asked, Batch, Counter, Wanted};
+use super::batch::{Batch, BatchCharge, Counter, Operation};
+use super::layout::{Layout, field};
+use super::packer::Packer;
 use super::script::{CODE, HASH, Kind};
-use crate::charge::Force;
+use crate::charge::{Correction, Force};
 
-/// A call of the script, and the counters in the order it answers them.
+/// A call of the script, and the counters in the order in which the script returns them.
 pub(super) struct Call {
     pub(super) command: Cmd,
     pub(super) wire: Vec<u32>,
 }
 
-/// How a call is put together.
-pub(super) struct Form<'a> {
-    /// What the names of all keys begin with.
-    pub(super) prefix: &'a str,
+/// Builds calls of the script.
+pub(super) struct CallBuilder<'a> {
+    pub(super) layout: Layout<'a>,
     /// The time to settle by, if not the server's own.
     pub(super) now: Option<Micros>,
     /// About what time it is for the server.
-    pub(super) about: Micros,
-    /// Whether the whole script goes along, because the server does not know it.
-    pub(super) whole: bool,
-    /// Whether a call may touch hashes of one part only.
-    pub(super) apart: bool,
+    pub(super) server_time: Micros,
+    /// Whether the source of the script goes along, because the server does not know it.
+    pub(super) with_source: bool,
 }
 
-/// Hashes of one kind and window on one server, if they need not be on several.
-const HASHES: u32 = 16;
-
-/// Writing to memory cannot fail.
-const INFALLIBLE: &str = "memory takes every byte";
-
-impl Form<'_> {
+impl CallBuilder<'_> {
     pub(super) fn call(&self, batch: &Batch) -> Call {
-        let classes = classes(&batch.limits);
-        let place = |counter: &Counter| {
-            let small = Kind::of(batch.limit(counter).algorithm()).is_small();
-            (!small, if small { self.hash(counter) } else { counter.part }, classes[counter.limit as usize])
-        };
-        let mut wire: Vec<u32> = (0..batch.counters.len() as u32).collect();
-        wire.sort_by_key(|counter| place(&batch.counters[*counter as usize]));
-        // Hashes and how many of their fields are touched, then a key for each large counter.
-        let (mut names, mut hashes): (Vec<String>, Vec<u32>) = (Vec::new(), Vec::new());
-        let mut last = None;
-        for counter in &wire {
-            let counter = &batch.counters[*counter as usize];
-            let at = place(counter);
-            match hashes.last_mut() {
-                Some(fields) if last == Some(at) && !at.0 => *fields += 1,
-                _ => {
-                    names.push(self.name(batch.limit(counter), counter));
-                    if !at.0 {
-                        hashes.push(1);
-                    }
-                }
-            }
-            last = Some(at);
-        }
-        let mut command = redis::cmd(if self.whole { "EVAL" } else { "EVALSHA" });
-        command.arg(if self.whole { CODE.as_str() } else { HASH.as_str() });
-        command.arg(names.len());
-        for name in &names {
+        let order = Order::new(&self.layout, batch);
+        let mut command = redis::cmd(if self.with_source { "EVAL" } else { "EVALSHA" });
+        command.arg(if self.with_source { CODE.as_str() } else { HASH.as_str() });
+        command.arg(order.key_names.len());
+        for name in &order.key_names {
             command.arg(name);
         }
-        command.arg(self.arguments(batch, &wire, &hashes));
-        let smalls = hashes.iter().sum::<u32>() as usize;
-        for counter in &wire[..smalls] {
+        command.arg(self.arguments(batch, &order)).arg(requests(batch, &order));
+        for counter in order.smalls() {
             command.arg(field(&batch.counters[*counter as usize]).as_slice());
         }
-        Call { command, wire }
+        Call { command, wire: order.wire }
     }
 
-    /// The number of the hash that holds a small counter. Each hash that a call touches costs it two
-    /// commands, so where it may touch all of them, there are few.
-    fn hash(&self, counter: &Counter) -> u32 {
-        if self.apart { counter.part } else { counter.part % HASHES }
-    }
-
-    /// The name of the hash that holds a small counter, or of a large counter's own key. Counters of the
-    /// same kind and window share hashes, so that what is found in one can be told to be dead.
-    fn name(&self, limit: &Limit, counter: &Counter) -> String {
-        let kind = Kind::of(limit.algorithm());
-        let part = if kind.is_small() { self.hash(counter) } else { counter.part };
-        let mut name = format!("{}:{{{part}}}:{}", self.prefix, kind.letter());
-        // Writing to a string cannot fail.
-        let _ = match limit.window() {
-            Window::Period { us } => write!(name, "{us}"),
-            Window::Calendar(calendar) => write!(name, "{}/{}", calendar.unit(), calendar.zone_name()),
-        };
-        if let Algorithm::SubWindows { buckets } = limit.algorithm() {
-            let _ = write!(name, "/{buckets}");
-        }
-        if !kind.is_small() {
-            let _ = write!(name, ":{:016x}{:016x}", counter.key.home, counter.key.mark);
-        }
-        name
-    }
-
-    fn arguments(&self, batch: &Batch, wire: &[u32], hashes: &[u32]) -> Vec<u8> {
-        // The script numbers counters as they go over the wire, from 1.
-        let mut number = vec![0; wire.len()];
-        for (index, counter) in wire.iter().enumerate() {
-            number[*counter as usize] = index as u64 + 1;
-        }
-        let smalls = hashes.iter().sum::<u32>() as usize;
-        let counters = || wire.iter().map(|counter| &batch.counters[*counter as usize]);
-        let wanted = batch.wanted();
-        let usual = wanted.usual(wire.len(), smalls);
-        let Wanted { singles, several, refunds, overruns, slots } = wanted;
-        let mut out = Packer(Vec::with_capacity(64 + 16 * wire.len()));
-        out.list(if overruns.is_empty() { 10 } else { 11 });
+    /// What the script is told beside the requests; `prelude.lua` says in which order.
+    fn arguments(&self, batch: &Batch, order: &Order) -> Vec<u8> {
+        let counters = || order.wire.iter().map(|counter| &batch.counters[*counter as usize]);
+        let smalls = order.smalls().len();
+        let larges: Vec<_> = counters().skip(smalls).map(|counter| counter.most_asked).collect();
+        let corrections = Corrections::of(batch, order);
+        let mut out = Packer::with_capacity(64 + 4 * order.wire.len());
+        out.list(9);
         match self.now {
             Some(now) => out.number(now.0),
-            None => out.nothing(),
+            None => out.nil(),
         }
         out.list(batch.limits.len());
         for limit in &batch.limits {
-            self.limit(limit, &mut out);
+            self.limit(&limit.limit, &mut out);
         }
-        out.numbers(hashes.iter().map(|fields| u64::from(*fields)));
+        out.numbers(order.hash_sizes.iter().map(|size| u64::from(*size)));
         out.numbers(counters().map(|counter| u64::from(counter.limit) + 1));
-        out.numbers(counters().skip(smalls).map(|counter| counter.asked));
-        if let Some(usual) = usual {
-            for _ in 0..4 {
-                out.list(0);
-            }
-            let charge = |counter: &u32| usual[*counter as usize];
-            out.numbers(wire.iter().map(charge).flat_map(|(cost, times)| [cost, u64::from(times)]));
-            return out.0;
+        out.numbers(counters().map(|counter| counter.demand));
+        for numbers in [&larges, &corrections.refunds, &corrections.overruns] {
+            out.numbers_or_nil(numbers);
         }
-        out.numbers(singles.iter().flat_map(|(counter, cost, mode, times)| {
-            [number[*counter as usize], *cost, u64::from(*mode), u64::from(*times)]
-        }));
-        out.list(several.len());
-        for asked in several {
-            out.list(5 * asked.len());
-            for asked in asked {
-                out.charge(number[asked.counter as usize], asked, batch.mode(asked));
-            }
+        if corrections.slots.is_empty() {
+            out.nil();
+        } else {
+            out.list(3 * corrections.slots.len());
         }
-        out.numbers(refunds.iter().flat_map(|(counter, cost, taken_at, clear_at)| {
-            [number[*counter as usize], *cost, *taken_at, *clear_at]
-        }));
-        out.list(3 * slots.len());
-        for (counter, lease, release) in slots {
-            out.number(number[counter as usize]);
+        for (counter, lease, is_release) in corrections.slots {
+            out.number(counter);
             out.bytes(&lease.to_be_bytes());
-            out.number(u64::from(release));
+            out.number(u64::from(is_release));
         }
-        out.nothing();
-        if !overruns.is_empty() {
-            out.numbers(overruns.iter().flat_map(|(counter, cost)| [number[*counter as usize], *cost]));
-        }
-        out.0
+        out.into_bytes()
     }
 
     fn limit(&self, limit: &Limit, out: &mut Packer) {
         let head = [Kind::of(limit.algorithm()) as u64, limit.requests(), limit.period_us()];
         match (limit.algorithm(), limit.window()) {
             (Algorithm::FixedWindow, Window::Calendar(calendar)) => {
-                let current = calendar.span(self.about);
+                let current = calendar.span(self.server_time);
                 let previous = calendar.span(Micros(current.start.0.saturating_sub(1)));
                 let next = calendar.span(current.end);
                 out.list(4);
                 for number in head {
                     out.number(number);
                 }
-                out.numbers([previous.start, current.start, current.end, next.end].map(|at| at.0));
+                out.numbers(
+                    [previous.start, current.start, current.end, next.end].map(|at| at.0).into_iter(),
+                );
             }
             (Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. }, _) => {
                 let trace = u64::from(limit.burst_trace());
@@ -180,70 +99,175 @@ impl Form<'_> {
                 let holds =
                     holds.filter(|holds| *holds < MAX_COUNT / 2 && limit.requests() > 0 && !limit.queues());
                 let numbers = [limit.burst(), trace, u64::from(limit.queues())];
-                out.numbers(head.into_iter().chain(numbers).chain(holds));
+                let numbers: Vec<_> = head.into_iter().chain(numbers).chain(holds).collect();
+                out.numbers(numbers.into_iter());
             }
             (Algorithm::SubWindows { buckets }, _) => {
+                let [kind, requests, period_us] = head;
                 // As in the fresh state: none shorter than a microsecond.
-                out.numbers(head.into_iter().chain([u64::from(buckets).min(limit.period_us())]));
+                out.numbers([kind, requests, period_us, u64::from(buckets).min(period_us)].into_iter());
             }
-            _ => out.numbers(head),
+            _ => out.numbers(head.into_iter()),
         }
     }
 }
 
-/// Of each limit, the first that keeps its counters in the same hashes.
-fn classes(limits: &[Limit]) -> Vec<usize> {
-    let same = |one: &Limit, two: &Limit| {
-        Kind::of(one.algorithm()) == Kind::of(two.algorithm()) && one.window() == two.window()
-    };
-    limits
-        .iter()
-        .map(|limit| limits.iter().position(|first| same(first, limit)).unwrap_or_default())
-        .collect()
+/// The order of a batch's counters in a call: by hash, then those that have a key of their own.
+struct Order {
+    /// Counters, as the call has them.
+    wire: Vec<u32>,
+    /// By counter: its place on the wire, from 1.
+    number: Vec<u64>,
+    /// Of the hashes, then of the large counters.
+    key_names: Vec<String>,
+    /// How many counters of each hash there are.
+    hash_sizes: Vec<u32>,
 }
 
-fn field(counter: &Counter) -> [u8; 16] {
-    (u128::from(counter.key.home) << 64 | u128::from(counter.key.mark)).to_be_bytes()
-}
-
-/// `MessagePack`, which the script's host reads in one call.
-struct Packer(Vec<u8>);
-
-impl Packer {
-    fn nothing(&mut self) {
-        write_nil(&mut self.0).expect(INFALLIBLE);
-    }
-
-    fn list(&mut self, length: usize) {
-        write_array_len(&mut self.0, length as u32).expect(INFALLIBLE);
-    }
-
-    fn number(&mut self, number: u64) {
-        write_uint(&mut self.0, number).expect(INFALLIBLE);
-    }
-
-    fn numbers(&mut self, numbers: impl IntoIterator<Item = u64>) {
-        let numbers: Vec<_> = numbers.into_iter().collect();
-        self.list(numbers.len());
-        for number in numbers {
-            self.number(number);
-        }
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        write_str_len(&mut self.0, bytes.len() as u32).expect(INFALLIBLE);
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn charge(&mut self, counter: u64, asked: &Asked, mode: u8) {
-        let force = match asked.force {
-            Force::Enforced => 0,
-            Force::Shadow => 1,
-            Force::Quota => 2,
+impl Order {
+    fn new(layout: &Layout<'_>, batch: &Batch) -> Self {
+        let position = |number: u32| {
+            let counter = &batch.counters[number as usize];
+            let limit = &batch.limits[counter.limit as usize];
+            (!limit.kind.is_small(), layout.hash(counter, limit.kind), limit.family, number)
         };
-        for number in [counter, asked.cost.min(MAX_COUNT), u64::from(mode), force] {
-            self.number(number);
+        let mut positions: Vec<_> = (0..batch.counters.len() as u32).map(position).collect();
+        positions.sort_unstable();
+        let mut order = Self {
+            wire: Vec::with_capacity(positions.len()),
+            number: vec![0; positions.len()],
+            key_names: Vec::new(),
+            hash_sizes: Vec::new(),
+        };
+        let mut last = None;
+        for (is_large, hash, family, number) in positions {
+            let counter = &batch.counters[number as usize];
+            let is_same = !is_large && last == Some((hash, family));
+            if !is_same {
+                order.key_names.push(layout.key_name(batch.limit(counter), counter));
+            }
+            match order.hash_sizes.last_mut() {
+                Some(size) if is_same => *size += 1,
+                _ if !is_large => order.hash_sizes.push(1),
+                _ => {}
+            }
+            last = Some((hash, family));
+            order.wire.push(number);
+            order.number[number as usize] = order.wire.len() as u64;
         }
-        self.bytes(&asked.lease.to_be_bytes());
+        order
+    }
+
+    /// The small counters, as the call has them.
+    fn smalls(&self) -> &[u32] {
+        &self.wire[..self.hash_sizes.iter().sum::<u32>() as usize]
+    }
+
+    fn number(&self, charge: &BatchCharge) -> u64 {
+        self.number[charge.counter as usize]
+    }
+}
+
+/// The requests that charge something, in the order of arrival; `requests.lua` says how each is written.
+fn requests(batch: &Batch, order: &Order) -> Vec<u8> {
+    let mut out = Packer::with_capacity(8 * batch.requests.len());
+    // The length of the list comes before it.
+    let mut length = 0;
+    for request in batch.requests.iter().filter(|request| request.takes()) {
+        let charges = batch.charges_of(request);
+        let cost = charges.first().map_or(0, |charge| charge.cost);
+        if charges.iter().all(|charge| charge.cost == cost && batch.is_plain(charge)) {
+            out.number(cost);
+            out.number(charges.len() as u64);
+            for charge in charges {
+                out.number(order.number(charge));
+            }
+            length += 2 + charges.len();
+        } else {
+            out.minus_one();
+            out.number(charges.len() as u64);
+            for charge in charges {
+                out.number(order.number(charge));
+                out.number(charge.cost.min(MAX_COUNT));
+                out.number(batch.mode(charge));
+                out.bytes(&charge.lease.to_be_bytes());
+            }
+            length += 2 + 4 * charges.len();
+        }
+    }
+    out.into_list(length)
+}
+
+impl Batch {
+    /// Whether a charge is enforced, has no mode, and adds up with others.
+    fn is_plain(&self, charge: &BatchCharge) -> bool {
+        let counter = &self.counters[charge.counter as usize];
+        let limit = self.limit(counter);
+        let adds_up = self.kind(counter) != Kind::Concurrency && !limit.queues();
+        adds_up && charge.force == Force::Enforced && !charge.count_denied && charge.cost <= limit.burst()
+    }
+
+    /// How the script is to take a charge: the bits of `requests.lua`.
+    fn mode(&self, charge: &BatchCharge) -> u64 {
+        let burst = self.limit(&self.counters[charge.counter as usize]).burst();
+        let force = match charge.force {
+            Force::Enforced => 0,
+            Force::Shadow => 8,
+            Force::Quota => 16,
+        };
+        u64::from(charge.hold)
+            | u64::from(charge.count_denied) << 1
+            | u64::from(charge.cost > burst) << 2
+            | force
+    }
+}
+
+/// What is put right before anything is charged; `corrections.lua` says what the numbers are.
+#[derive(Default)]
+struct Corrections {
+    refunds: Vec<u64>,
+    overruns: Vec<u64>,
+    /// Counter, lease, whether it is a release.
+    slots: Vec<(u64, u64, bool)>,
+}
+
+impl Corrections {
+    fn of(batch: &Batch, order: &Order) -> Self {
+        let mut corrections = Self::default();
+        for request in &batch.requests {
+            for charge in batch.charges_of(request) {
+                let counter = order.number(charge);
+                match request.operation {
+                    Operation::Settle(_)
+                    | Operation::SettleSome(_)
+                    | Operation::Correct(Correction::Look) => {}
+                    Operation::GiveBack { taken_at } => {
+                        corrections.refund(batch, order, charge, [taken_at.map_or(0, |at| at.0), 0]);
+                    }
+                    Operation::Correct(Correction::GiveBack(Taken { at, clear_at })) => {
+                        // 0 says that it is not known; a limit that was untouched has nothing to give back.
+                        corrections.refund(batch, order, charge, [at.0.max(1), clear_at.0.max(1)]);
+                    }
+                    Operation::Correct(Correction::Overdraw) => {
+                        corrections.overruns.extend([counter, charge.cost.min(MAX_COUNT)]);
+                    }
+                    Operation::Renew => corrections.slots.push((counter, charge.lease, false)),
+                    Operation::Release => corrections.slots.push((counter, charge.lease, true)),
+                }
+            }
+        }
+        corrections
+    }
+
+    /// Adds a refund in amounts that the script has numbers for: sliding windows hold up to twice the largest
+    /// count, the others up to that.
+    fn refund(&mut self, batch: &Batch, order: &Order, charge: &BatchCharge, [taken_at, clear_at]: [u64; 2]) {
+        let counter: &Counter = &batch.counters[charge.counter as usize];
+        let first = charge.cost.min(MAX_COUNT);
+        let rest = (charge.cost - first).min(MAX_COUNT);
+        self.refunds.extend([order.number(charge), first, taken_at, clear_at]);
+        if rest > 0 && batch.kind(counter) == Kind::SlidingWindow {
+            self.refunds.extend([order.number(charge), rest, taken_at, clear_at]);
+        }
     }
 }

@@ -37,8 +37,9 @@ struct Request {
     slot: u64,
 }
 
+/// A charge to one of the keys.
 #[derive(Clone, Copy, Debug)]
-struct Beside {
+pub(crate) struct Beside {
     key: usize,
     cost: u64,
     force: Force,
@@ -47,13 +48,13 @@ struct Beside {
 }
 
 /// Every store's horizon is 2^52 us; the longest limit reaches 20 years ahead.
-const LATEST_US: u64 = (1 << 52) - 20 * 366 * 86_400 * 1_000_000;
+pub(crate) const LATEST_US: u64 = (1 << 52) - 20 * 366 * 86_400 * 1_000_000;
 
 fn small_limits() -> impl Strategy<Value = Limit> {
     proptest::sample::select(crate::limits::every())
 }
 
-fn any_limits() -> impl Strategy<Value = Limit> {
+pub(crate) fn any_limits() -> impl Strategy<Value = Limit> {
     prop_oneof![
         8 => small_limits(),
         1 => limits::fixed_window(),
@@ -72,12 +73,16 @@ fn forces() -> impl Strategy<Value = Force> {
     prop_oneof![6 => Just(Force::Enforced), 2 => Just(Force::Shadow), 2 => Just(Force::Quota)]
 }
 
-fn requests(keys: usize) -> impl Strategy<Value = Request> {
+/// Any charge to one of so many keys.
+pub(crate) fn beside(keys: usize) -> impl Strategy<Value = Beside> {
     let cost = prop_oneof![1 => Just(0_u64), 8 => 1_u64..4, 1 => any::<u64>()];
-    let beside = (0..keys, cost, forces(), any::<bool>(), prop::bool::weighted(0.2))
-        .prop_map(|(key, cost, force, hold, count_denied)| Beside { key, cost, force, hold, count_denied });
+    (0..keys, cost, forces(), any::<bool>(), prop::bool::weighted(0.2))
+        .prop_map(|(key, cost, force, hold, count_denied)| Beside { key, cost, force, hold, count_denied })
+}
+
+fn requests(keys: usize) -> impl Strategy<Value = Request> {
     let count = prop_oneof![4 => Just(0_usize), 4 => 1_usize..4, 1 => 4_usize..20];
-    let beside = (count, vec(beside, 20)).prop_map(|(count, beside)| beside[..count].to_vec());
+    let beside = (count, vec(beside(keys), 20)).prop_map(|(count, beside)| beside[..count].to_vec());
     let intent = prop_oneof![5 => Just(Intent::Take), 1 => Just(Intent::Look)];
     (0..keys, forces(), intent, beside, any::<bool>(), prop::bool::weighted(0.08), 0_u64..4).prop_map(
         |(lead, force, intent, beside, lead_last, upheaval, slot)| Request {
@@ -189,17 +194,26 @@ impl Request {
 }
 
 impl Beside {
-    fn charge<'a>(&self, keys: &[Key], limits: &'a [Limit], lease: usize) -> Charge<'a> {
+    /// An enforced charge that cannot wait.
+    #[cfg(feature = "redis")]
+    pub(crate) fn plain(key: usize, cost: u64) -> Self {
+        Self { key, cost, force: Force::Enforced, hold: false, count_denied: false }
+    }
+
+    pub(crate) fn charge<'a>(&self, keys: &[Key], limits: &'a [Limit], lease: usize) -> Charge<'a> {
         let Self { key, cost, force, hold, count_denied } = *self;
         let lease = 1_000 + lease as u64;
         Charge { force, hold, count_denied, lease, ..Charge::new(keys[key], &limits[key], cost) }
     }
 }
 
-/// `TIDEGATE_SOAK=100` lives a hundred times as many lives.
+/// How many times as many lives are lived: `TIDEGATE_SOAK=100` lives a hundred times as many.
+pub(crate) fn soak() -> u32 {
+    std::env::var("TIDEGATE_SOAK").map_or(1, |times| times.parse().expect("a number"))
+}
+
 fn every_life_agrees<W: World>(world: impl Fn() -> W, lives_to_live: u32, mix: Mix, upheavals: bool) {
-    let soak = std::env::var("TIDEGATE_SOAK").map_or(1, |times| times.parse().expect("a number"));
-    let config = Config { cases: lives_to_live * soak, failure_persistence: None, ..Config::default() };
+    let config = Config { source_file: Some(file!()), ..tidegate_testkit::cases(lives_to_live) };
     let outcome = TestRunner::new(config).run(&lives(mix), |life| {
         pollster::block_on(agrees(world(), life, upheavals));
         Ok(())

@@ -25,10 +25,10 @@ mod limits;
 mod model;
 #[cfg(feature = "redis")]
 mod redis;
+mod short_paths;
 mod snapshot;
 mod steps;
 mod threads;
-mod usual;
 mod vectors;
 mod world;
 

@@ -172,7 +172,7 @@ fn a_key_of_the_wrong_type_fails_its_own_decisions_in_a_cluster() {
 fn a_counter_that_was_written_over_leaves_its_neighbours_alone() {
     let server = RedisServer::start();
     for limit in [limits::fixed_window(50), limits::sliding_window(50), limits::token_bucket(50, 50)] {
-        let settings = RedisStoreConfig { parts: 1, ..config(&server.url()) };
+        let settings = RedisStoreConfig { partitions: 1, ..config(&server.url()) };
         let pattern = format!("{}:*", settings.prefix);
         let store = connect(settings);
         settle(&store, &[charge("broken", &limit)]).expect("it is a counter");

@@ -95,7 +95,7 @@ fn everything_that_is_written_expires() {
 fn dead_counters_stay_a_minority() {
     let server = RedisServer::start();
     let short = Limit::token_bucket(1_000, Window::Period { us: 20_000 }).expect("a limit");
-    let store = connect(RedisStoreConfig { parts: 1, ..config(&server.url()) });
+    let store = connect(RedisStoreConfig { partitions: 1, ..config(&server.url()) });
     run(async {
         for wave in 0..20 {
             for number in 0..100 {
@@ -213,8 +213,8 @@ fn cpu_time() -> Duration {
 #[test]
 fn a_new_shard_takes_its_share_and_leaves_the_rest_where_it_was() {
     let servers = RedisServer::start_many(&Setup::redis(), 4);
-    // Many parts: who draws the highest number for a part is luck, and ports differ from run to run.
-    let prefix = RedisStoreConfig { parts: 16_384, ..config(&servers[0].url()) };
+    // Many partitions: who draws the highest number for one is luck, and ports differ from run to run.
+    let prefix = RedisStoreConfig { partitions: 16_384, ..config(&servers[0].url()) };
     let store = |servers: &[RedisServer]| {
         let url = sharded_url(servers).parse().expect("an address");
         connect(RedisStoreConfig { url, ..prefix.clone() })
@@ -233,7 +233,7 @@ fn a_new_shard_takes_its_share_and_leaves_the_rest_where_it_was() {
 }
 
 #[test]
-fn names_that_are_counted_up_are_in_all_parts() {
+fn names_that_are_counted_up_are_in_all_partitions() {
     let server = RedisServer::start();
     let store = connect(config(&server.url()));
     let limit = Limit::new(Algorithm::SlidingLog, 1, Window::seconds(86_400)).expect("a limit");
@@ -242,10 +242,10 @@ fn names_that_are_counted_up_are_in_all_parts() {
             assert!(take(&store, &format!("user-{number}"), &limit, 1).await);
         }
     });
-    let part = |key: &str| key.split(['{', '}']).nth(1).map(str::to_owned);
-    let parts: BTreeSet<_> = keys(&server).iter().filter_map(|(key, _)| part(key)).collect();
+    let partition = |key: &str| key.split(['{', '}']).nth(1).map(str::to_owned);
+    let partitions: BTreeSet<_> = keys(&server).iter().filter_map(|(key, _)| partition(key)).collect();
     // 2,000 draws out of 256 leave out 0.1 on average.
-    assert!(parts.len() >= 250, "{} of 256 parts are used", parts.len());
+    assert!(partitions.len() >= 250, "{} of 256 partitions are used", partitions.len());
 }
 
 #[test]

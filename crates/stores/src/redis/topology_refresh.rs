@@ -1,4 +1,4 @@
-//! Finding out where the servers are, again and again.
+//! Looks up which server has which partitions, again and again.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,27 +10,31 @@ use super::routes::Routes;
 use super::url::{Host, Topology};
 use super::{Shared, sentinel};
 
-/// A scout that nobody calls looks around all the same; where sentinels are, more often.
+/// How often the topology is looked up without a request for it; with sentinels, more often.
 pub(super) const AT_LEAST_EVERY: Duration = Duration::from_secs(30);
-/// However often it is called.
+/// How long to wait at least between two look-ups, however often they are requested.
 const AT_MOST_EVERY: Duration = Duration::from_millis(100);
-/// How long one server may take to say what it knows.
+/// How long one server may take to reply.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Looks around whenever a lane says so, until the store is gone.
-pub(super) async fn scout(store: Weak<Shared>, called: Arc<tokio::sync::Notify>, every: Duration) {
+/// Looks up the topology whenever that is requested, until the store is dropped.
+pub(super) async fn keep_refreshing(
+    store: Weak<Shared>,
+    requested: Arc<tokio::sync::Notify>,
+    every: Duration,
+) {
     loop {
-        // Whether called or not makes no difference.
-        let _ = timeout(every, called.notified()).await;
+        // After a time-out as well as after a request.
+        let _ = timeout(every, requested.notified()).await;
         let Some(shared) = store.upgrade() else { return };
-        look(&shared).await;
+        refresh(&shared).await;
         drop(shared);
         sleep(AT_MOST_EVERY).await;
     }
 }
 
-/// Looks around once. Answers whether every part has a server.
-pub(super) async fn look(shared: &Arc<Shared>) -> bool {
+/// Looks up the topology once. Returns whether every partition has a server.
+pub(super) async fn refresh(shared: &Arc<Shared>) -> bool {
     match &shared.url.topology {
         Topology::Single | Topology::Sharded => true,
         Topology::Sentinel { name } => sentinel::find_primary(shared, name).await,
@@ -40,18 +44,18 @@ pub(super) async fn look(shared: &Arc<Shared>) -> bool {
 
 async fn find_slots(shared: &Arc<Shared>) -> bool {
     let known = shared.routes.load_full();
-    // Those that work first: one that hangs would only cost time, and may know nothing of its loss.
+    // Servers that work first: one that hangs costs time, and may not know that it was replaced.
     let mut nodes: Vec<_> = known.nodes.iter().collect();
     nodes.sort_by_key(|node| node.breaker.open_for().is_some());
     let hosts = nodes.iter().map(|node| node.host.load_full());
     let hosts: Vec<_> = hosts.chain(shared.url.hosts.iter().cloned().map(Arc::new)).collect();
     for host in hosts {
-        let mut ask = redis::cmd("CLUSTER");
-        ask.arg("SLOTS");
-        let Some(Value::Array(found)) = say(shared, &host, &ask).await else { continue };
+        let mut slots = redis::cmd("CLUSTER");
+        slots.arg("SLOTS");
+        let Some(Value::Array(found)) = send(shared, &host, &slots).await else { continue };
         let slots: Vec<_> = found.iter().filter_map(|range| slot_range(range, &host.name)).collect();
-        let routes = known.cluster(&slots, shared.settings.parts);
-        let whole = (0..shared.settings.parts).all(|part| routes.of(part).is_some());
+        let routes = known.cluster(&slots, shared.settings.partitions);
+        let whole = (0..shared.settings.partitions).all(|partition| routes.of(partition).is_some());
         if !routes.agrees(&known) {
             tracing::info!(asked = %host, servers = routes.nodes.len(), "the cluster's slots have moved");
             retire_missing(&known, &routes);
@@ -62,7 +66,7 @@ async fn find_slots(shared: &Arc<Shared>) -> bool {
     false
 }
 
-/// Ends the lanes to servers that are no part of the cluster any more.
+/// Ends the lanes to servers that are no longer part of the cluster.
 fn retire_missing(before: &Routes, after: &Routes) {
     for node in &before.nodes {
         if !after.nodes.iter().any(|other| Arc::ptr_eq(node, other)) {
@@ -71,22 +75,22 @@ fn retire_missing(before: &Routes, after: &Routes) {
     }
 }
 
-async fn say(shared: &Shared, host: &Host, command: &redis::Cmd) -> Option<Value> {
-    let asked = async {
+async fn send(shared: &Shared, host: &Host, command: &redis::Cmd) -> Option<Value> {
+    let reply = async {
         let mut connection = shared.connect(host).await.ok()?;
         connection.send_packed_command(command).await.ok()
     };
-    timeout(PATIENCE, asked).await.ok().flatten()
+    timeout(PATIENCE, reply).await.ok().flatten()
 }
 
-/// First slot, last slot, the primary, its replicas.
+/// Parses a range of slots: first, last, the primary, its replicas.
 fn slot_range(range: &Value, asked: &str) -> Option<(u16, u16, Host)> {
     let Value::Array(range) = range else { return None };
     let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = &**range else { return None };
     Some((u16::try_from(*first).ok()?, u16::try_from(*last).ok()?, host_of(primary, asked)?))
 }
 
-/// Name and port; a server that does not know its own name is called what it was asked by.
+/// Parses name and port. A server that does not know its own name has the name by which it was asked.
 pub(super) fn host_of(pair: &[Value], asked: &str) -> Option<Host> {
     let text = |value: &Value| match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),

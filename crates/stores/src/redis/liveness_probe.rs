@@ -1,4 +1,4 @@
-//! Asking servers that nobody asks: one that has died must not look well for as long as there is no traffic.
+//! Probes servers that get no traffic, so that a dead one is noticed before the next request.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use super::node::{Node, broken};
 use super::reply::Reply;
 use crate::error::StoreError;
 
-/// A server that was silent for so long is asked.
+/// A server that has not replied to anything for so long is probed.
 const IDLE: Duration = Duration::from_secs(1);
-/// How long a server that is trusted may take to answer, if the deadline is shorter. Nobody waits for it, and
-/// three answers in a row that are a little late, as on a busy machine, are no reason to leave it alone.
+/// How long a server with a closed breaker may take to reply, if the deadline is shorter. No request waits for it,
+/// and three replies in a row that are a little late, as on a busy machine, should not open the breaker.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Asks every server that was silent for a while, until the store is gone.
-pub(super) async fn keep_asking(store: Weak<Shared>) {
+/// Probes every idle server, until the store is dropped.
+pub(super) async fn keep_probing(store: Weak<Shared>) {
     while let Some(shared) = store.upgrade() {
         let routes = shared.routes.load_full();
         let well = join_all(routes.nodes.iter().map(|node| is_well(&shared, node))).await;
@@ -32,25 +32,25 @@ pub(super) async fn keep_asking(store: Weak<Shared>) {
     }
 }
 
-/// Whether a server need not be asked again soon.
+/// Probes a server if it is idle. Returns whether it need not be probed again soon.
 async fn is_well(shared: &Arc<Shared>, node: &Arc<Node>) -> bool {
     let open = node.breaker.circuit() == Circuit::Open;
-    let asked_for = if open { node.unprobed_for() } else { node.silent_for() };
-    // Before looking for a fence: one that falls later begins another term.
+    let idle_for = if open { node.unprobed_for() } else { node.silent_for() };
+    // Before the fence is read: one that is set later begins another term.
     let term = node.term();
-    if node.is_fenced() || asked_for < IDLE {
+    if node.is_fenced() || idle_for < IDLE {
         return !open;
     }
-    // One that has failed has to do all of its work to be trusted again.
+    // A server that has failed has to run every command before its breaker closes.
     let command = if open { rehearsal(shared, node) } else { small_write(shared, node) };
     let Some(command) = command else { return true };
     let deadline = shared.settings.deadline;
     let patience = if open { deadline } else { deadline.max(PATIENCE) };
-    let answer = ask(shared, node, term, &command, patience).await;
+    let reply = probe(shared, node, term, &command, patience).await;
     if node.term() != term {
         return false;
     }
-    match answer {
+    match reply {
         Ok(()) => {
             if !open {
                 node.heard();
@@ -62,20 +62,20 @@ async fn is_well(shared: &Arc<Shared>, node: &Arc<Node>) -> bool {
         }
         Err(error) => {
             *node.spare.lock().await = None;
-            // One that was left alone may have been found back meanwhile, and this is old news.
+            // An open breaker may have been closed meanwhile, and this failure is older.
             if !open {
                 shared.events.failed(node, &error);
                 if node.breaker.failed() {
                     shared.events.opened(node, &error);
                 }
             }
-            shared.look_again();
+            shared.refresh_topology();
             false
         }
     }
 }
 
-async fn ask(
+async fn probe(
     shared: &Shared,
     node: &Node,
     term: u64,
@@ -83,16 +83,16 @@ async fn ask(
     patience: Duration,
 ) -> Result<(), StoreError> {
     let mut connection = connection(shared, node, term).await?;
-    let answer = timeout(patience, connection.send_packed_command(command)).await;
-    let value = answer.map_err(|_| StoreError::Late)?.map_err(broken)?;
+    let reply = timeout(patience, connection.send_packed_command(command)).await;
+    let value = reply.map_err(|_| StoreError::Late)?.map_err(broken)?;
     match value {
         Value::Okay | Value::Int(_) => Ok(()),
         Value::ServerError(error) => {
             if let Reply::Failed(error) = Reply::of(Value::ServerError(error)) {
                 return Err(error);
             }
-            // The server lives, and says that its keys have moved.
-            shared.look_again();
+            // The server lives, and its keys have moved.
+            shared.refresh_topology();
             Ok(())
         }
         _ => Err(StoreError::Garbled),

@@ -1,0 +1,61 @@
+//! Arguments of the script as `MessagePack`, which its host reads in one call.
+
+use rmp::encode::{write_array_len, write_nfix, write_nil, write_str_len, write_uint};
+
+/// Writing to memory cannot fail.
+const INFALLIBLE: &str = "memory takes every byte";
+
+/// Appends values to a buffer.
+pub(super) struct Packer(Vec<u8>);
+
+impl Packer {
+    pub(super) fn with_capacity(bytes: usize) -> Self {
+        Self(Vec::with_capacity(bytes))
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// Everything that was appended as one list of that length.
+    pub(super) fn into_list(self, length: usize) -> Vec<u8> {
+        let mut list = Self::with_capacity(self.0.len() + 5);
+        list.list(length);
+        list.0.extend_from_slice(&self.0);
+        list.0
+    }
+
+    pub(super) fn nil(&mut self) {
+        write_nil(&mut self.0).expect(INFALLIBLE);
+    }
+
+    /// The head of a list; its values follow.
+    pub(super) fn list(&mut self, length: usize) {
+        write_array_len(&mut self.0, length as u32).expect(INFALLIBLE);
+    }
+
+    pub(super) fn number(&mut self, number: u64) {
+        write_uint(&mut self.0, number).expect(INFALLIBLE);
+    }
+
+    pub(super) fn minus_one(&mut self) {
+        write_nfix(&mut self.0, -1).expect(INFALLIBLE);
+    }
+
+    pub(super) fn numbers(&mut self, numbers: impl ExactSizeIterator<Item = u64>) {
+        self.list(numbers.len());
+        for number in numbers {
+            self.number(number);
+        }
+    }
+
+    /// A list, or nil if it would be empty.
+    pub(super) fn numbers_or_nil(&mut self, numbers: &[u64]) {
+        if numbers.is_empty() { self.nil() } else { self.numbers(numbers.iter().copied()) }
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        write_str_len(&mut self.0, bytes.len() as u32).expect(INFALLIBLE);
+        self.0.extend_from_slice(bytes);
+    }
+}
