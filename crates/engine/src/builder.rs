@@ -11,17 +11,14 @@ use parking_lot::Mutex;
 use thiserror::Error;
 use tidegate_core::{Clock, KeySeed};
 use tidegate_stores::memory::SnapshotError;
-#[cfg(feature = "redis")]
-use tidegate_stores::redis::{RedisStore, RedisStoreConfig};
 use tidegate_stores::{MemoryStore, MemoryStoreConfig, SystemClock};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::backend::{Backend, Shared};
 use crate::inline_registry::InlineRegistry;
 use crate::keeper;
 use crate::limiter::{Inner, LastWord, Limiter};
 use crate::line::Lines;
-#[cfg(feature = "remote")]
-use crate::remote::Remote;
 use crate::reservation::{Book, USUAL_MOST};
 use crate::rules::current::CurrentRules;
 use crate::rules::limit_spec::Defaults;
@@ -29,12 +26,9 @@ use crate::rules::model::Domain;
 use crate::rules::problem::Problems;
 use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
-#[cfg(feature = "redis")]
-use crate::shared::{Fallback, FallbackCounts, Shared};
 use crate::snapshots::Snapshots;
 use crate::switches::Switches;
 use crate::tenants::TenantSource;
-use crate::unnamed::ScopeNumbers;
 use crate::warning;
 
 /// Sets up a [`Limiter`].
@@ -61,13 +55,10 @@ pub struct Builder {
     snapshot: Option<(PathBuf, Duration)>,
     watch: bool,
     may_wait: bool,
-    #[cfg(feature = "redis")]
-    shared: Option<Shared>,
-    #[cfg(feature = "redis")]
-    redis_url: Option<String>,
-    #[cfg(feature = "remote")]
-    remote: Option<Remote>,
-    key_secret: Option<String>,
+    pub(crate) shared: Option<Shared>,
+    /// The address of a shared store that nobody has looked for yet.
+    pub(crate) store_url: Option<String>,
+    pub(crate) key_secret: Option<String>,
     switches: Switches,
     tenants: Option<Arc<dyn TenantSource>>,
 }
@@ -84,18 +75,12 @@ pub enum BuildError {
     /// The thread that looks after the limiter could not be started.
     #[error("the limiter's keeper thread could not be started: {0}")]
     Keeper(std::io::Error),
-    /// The address of Redis is none.
-    #[cfg(feature = "redis")]
+    /// The address of the shared store is not valid.
     #[error("{0}")]
-    RedisUrl(#[from] tidegate_stores::redis::url::StoreUrlError),
-    /// Nobody has looked for Redis yet.
-    #[cfg(feature = "redis")]
+    StoreUrl(Box<dyn std::error::Error + Send + Sync>),
+    /// The limiter has a shared store that nobody has looked for yet.
     #[error("a limiter on redis(url) is built by connect().await, not by build()")]
     NotConnected,
-    /// The remote service cannot be asked as told.
-    #[cfg(feature = "remote")]
-    #[error("{0}")]
-    Remote(#[from] crate::remote::SettingsError),
 }
 
 impl Builder {
@@ -111,12 +96,8 @@ impl Builder {
             snapshot: None,
             watch: true,
             may_wait: false,
-            #[cfg(feature = "redis")]
             shared: None,
-            #[cfg(feature = "redis")]
-            redis_url: None,
-            #[cfg(feature = "remote")]
-            remote: None,
+            store_url: None,
             key_secret: None,
             switches: Switches::default(),
             tenants: None,
@@ -125,59 +106,6 @@ impl Builder {
 
     /// Keeps counters in memory. This is the default, and says so.
     pub fn memory(self) -> Self {
-        self
-    }
-
-    /// Keeps counters in Redis or Valkey, which other nodes share: `redis://localhost:6379`, or one of the
-    /// other addresses of a store. While it fails, rules decide by their `on_store_error`, and memory keeps
-    /// this node's share. The limiter is then built by [`Builder::connect`].
-    ///
-    /// ```no_run
-    /// # use tidegate::{Domain, Limiter, Rule, per_minute};
-    /// # async fn example() -> Result<(), tidegate::BuildError> {
-    /// let api = Domain::new("api").rule(Rule::by("user").limit(per_minute(100)));
-    /// let limiter = Limiter::builder().domain(api).redis("redis://localhost:6379").connect().await?;
-    /// # Ok(()) }
-    /// ```
-    #[cfg(feature = "redis")]
-    pub fn redis(mut self, url: impl Into<String>) -> Self {
-        self.redis_url = Some(url.into());
-        self
-    }
-
-    /// What keys are made from, so that nobody who does not know it can find another's. All nodes that share
-    /// a store must have the same.
-    #[cfg(feature = "redis")]
-    pub fn redis_secret(mut self, secret: impl Into<String>) -> Self {
-        self.key_secret = Some(secret.into());
-        self
-    }
-
-    /// As [`Builder::redis`], on a store that is set up already.
-    ///
-    /// All nodes must have the same `secret`: keys are made from it, so that nobody who does not know it
-    /// can find another's.
-    #[cfg(feature = "redis")]
-    pub fn redis_store(mut self, store: RedisStore, fallback: Fallback, secret: &str) -> Self {
-        self.shared = Some(Shared { store, fallback, counts: FallbackCounts::default() });
-        self.key_secret = Some(secret.to_owned());
-        self
-    }
-
-    /// Asks a service over HTTP. While it does not answer, [`Remote::fallback`] says what is done; rules
-    /// that this limiter has itself then decide for their domains.
-    ///
-    /// ```no_run
-    /// use tidegate::{Limiter, Remote, RemoteFallback};
-    ///
-    /// let limiter = Limiter::builder().remote("http://localhost:8080").build()?;
-    /// let strict = Remote::new("http://localhost:8080").token("...").fallback(RemoteFallback::Deny);
-    /// let limiter = Limiter::builder().remote(strict).build()?;
-    /// # Ok::<(), tidegate::BuildError>(())
-    /// ```
-    #[cfg(feature = "remote")]
-    pub fn remote(mut self, service: impl Into<Remote>) -> Self {
-        self.remote = Some(service.into());
         self
     }
 
@@ -258,52 +186,15 @@ impl Builder {
         self
     }
 
-    /// Whether somebody else is asked, which takes a while to answer.
-    #[cfg(any(feature = "redis", feature = "remote"))]
-    fn is_away(&self) -> bool {
-        #[cfg(feature = "redis")]
-        if self.shared.is_some() {
-            return true;
-        }
-        #[cfg(feature = "remote")]
-        if self.remote.is_some() {
-            return true;
-        }
-        false
-    }
-
-    /// As [`Builder::build`], once Redis has been looked for: for a second at most, and then it is used as
-    /// soon as it is there. Needs a tokio runtime, on which the store goes on looking.
-    ///
-    /// # Errors
-    /// As [`Builder::build`], or if the address of Redis is none.
-    #[cfg(feature = "redis")]
-    pub async fn connect(mut self) -> Result<Limiter, BuildError> {
-        if let Some(url) = self.redis_url.take() {
-            let store = RedisStore::connect(RedisStoreConfig::new(url.parse()?)).await;
-            let secret = self.key_secret.take().unwrap_or_default();
-            if secret.is_empty() {
-                tracing::warn!(
-                    "there is no redis_secret: whoever knows this program can find keys that meet others'"
-                );
-            }
-            self = self.redis_store(store, Fallback::default(), &secret);
-        }
-        self.build()
-    }
-
     /// Reads rules and counters, and starts the limiter.
     ///
     /// # Errors
     /// Every mistake in the rules, or what is wrong with the snapshot.
     pub fn build(self) -> Result<Limiter, BuildError> {
         warning::one_is_built();
-        #[cfg(feature = "redis")]
-        if self.redis_url.is_some() {
+        if self.store_url.is_some() {
             return Err(BuildError::NotConnected);
         }
-        #[cfg(any(feature = "redis", feature = "remote"))]
-        let away = self.is_away();
         let system_clock = self.clock.is_none().then(|| Arc::new(SystemClock::new()));
         let clock = self.clock.or_else(|| system_clock.clone().map(|clock| clock as Arc<dyn Clock>));
         let mut config = MemoryStoreConfig { max_keys: self.max_keys, ..MemoryStoreConfig::new() };
@@ -325,37 +216,25 @@ impl Builder {
         source.default_domains = self.default_domains;
         source.switches = self.switches;
         source.tenants = self.tenants;
-        #[cfg(feature = "remote")]
-        let scopes = self.remote.as_ref().map(|remote| ScopeNumbers::of_service(remote.url()));
-        #[cfg(not(feature = "remote"))]
-        let scopes = None;
-        #[cfg(feature = "remote")]
-        let remote = self.remote.map(Remote::open).transpose()?;
         let wait = self.may_wait && source.is_empty();
         let rules = if wait { RuleSet::empty(store.seed()) } else { source.load(store.seed(), 1)? };
         let every = self.snapshot.as_ref().map(|(_, every)| *every);
         let inner = Arc::new(Inner {
-            store,
+            backend: Backend::new(store, self.shared),
             rules: CurrentRules::new(rules),
             source: Mutex::new(source),
             refused: ArcSwapOption::empty(),
             refusals: AtomicU64::new(0),
             lines: Lines::default(),
-            leases: AtomicU64::new(0),
-            lease_secret: RandomState::new(),
+            permits: AtomicU64::new(0),
+            slot_secret: RandomState::new(),
             inline: InlineRegistry::default(),
-            scopes: scopes.unwrap_or_default(),
+            scopes: Arc::default(),
             reservations: Book::new(self.max_reservations),
             defaults: self.defaults,
             snapshots: self.snapshot.map(|(path, _)| Snapshots::to(path)),
             closed: AtomicBool::new(false),
             system_clock,
-            #[cfg(any(feature = "redis", feature = "remote"))]
-            away,
-            #[cfg(feature = "redis")]
-            shared: self.shared,
-            #[cfg(feature = "remote")]
-            remote,
         });
         keeper::start(&Arc::downgrade(&inner), self.watch, every).map_err(BuildError::Keeper)?;
         Ok(Limiter { _last_word: Arc::new(LastWord(Arc::clone(&inner))), inner })

@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use serde::Serialize;
 use tidegate_core::Limit;
 
-use crate::decision::{Decision, Item};
+use crate::decision::{Charged, Decision, Item};
 use crate::inline::INLINE;
 use crate::limiter::Limiter;
 use crate::permit::Acquired;
@@ -99,21 +99,24 @@ struct Said {
 
 impl Decision {
     /// Counts this decision for [`Limiter::counts`]. `request` is the one it answers. What cost nothing
-    /// was a question, and is not counted.
+    /// was a question, and is not counted; nor is the decision of a service, which counts it itself.
     pub fn count(&self, request: &Request<'_>) {
+        let Some(charged) = self.charged() else { return };
         let same_rule = |a: &Item, b: &Item| (a.rule, a.descriptor) == (b.rule, b.descriptor);
-        for items in self.items().chunk_by(same_rule) {
-            let rule = self.rule(&items[0]);
+        for items in charged.items.chunk_by(same_rule) {
+            let rule = charged.rule(&items[0]);
             let descriptor = request.descriptors().nth(usize::from(items[0].descriptor));
             let Some((entries, cost @ 1..)) = descriptor else { continue };
-            let said = self.said(items, cost);
+            let said = charged.said(items, cost);
             rule.counts.all.add(said);
             if rule.detailed_metric || rule.value_to_metric {
-                rule.counts.value(rule, entries, &self.rules().values_counted).counts.add(said);
+                rule.counts.value(rule, entries, &charged.rules().values_counted).counts.add(said);
             }
         }
     }
+}
 
+impl Charged {
     fn said(&self, items: &[Item], cost: u64) -> Said {
         let mut said = Said { denied: false, shadow_denied: false, cost, near: 0 };
         for item in items {
@@ -132,6 +135,11 @@ impl Decision {
 }
 
 impl RuleCounts {
+    /// Counts slots that were taken.
+    pub(crate) fn count_slots(&self, cost: u64) {
+        self.all.add(Said { denied: false, shadow_denied: false, cost, near: 0 });
+    }
+
     /// The counters of the values a rule asks to be told apart.
     fn value(&self, rule: &RuleEntry, entries: &[Entry<'_>], told_apart: &AtomicUsize) -> Arc<OfValue> {
         let text = rule.metric_value(entries);
@@ -262,19 +270,12 @@ impl Limiter {
         counts
     }
 
-    /// Counts an acquisition as [`Decision::count`] does a decision. `request` is the one it answers.
+    /// Counts an acquisition as [`Decision::count`] does a decision. `request` is the one it was made for.
     pub fn count_acquired(&self, request: &Request<'_>, acquired: &Acquired) {
-        if let Acquired::Denied(decision) = acquired {
-            return decision.count(request);
+        match acquired {
+            Acquired::Permit(permit) => permit.count(),
+            Acquired::Denied(decision) => decision.count(request),
         }
-        let rules = self.inner.rules.load();
-        let Some(domain) = rules.domain(request.domain()) else { return };
-        rules.find(domain, request, |hit| {
-            if hit.rule.concurrency.is_some() {
-                let said = Said { denied: false, shadow_denied: false, cost: hit.cost, near: 0 };
-                hit.rule.counts.all.add(said);
-            }
-        });
     }
 }
 

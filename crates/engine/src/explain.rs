@@ -5,11 +5,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{NEVER_US, Outcome, Verdict};
-use tidegate_stores::{Charge, Force, Verdicts};
+use tidegate_stores::{Charge, Force, Intent, Verdicts};
 
-use crate::decide::{Charges, Intent, Scope, plan, replacements};
-use crate::decision::{Decision, Item, Items};
+use crate::backend::Settlement;
+use crate::decision::{Charged, Decision, Item, Source};
 use crate::limiter::Limiter;
+use crate::plan::{Charges, Plan, Scope, replacements};
 use crate::request::{Entry, Request};
 use crate::rules::current::Rules;
 use crate::rules::tree::{DomainTree, RuleEntry, RuleSet, Step};
@@ -97,33 +98,20 @@ impl Limiter {
     /// ```
     pub fn explain(&self, request: &Request<'_>) -> Explanation {
         let rules = self.inner.rules.load();
-        let (mut charges, mut items) = (Charges::new(), Items::new());
-        let number = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
-        let both = peeks_and_charges(&charges);
-        let mut verdicts = Verdicts::new();
-        self.inner.store.settle_now(&both, Intent::Look, &mut verdicts);
-        let found = sum_up(&charges, &mut items, verdicts);
-        // They borrow the rules, which the decision takes along.
-        drop((charges, both));
-        told(rules, request, number, items, found)
+        let plan = Plan::new(&rules, request, Scope::RATES);
+        let both = peeks_and_charges(&plan.charges);
+        let verdicts = Settlement::of_memory(&self.inner.backend.memory, &both, Intent::Look).verdicts;
+        explained_plan(&rules, request, plan, verdicts, Source::Memory)
     }
 
-    /// The same by the store that nodes share, if they do; if that fails, by this node's share.
-    #[cfg(feature = "redis")]
+    /// Explains what [`Limiter::check`] would answer by the store that nodes share, if they do; if that fails, by
+    /// this node's share.
     pub async fn explain_anywhere(&self, request: &Request<'_>) -> Explanation {
-        use tidegate_stores::Store as _;
-        let Some(shared) = &self.inner.shared else { return self.explain(request) };
         let rules = self.inner.rules.load();
-        let (mut charges, mut items) = (Charges::new(), Items::new());
-        let number = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
-        crate::shared::keep_together(&rules, number, &mut charges, &items, request);
-        let both = peeks_and_charges(&charges);
-        let Ok(verdicts) = shared.store.settle(&both, Intent::Look).await else {
-            return self.explain(request);
-        };
-        let found = sum_up(&charges, &mut items, verdicts);
-        drop((charges, both));
-        told(rules, request, number, items, found)
+        let plan = self.inner.backend.plan(&rules, request, Scope::RATES);
+        let both = peeks_and_charges(&plan.charges);
+        let (verdicts, source) = self.inner.backend.look(&both).await;
+        explained_plan(&rules, request, plan, verdicts, source)
     }
 }
 
@@ -134,27 +122,23 @@ fn peeks_and_charges<'r>(charges: &Charges<'r>) -> Charges<'r> {
     peeks.chain(charges.iter().copied()).collect()
 }
 
-/// Whether the request would pass; and of each limit, what is asked of it and what it said before.
-fn sum_up(charges: &Charges<'_>, items: &mut Items, mut verdicts: Verdicts) -> (bool, Vec<(u64, Verdict)>) {
-    let after: Verdicts = verdicts.drain(charges.len()..).collect();
-    for (item, verdict) in items.iter_mut().zip(&after) {
-        item.verdict = *verdict;
-    }
-    let limits = charges.iter().zip(&verdicts).map(|(charge, before)| (charge.cost, *before)).collect();
-    (!tidegate_stores::blocked(charges, &after), limits)
-}
-
-fn told(
-    rules: Rules,
+/// The explanation of a plan by the verdicts of [`peeks_and_charges`].
+fn explained_plan(
+    rules: &Rules,
     request: &Request<'_>,
-    domain: u32,
-    items: Items,
-    (allowed, limits): (bool, Vec<(u64, Verdict)>),
+    plan: Plan<'_>,
+    mut verdicts: Verdicts,
+    source: Source,
 ) -> Explanation {
-    let mut explanation = story(&rules, request);
-    let mut decision = Decision::new(rules, domain, allowed, items);
-    *decision.under.brought = request.brought().clone();
-    explanation.tell(&decision, &limits);
+    let after: Verdicts = verdicts.drain(plan.charges.len()..).collect();
+    let costs = plan.charges.iter().map(|charge| charge.cost);
+    let before: Vec<(u64, Verdict)> = costs.zip(verdicts).collect();
+    let mut explanation = story(rules, request);
+    let concluded = plan.conclude(Settlement { verdicts: after, source });
+    let decision = Decision::concluded(rules.clone(), concluded, request);
+    if let Some(charged) = decision.charged() {
+        explanation.tell(charged, &before);
+    }
     explanation
 }
 
@@ -290,31 +274,34 @@ impl Explanation {
     /// Adds which limits do not apply because other rules stand in for them.
     fn tell_replaced(&mut self, rules: &RuleSet, domain: (u32, &DomainTree), request: &Request<'_>) {
         let replacements = replacements(rules, domain, request);
-        rules.find(domain, request, |hit| {
+        let mut hits = Vec::new();
+        rules.find(domain, request, &mut hits);
+        for hit in hits {
             hit.each_limit(rules.seed, |limit| {
                 if let Some(by) = limit.entry.replaced_by(&replacements) {
                     let text = format!("{} ({}), by rule {by}", hit.rule.id, limit.entry.name);
                     self.descriptors[usize::from(hit.descriptor)].replaced.push(text);
                 }
             });
-        });
+        }
     }
 
     /// Adds what the limits say. `before` has each charge's cost and what its limit held.
-    fn tell(&mut self, decision: &Decision, before: &[(u64, Verdict)]) {
-        self.allowed = decision.allowed();
-        let by = decision.deciding().map(std::ptr::from_ref::<Item>);
-        for ((item, status), (cost, before)) in decision.items().iter().zip(decision.limits()).zip(before) {
+    fn tell(&mut self, charged: &Charged, before: &[(u64, Verdict)]) {
+        self.allowed = charged.allowed;
+        let by = charged.deciding().map(std::ptr::from_ref::<Item>);
+        for (item, (cost, before)) in charged.items.iter().zip(before) {
+            let status = charged.status(item);
             let decides = by == Some(std::ptr::from_ref(item));
             if decides {
                 self.decided_by = Some(format!("{} ({})", status.rule, status.name));
             }
             let after = &item.verdict;
-            self.descriptors[status.descriptor].limits.push(ExplainedLimit {
+            self.descriptors[usize::from(item.descriptor)].limits.push(ExplainedLimit {
                 rule: status.rule.to_owned(),
                 name: status.name.to_owned(),
                 limit: status.limit.to_string(),
-                from: decision.origin(item),
+                from: charged.origin(item),
                 cost: *cost,
                 remaining_before: before.remaining,
                 remaining_after: after.remaining,
@@ -323,7 +310,7 @@ impl Explanation {
                     Outcome::Denied { retry_after_us } if retry_after_us != NEVER_US => Some(retry_after_us),
                     _ => None,
                 },
-                not_enforced: decision.not_enforced(item),
+                not_enforced: charged.not_enforced(item),
                 decides,
             });
         }

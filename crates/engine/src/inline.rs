@@ -9,7 +9,6 @@ use tidegate_core::{Key, KeySeed};
 
 use crate::inline_registry::{InlineScope, ScopeFull};
 use crate::limiter::Limiter;
-use crate::rendered::Rendered;
 use crate::request::Entry;
 use crate::rules::compile::salt_of_numbers;
 use crate::rules::limit_spec::{AlgorithmName, Defaults, LimitSpec};
@@ -65,18 +64,13 @@ pub(crate) enum Unnamed {
     ByWindow,
 }
 
-/// What seldom goes with a request or its decision. Mostly there is none, and then it costs a comparison to
-/// drop.
+/// The limits that a request brings along. Mostly there are none, and then it costs a comparison to drop.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Brought(ManuallyDrop<Option<Box<Along>>>);
+pub(crate) struct Brought(ManuallyDrop<Option<Box<BroughtLimits>>>);
 
+/// Limits, each with the index of its descriptor. Boxed, because a vector takes three words.
 #[derive(Clone, Debug, Default)]
-struct Along {
-    /// The limits that the request brings along, each with the index of its descriptor.
-    limits: Vec<(usize, InlineLimits)>,
-    /// The answer of the service that decided.
-    rendered: Option<Arc<Rendered>>,
-}
+struct BroughtLimits(Vec<(usize, InlineLimits)>);
 
 impl Brought {
     #[inline]
@@ -86,39 +80,20 @@ impl Brought {
 
     /// The limits of a descriptor.
     pub(crate) fn of(&self, descriptor: usize) -> Option<&InlineLimits> {
-        let all = &self.0.as_deref()?.limits;
+        let all = &self.0.as_deref()?.0;
         all.iter().find(|(of, _)| *of == descriptor).map(|(_, limits)| limits)
     }
 
     /// Sets the limits of a descriptor.
     pub(crate) fn add(&mut self, descriptor: usize, limits: &InlineLimits) {
-        let all = &mut self.0.get_or_insert_default().limits;
+        let all = &mut self.0.get_or_insert_default().0;
         all.retain(|(of, _)| *of != descriptor);
         all.push((descriptor, limits.clone()));
-    }
-
-    /// The answer of the service that decided, if one did.
-    pub(crate) fn rendered(&self) -> Option<&Rendered> {
-        self.0.as_deref()?.rendered.as_deref()
-    }
-
-    /// What a service answered, with a rule for each limit that it told of.
-    #[cfg(feature = "remote")]
-    pub(crate) fn answered(limits: Vec<(usize, InlineLimits)>, rendered: Arc<Rendered>) -> Self {
-        Self(ManuallyDrop::new(Some(Box::new(Along { limits, rendered: Some(rendered) }))))
-    }
-
-    /// Keeps the limits of an answer alone.
-    #[cfg(feature = "remote")]
-    pub(crate) fn forget_rendered(&mut self) {
-        if let Some(along) = self.0.as_deref_mut() {
-            along.rendered = None;
-        }
     }
 }
 
 #[cold]
-fn free(brought: Option<Box<Along>>) {
+fn free(brought: Option<Box<BroughtLimits>>) {
     drop(brought);
 }
 
@@ -181,16 +156,8 @@ impl Limiter {
     /// ```
     ///
     /// # Errors
-    /// If the domain does not allow it, has too many already, or the numbers do not make a limit. Whether a
-    /// remote service allows it is found out when it is asked.
+    /// If the domain does not allow it, has too many already, or the numbers do not make a limit.
     pub fn inline_limits(&self, domain: &str, limits: &[LimitSpec]) -> Result<InlineLimits, InlineError> {
-        #[cfg(feature = "remote")]
-        if self.inner.remote.is_some() {
-            let brought =
-                Brings { domain, limits, unnamed: Unnamed::ByNumbers, scope: None, most: USUAL_MOST };
-            let prepared = self.bring(brought, true)?;
-            return crate::remote::ask::can_be_sent(&prepared).map(|()| prepared);
-        }
         let most = self.inline_most(domain)?;
         self.bring(Brings { domain, limits, unnamed: Unnamed::ByNumbers, scope: None, most }, true)
     }
@@ -252,7 +219,7 @@ impl Limiter {
         if let Some(known) = registry.find(domain, &wanted, now) {
             return Ok(known);
         }
-        let (seed, defaults) = (self.inner.store.seed(), &self.inner.defaults);
+        let (seed, defaults) = (self.inner.backend.memory.seed(), &self.inner.defaults);
         let mut entry = RuleEntry::inline(domain, limits, unnamed, defaults, seed)?;
         entry.counts = registry.counts_of(domain);
         let prepared = InlineLimits(Arc::new(entry), limits.into());

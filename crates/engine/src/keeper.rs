@@ -18,8 +18,8 @@ const TICKS_PER_DISCIPLINE: u64 = 10;
 /// Starts the threads. They end by themselves when the limiter is gone.
 pub(crate) fn start(limiter: &Weak<Inner>, watch: bool, snapshot_every: Option<Duration>) -> io::Result<()> {
     each_tick("tidegate-keeper", limiter, move |limiter, tick| {
-        limiter.store.sweep_step();
-        limiter.reservations.sweep(limiter.store.now());
+        limiter.backend.memory.sweep_step();
+        limiter.reservations.sweep(limiter.backend.memory.now());
         if tick.is_multiple_of(TICKS_PER_DISCIPLINE)
             && let Some(clock) = &limiter.system_clock
         {
@@ -36,7 +36,7 @@ pub(crate) fn start(limiter: &Weak<Inner>, watch: bool, snapshot_every: Option<D
         if tick.is_multiple_of(ticks)
             && !limiter.closed.load(Ordering::Acquire)
             && let Some(snapshots) = &limiter.snapshots
-            && let Err(error) = snapshots.write(&limiter.store)
+            && let Err(error) = snapshots.write(&limiter.backend.memory)
         {
             tracing::error!(%error, "the snapshot was not written");
         }

@@ -30,11 +30,12 @@
 //! - [`explain`]: why a request is decided as it is; [`counts`]: how often rules said what
 //! - [`rules`]: which requests get which limits
 //! - [`tenants`]: what single tenants have instead
-//! - `remote`: asking a service instead, with the feature of that name; [`rendered`]: what it answered
+//! - [`rendered`]: the response of a service that decided; `tidegate-client` asks one
 //! - [`spelling`]: texts and costs that clients can write, as a service takes them
 //! - `decide`: from matched rules to a decision
 //! - `keeper`: the threads that look after a limiter
 
+mod backend;
 pub mod builder;
 pub mod counts;
 mod decide;
@@ -44,16 +45,14 @@ pub mod inline;
 mod inline_registry;
 mod keeper;
 pub mod limiter;
-mod line;
+#[doc(hidden)]
+pub mod line;
 pub mod permit;
-#[cfg(feature = "remote")]
-pub mod remote;
+mod plan;
 pub mod rendered;
 pub mod request;
 pub mod reservation;
 pub mod rules;
-#[cfg(feature = "redis")]
-pub mod shared;
 pub mod snapshots;
 pub mod spelling;
 mod standing;
@@ -64,15 +63,15 @@ pub mod unnamed;
 #[doc(hidden)]
 pub mod warning;
 
+#[cfg(feature = "redis")]
+pub use backend::{Fallback, StoreHealth};
 pub use builder::{BuildError, Builder};
 pub use counts::{Counts, RuleCount};
-pub use decision::{Decision, LimitStatus, Source};
+pub use decision::{Decision, LimitStatus, Source, StatedLimit, Statement};
 pub use explain::Explanation;
 pub use inline::{InlineError, InlineLimits};
 pub use limiter::Limiter;
-pub use permit::{Acquired, Lease, Permit};
-#[cfg(feature = "remote")]
-pub use remote::{Remote, RemoteError, RemoteFallback, RemoteHealth};
+pub use permit::{Acquired, Permit, SlotId};
 pub use rendered::Rendered;
 pub use request::Request;
 pub use reservation::{Reservation, ReservationId, ReserveError, Reserved, SettleError, Settled};
@@ -86,8 +85,6 @@ pub use rules::listing::{DomainListing, RateListing, RuleListing};
 pub use rules::model::{Concurrency, Domain, OnStoreError, Rule, StoreErrorStage, TierLimit};
 pub use rules::problem::{Place, Problem, Problems};
 pub use rules::source::Owner;
-#[cfg(feature = "redis")]
-pub use shared::{Fallback, StoreHealth};
 pub use snapshots::SnapshotHealth;
 pub use switches::{Switch, SwitchError, Switches};
 pub use tenants::limits::{Origin, TenantLimit};

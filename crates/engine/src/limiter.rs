@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use tidegate_core::Micros;
+use tidegate_core::{Key, Micros};
 use tidegate_stores::memory::{MemoryStats, SnapshotError, SnapshotSummary};
-use tidegate_stores::{MemoryStore, SystemClock};
+use tidegate_stores::{Intent, SystemClock};
 
+use crate::backend::Backend;
 use crate::builder::Builder;
-use crate::decide::{Charges, Intent, Scope, charges, check, decide};
+use crate::decide::{check_now, decide_now};
 use crate::decision::Decision;
 use crate::inline_registry::InlineRegistry;
 use crate::line::Lines;
-#[cfg(feature = "remote")]
-use crate::remote::Service;
+use crate::plan::{Plan, Scope};
 use crate::request::Request;
 use crate::reservation::Book;
 use crate::rules::current::CurrentRules;
@@ -26,8 +26,6 @@ use crate::rules::limit_spec::Defaults;
 use crate::rules::problem::Problems;
 use crate::rules::source::Source;
 use crate::rules::tree::RuleSet;
-#[cfg(feature = "redis")]
-use crate::shared::{Shared, StoreHealth};
 use crate::snapshots::{SnapshotHealth, Snapshots};
 use crate::unnamed::ScopeNumbers;
 
@@ -54,7 +52,7 @@ pub struct Limiter {
 }
 
 pub(crate) struct Inner {
-    pub(crate) store: MemoryStore,
+    pub(crate) backend: Backend,
     pub(crate) rules: CurrentRules,
     /// Where rules come from; locked while they are loaded, so that loads do not overtake each other.
     pub(crate) source: Mutex<Source>,
@@ -62,11 +60,12 @@ pub(crate) struct Inner {
     pub(crate) refused: ArcSwapOption<Problems>,
     /// How often a load was refused.
     pub(crate) refusals: AtomicU64,
-    pub(crate) lines: Lines,
-    pub(crate) leases: AtomicU64,
-    /// Makes leases of the numbers above that nobody can guess from one they hold, and that never
+    pub(crate) lines: Lines<Key>,
+    /// Counts the permits that were given out.
+    pub(crate) permits: AtomicU64,
+    /// Makes slot ids of the numbers above that nobody can guess from one they hold, and that never
     /// meet those restored from another process.
-    pub(crate) lease_secret: RandomState,
+    pub(crate) slot_secret: RandomState,
     pub(crate) inline: InlineRegistry,
     /// Tells limiters of an application apart that nobody named.
     pub(crate) scopes: Arc<ScopeNumbers>,
@@ -79,21 +78,8 @@ pub(crate) struct Inner {
     pub(crate) closed: AtomicBool,
     /// The clock to keep in step with the wall, unless another was injected.
     pub(crate) system_clock: Option<Arc<SystemClock>>,
-    /// The store that nodes share, if they do; memory is then for when it fails.
-    #[cfg(feature = "redis")]
-    pub(crate) shared: Option<Shared>,
-    /// The service that is asked instead, if one is; memory is then for when it fails.
-    #[cfg(feature = "remote")]
-    pub(crate) remote: Option<Arc<Service>>,
-    /// Whether there is one of the two: one question on the way of every decision.
-    #[cfg(any(feature = "redis", feature = "remote"))]
-    pub(crate) away: bool,
 }
 
-#[cfg_attr(
-    not(any(feature = "redis", feature = "remote")),
-    expect(clippy::unused_async, reason = "the memory store never waits; stores across a network do")
-)]
 impl Limiter {
     /// A limiter to be set up.
     pub fn builder() -> Builder {
@@ -102,48 +88,41 @@ impl Limiter {
 
     /// Decides a request and charges it: all of its limits, or none if one of them denies it.
     pub async fn check(&self, request: &Request<'_>) -> Decision {
-        #[cfg(any(feature = "redis", feature = "remote"))]
-        if self.inner.away {
-            return self.inner.decide_anywhere(request, Scope::Rates { hold: false }, Intent::Take).await;
+        if self.is_shared() {
+            return self.inner.decide(request, Scope::RATES, Intent::Take).await;
         }
         self.check_now(request)
     }
 
-    /// As [`Limiter::check`], without an await: memory never waits. Where nodes share a store, this and
-    /// the others like it decide by memory alone, as if there were no such store.
+    /// Decides a request and charges it, without an await and by the counters of this process alone, even where
+    /// nodes share a store. The same holds for all methods whose name ends with `_now`.
     #[inline]
     pub fn check_now(&self, request: &Request<'_>) -> Decision {
-        check(&self.inner.rules, &self.inner.store, request)
+        check_now(&self.inner.rules, &self.inner.backend.memory, request)
     }
 
-    /// What [`Limiter::check`] would answer, charging nothing. A remote service is asked what is left of
-    /// each limit, and `retry_after` is then when all of it is back.
+    /// Returns the decision of [`Limiter::check`] without charging anything.
     pub async fn peek(&self, request: &Request<'_>) -> Decision {
-        self.inner.decide_anywhere(request, Scope::Rates { hold: false }, Intent::Look).await
+        self.inner.decide(request, Scope::RATES, Intent::Look).await
     }
 
-    /// As [`Limiter::peek`], without an await.
+    /// Returns the decision of [`Limiter::check_now`] without charging anything.
     pub fn peek_now(&self, request: &Request<'_>) -> Decision {
-        self.inner.decide(request, Scope::Rates { hold: false }, Intent::Look)
+        decide_now(self.inner.rules.load(), &self.inner.backend.memory, request, Scope::RATES, Intent::Look)
     }
 
-    /// Gives the request's cost back to its limits, never above full: for work that was charged and
-    /// then not done. Of a store across a network that fails, what this process counts meanwhile gets it.
+    /// Gives the request's cost back to its limits, never above full: for work that was charged and then not
+    /// done. While the store that nodes share fails, this node's share of the limits gets it.
     pub async fn refund(&self, request: &Request<'_>) {
-        #[cfg(feature = "remote")]
-        if let Some(service) = &self.inner.remote {
-            return self.inner.refund_remote(service, request).await;
-        }
-        #[cfg(feature = "redis")]
-        if let Some(shared) = &self.inner.shared {
-            return self.inner.refund_shared(shared, request).await;
-        }
-        self.refund_now(request);
+        let rules = self.inner.rules.load();
+        let plan = self.inner.backend.plan(&rules, request, Scope::RATES);
+        self.inner.backend.give_back(&plan.charges).await;
     }
 
-    /// As [`Limiter::refund`], without an await.
+    /// Gives the request's cost back to its limits in this process, never above full.
     pub fn refund_now(&self, request: &Request<'_>) {
-        self.inner.give_back(request);
+        let rules = self.inner.rules.load();
+        self.inner.backend.memory.give_back_now(&Plan::new(&rules, request, Scope::RATES).charges);
     }
 
     /// Waits until the request passes, for at most `patience`, and answers a denial if it cannot
@@ -183,6 +162,11 @@ impl Limiter {
         self.inner.rules.load().domains.iter().map(|domain| domain.name.to_string()).collect()
     }
 
+    /// Whether there are rules for a domain.
+    pub fn has_domain(&self, domain: &str) -> bool {
+        self.inner.rules.load().domain(domain).is_some()
+    }
+
     /// Whether there are any rules at all; without, every request passes.
     pub fn has_rules(&self) -> bool {
         !self.inner.rules.load().domains.is_empty()
@@ -208,7 +192,7 @@ impl Limiter {
     /// # Errors
     /// If the disk says no; the file from before is then still there.
     pub fn snapshot(&self) -> Result<Option<SnapshotSummary>, SnapshotError> {
-        self.inner.snapshots.as_ref().map(|snapshots| snapshots.write(&self.inner.store)).transpose()
+        self.inner.snapshots.as_ref().map(|snapshots| snapshots.write(&self.inner.backend.memory)).transpose()
     }
 
     /// What became of the snapshots so far; `None` if the limiter was built without one.
@@ -216,17 +200,10 @@ impl Limiter {
         self.inner.snapshots.as_ref().map(Snapshots::health)
     }
 
-    /// Whether nodes share a store, which takes a while to answer.
-    #[cfg(feature = "redis")]
+    /// Whether nodes share a store, which has to be waited for.
     #[inline]
     pub fn is_shared(&self) -> bool {
-        self.inner.shared.is_some()
-    }
-
-    /// How the store that nodes share does; `None` if there is none.
-    #[cfg(feature = "redis")]
-    pub fn store_health(&self) -> Option<StoreHealth> {
-        self.inner.shared.as_ref().map(Shared::health)
+        self.inner.backend.shared().is_some()
     }
 
     /// Writes all counters for the last time, which dropping the limiter would do too, but could not tell
@@ -241,59 +218,19 @@ impl Limiter {
 
     /// The time by the limiter's clock.
     pub fn now(&self) -> Micros {
-        self.inner.store.now()
+        self.inner.backend.memory.now()
     }
 
     /// What the store holds and has done.
     pub fn stats(&self) -> MemoryStats {
-        self.inner.store.stats()
+        self.inner.backend.memory.stats()
     }
 }
 
 impl Inner {
-    /// Decides by whichever store there is.
-    #[cfg_attr(
-        not(any(feature = "redis", feature = "remote")),
-        expect(clippy::unused_async, reason = "memory never waits")
-    )]
-    pub(crate) async fn decide_anywhere(
-        &self,
-        request: &Request<'_>,
-        scope: Scope,
-        intent: Intent,
-    ) -> Decision {
-        #[cfg(feature = "remote")]
-        if let Some(service) = &self.remote {
-            return self.decide_remote(service, request, intent).await;
-        }
-        #[cfg(feature = "redis")]
-        if let Some(shared) = &self.shared {
-            return self.decide_shared(shared, request, scope, intent).await;
-        }
-        self.decide(request, scope, intent)
-    }
-
-    /// Gives charges back without waiting until it is done.
-    pub(crate) fn give_back_soon(&self, charges: &Charges<'_>) {
-        #[cfg(feature = "redis")]
-        if let Some(shared) = &self.shared {
-            return shared.store.give_back_soon(charges);
-        }
-        self.store.give_back_now(charges);
-    }
-
-    pub(crate) fn decide(&self, request: &Request<'_>, scope: Scope, intent: Intent) -> Decision {
-        decide(self.rules.load(), &self.store, request, scope, intent)
-    }
-
-    pub(crate) fn give_back(&self, request: &Request<'_>) {
-        let rules = self.rules.load();
-        self.store.give_back_now(&charges(&rules, request, Scope::Rates { hold: false }));
-    }
-
     pub(crate) fn reload(&self) -> Result<(), Problems> {
         let mut source = self.source.lock();
-        match source.load(self.store.seed(), self.rules.load().generation + 1) {
+        match source.load(self.backend.memory.seed(), self.rules.load().generation + 1) {
             Ok(rules) => {
                 self.put_in_force(rules);
                 self.refused.store(None);
@@ -314,10 +251,7 @@ impl Inner {
         rules.go_on_counting(&self.rules.load());
         self.inline.keep_domains_of(&rules);
         self.rules.store(rules);
-        #[cfg(feature = "redis")]
-        if let Some(shared) = &self.shared {
-            shared.store.forget_denials();
-        }
+        self.backend.forget_denials();
         tracing::info!(
             generation,
             added = Difference::named(&added),
@@ -338,7 +272,7 @@ impl Drop for LastWord {
             return;
         }
         if let Some(snapshots) = &limiter.snapshots
-            && let Err(error) = snapshots.write(&limiter.store)
+            && let Err(error) = snapshots.write(&limiter.backend.memory)
         {
             tracing::error!(%error, "the last snapshot was not written");
         }

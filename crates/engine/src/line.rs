@@ -1,44 +1,53 @@
 //! Waiting one's turn.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate_core::Key;
+use tidegate_core::{Key, Outcome, Verdict};
+use tidegate_stores::{Force, Intent};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::decide::{Charges, Intent, Scope, charges};
+use crate::backend::Settlement;
 use crate::decision::Decision;
 use crate::limiter::Inner;
+use crate::plan::{Plan, Scope};
 use crate::request::Request;
 
 /// The lines of those who wait, one per set of limits. Whoever is first in line waits for the
 /// limits; the others wait for the line, which lets them through in the order they came.
-#[derive(Default)]
-pub(crate) struct Lines(Mutex<HashMap<Key, Line>>);
+pub struct Lines<K>(Mutex<HashMap<K, Line>>);
 
 type Line = Arc<tokio::sync::Mutex<()>>;
 
 /// Being first in line, until dropped.
-struct Turn<'a> {
-    lines: &'a Lines,
-    key: Key,
+pub struct Turn<'a, K: Eq + Hash> {
+    lines: &'a Lines<K>,
+    key: K,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
-impl Lines {
-    async fn turn(&self, key: Key) -> Turn<'_> {
+impl<K> Default for Lines<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Clone + Eq + Hash> Lines<K> {
+    /// Waits until everybody who came before has left the line of that key.
+    pub async fn turn(&self, key: K) -> Turn<'_, K> {
         // Made before waiting, so that whoever gives up cleans up too.
-        let mut turn = Turn { lines: self, key, guard: None };
+        let mut turn = Turn { lines: self, key: key.clone(), guard: None };
         let line = Arc::clone(self.0.lock().entry(key).or_default());
         turn.guard = Some(line.lock_owned().await);
         turn
     }
 }
 
-impl Drop for Turn<'_> {
+impl<K: Eq + Hash> Drop for Turn<'_, K> {
     fn drop(&mut self) {
         self.guard = None;
         let mut lines = self.lines.0.lock();
@@ -48,26 +57,19 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Gives back what a decision took, unless it is kept.
-struct Place<'a, 'r> {
+/// Gives back what a plan took, unless it is kept.
+struct Taken<'a, 'r> {
     limiter: &'a Inner,
-    request: &'a Request<'r>,
-    decision: &'a Decision,
+    plan: &'a Plan<'r>,
+    verdicts: &'a [Verdict],
     kept: bool,
 }
 
-impl Drop for Place<'_, '_> {
+impl Drop for Taken<'_, '_> {
     fn drop(&mut self) {
-        if self.kept {
-            return;
+        if !self.kept {
+            self.limiter.backend.give_back_soon(&self.plan.taken(self.verdicts));
         }
-        // By the rules of the decision, which may have changed since; shadow limits that denied took
-        // nothing.
-        let charges = charges(self.decision.rules(), self.request, Scope::Rates { hold: true });
-        let taken = charges.iter().zip(self.decision.items());
-        let taken = taken.filter(|(charge, item)| item.verdict.allowed() || charge.count_denied);
-        let taken: Charges<'_> = taken.map(|(charge, _)| *charge).collect();
-        self.limiter.give_back_soon(&taken);
     }
 }
 
@@ -77,14 +79,23 @@ pub(crate) async fn until_ready(limiter: &Inner, request: &Request<'_>, patience
     // Beyond what the timer can count, wait for a year.
     let deadline = now.checked_add(patience).unwrap_or(now + Duration::from_hours(365 * 24));
     let Ok(turn) = timeout_at(deadline, limiter.lines.turn(line_key(limiter, request))).await else {
-        return limiter.decide_anywhere(request, Scope::Rates { hold: false }, Intent::Take).await;
+        return limiter.decide(request, Scope::RATES, Intent::Take).await;
     };
     loop {
-        let decision = limiter.decide_anywhere(request, Scope::Rates { hold: true }, Intent::Take).await;
-        if decision.allowed() {
+        // Each try is a call of its own, under the rules in force by then.
+        let rules = limiter.rules.load();
+        let plan = limiter.backend.plan(&rules, request, Scope::Rates { hold: true });
+        let settlement = limiter.backend.settle(&plan, Intent::Take).await;
+        if plan.passes(&settlement.verdicts) {
             drop(turn);
-            return hold(limiter, request, decision, deadline).await;
+            if !hold(limiter, &plan, &settlement, deadline).await {
+                return limiter.decide(request, Scope::RATES, Intent::Take).await;
+            }
+            let concluded = plan.conclude(settlement);
+            return Decision::concluded(rules, concluded, request);
         }
+        let concluded = plan.conclude(settlement);
+        let decision = Decision::concluded(rules, concluded, request);
         let retry = decision.retry_after().unwrap_or(Duration::MAX);
         match Instant::now().checked_add(retry) {
             Some(at) if at <= deadline => sleep(retry).await,
@@ -93,34 +104,35 @@ pub(crate) async fn until_ready(limiter: &Inner, request: &Request<'_>, patience
     }
 }
 
-/// Holds a request for as long as its queue says, or gives its place back if that is too long.
-async fn hold(limiter: &Inner, request: &Request<'_>, decision: Decision, deadline: Instant) -> Decision {
-    let wait = Duration::from_micros(decision.wait_us());
+/// Holds a request that passes for as long as its queue says. Returns false, with its charges given back, if that
+/// is too long.
+async fn hold(limiter: &Inner, plan: &Plan<'_>, settlement: &Settlement, deadline: Instant) -> bool {
+    let wait = Duration::from_micros(wait_us(plan, &settlement.verdicts));
     if wait.is_zero() {
-        return decision;
+        return true;
     }
-    let mut place = Place { limiter, request, decision: &decision, kept: false };
-    if Instant::now() + wait > deadline {
-        drop(place);
-        return limiter.decide_anywhere(request, Scope::Rates { hold: false }, Intent::Take).await;
+    let mut taken = Taken { limiter, plan, verdicts: &settlement.verdicts, kept: false };
+    if Instant::now() + wait <= deadline {
+        sleep(wait).await;
+        taken.kept = true;
     }
-    sleep(wait).await;
-    place.kept = true;
-    drop(place);
-    decision
+    taken.kept
+}
+
+/// The longest wait that an enforced queue asks for.
+fn wait_us(plan: &Plan<'_>, verdicts: &[Verdict]) -> u64 {
+    let enforced = plan.charges.iter().zip(verdicts).filter(|(charge, _)| charge.force != Force::Shadow);
+    let waits = enforced.map(|(_, verdict)| match verdict.outcome {
+        Outcome::Held { wait_us } => wait_us,
+        Outcome::Allowed | Outcome::Denied { .. } => 0,
+    });
+    waits.max().unwrap_or(0)
 }
 
 fn line_key(limiter: &Inner, request: &Request<'_>) -> Key {
     let rules = limiter.rules.load();
-    #[cfg(feature = "remote")]
-    if limiter.remote.is_some() {
-        // Only the service knows the limits.
-        let entries =
-            request.descriptors().flat_map(|(entries, _)| entries).flat_map(|(key, value)| [*key, *value]);
-        return rules.seed.texts(std::iter::once(request.domain()).chain(entries));
-    }
-    let charges = charges(&rules, request, Scope::Rates { hold: true });
-    charges.iter().fold(Key::NONE, |line, charge| line.then(charge.key))
+    let plan = Plan::new(&rules, request, Scope::Rates { hold: true });
+    plan.charges.iter().fold(Key::NONE, |line, charge| line.then(charge.key))
 }
 
 #[cfg(test)]

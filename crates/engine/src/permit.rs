@@ -8,15 +8,13 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::{Key, Limit};
-#[cfg(feature = "redis")]
-use tidegate_stores::Store as _;
-use tidegate_stores::{Charge, Verdicts};
+use tidegate_stores::{Charge, Intent};
 
-use crate::decide::{Charges, Intent, Scope, charges, conclude, plan};
-use crate::decision::Decision;
+use crate::backend::Settlement;
+use crate::counts::RuleCounts;
+use crate::decision::{Decision, Source};
 use crate::limiter::{Inner, Limiter};
-#[cfg(feature = "remote")]
-use crate::remote::permits::RemotePermit;
+use crate::plan::{Plan, Scope};
 use crate::request::Request;
 
 /// What became of an acquisition.
@@ -43,35 +41,30 @@ impl Acquired {
 #[must_use = "dropping a permit returns its slots"]
 pub struct Permit {
     limiter: Arc<Inner>,
-    lease: Lease,
+    id: SlotId,
     slots: SmallVec<[Slot; 2]>,
-    /// Whether they are of the store that nodes share, or of memory.
-    #[cfg(feature = "redis")]
-    shared: bool,
-    /// What the remote service knows them by, if they are its own.
-    #[cfg(feature = "remote")]
-    remote: Option<RemotePermit>,
+    /// Where they were taken.
+    source: Source,
 }
 
-/// Who holds the slots of a permit that no guard looks after: see [`Permit::detach`].
+/// ID of the slots of a permit that no guard looks after: see [`Permit::detach`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease(pub u64);
+pub struct SlotId(pub u64);
 
 /// The limit is kept by value: rules may change while the slot is held.
 struct Slot {
     key: Key,
     limit: Limit,
-    lease: u64,
+    id: u64,
     part: u64,
+    cost: u64,
+    /// The counters of the rule that the slot belongs to.
+    counts: Arc<RuleCounts>,
 }
 
-/// Each slot of a permit has a lease of its own, for two may be of the same limit.
-const LEASES_PER_PERMIT: u64 = 1 << 20;
+/// Each slot of a permit has an ID of its own, because two may be of the same limit.
+const IDS_PER_PERMIT: u64 = 1 << 20;
 
-#[cfg_attr(
-    not(any(feature = "redis", feature = "remote")),
-    expect(clippy::unused_async, reason = "the memory store never waits; stores across a network do")
-)]
 impl Limiter {
     /// Takes a slot of each concurrency limit the request falls under, or none. The permit returns
     /// them when it is dropped.
@@ -89,207 +82,136 @@ impl Limiter {
     /// # Ok::<(), tidegate::BuildError>(())
     /// ```
     pub async fn acquire(&self, request: &Request<'_>) -> Acquired {
-        #[cfg(feature = "remote")]
-        if let Some(service) = &self.inner.remote {
-            return self.acquire_remote(service, request, self.inner.new_lease()).await;
+        let id = self.inner.new_slot_id();
+        let rules = self.inner.rules.load();
+        let plan = self.inner.backend.plan(&rules, request, Scope::Holders { slot: id.0 });
+        let settlement = self.inner.backend.settle(&plan, Intent::Take).await;
+        if plan.passes(&settlement.verdicts) {
+            return Acquired::Permit(Permit::new(&self.inner, id, &plan, settlement.source));
         }
-        #[cfg(feature = "redis")]
-        if let Some(shared) = &self.inner.shared {
-            return self.inner.acquire_shared(shared, request, self.inner.new_lease()).await;
-        }
-        self.acquire_now(request)
+        let concluded = plan.conclude(settlement);
+        Acquired::Denied(Decision::concluded(rules, concluded, request))
     }
 
-    /// As [`Limiter::acquire`], without an await.
+    /// As [`Limiter::acquire`], without an await and in this process alone.
     pub fn acquire_now(&self, request: &Request<'_>) -> Acquired {
-        let lease = self.inner.new_lease();
+        let id = self.inner.new_slot_id();
         let rules = self.inner.rules.load();
-        let mut denied = Decision::under(rules);
-        denied.allowed = false;
-        let mut charges = Charges::new();
-        let scope = Scope::Holders { lease };
-        denied.domain = plan(&denied.under.rules, request, scope, &mut charges, &mut denied.items);
-        // Slots are never usual: their state is large.
-        let mut verdicts = Verdicts::new();
-        self.inner.store.settle_any(&charges, Intent::Take, &mut verdicts);
-        if conclude(&charges, &verdicts, &mut denied.items) {
-            return Acquired::Permit(Permit::new(&self.inner, Lease(lease), &charges));
+        let plan = Plan::new(&rules, request, Scope::Holders { slot: id.0 });
+        let settlement = Settlement::of_memory(&self.inner.backend.memory, &plan.charges, Intent::Take);
+        if plan.passes(&settlement.verdicts) {
+            return Acquired::Permit(Permit::new(&self.inner, id, &plan, settlement.source));
         }
-        // The charges borrow the rules, which the decision takes along.
-        drop(charges);
-        Acquired::Denied(denied)
+        let concluded = plan.conclude(settlement);
+        Acquired::Denied(Decision::concluded(rules, concluded, request))
     }
 
     /// Starts the time-out of a detached permit's slots anew. The request is the one they were
     /// acquired for. False if a slot has returned already, or the rules limit no holders any more.
-    pub async fn renew(&self, request: &Request<'_>, lease: Lease) -> bool {
-        #[cfg(feature = "remote")]
-        if let Some(service) = &self.inner.remote
-            && let Some(kept) = service.renew_detached(lease).await
-        {
-            return kept;
-        }
-        let here = self.renew_now(request, lease);
-        #[cfg(feature = "redis")]
-        if let (false, Some(shared)) = (here, &self.inner.shared) {
-            return self.inner.renew_shared(shared, request, lease).await;
-        }
-        here
+    pub async fn renew(&self, request: &Request<'_>, slot: SlotId) -> bool {
+        let rules = self.inner.rules.load();
+        let slots = self.inner.backend.plan(&rules, request, Scope::Holders { slot: slot.0 }).charges;
+        // Those that were taken while the shared store failed are in memory.
+        !slots.is_empty()
+            && (self.inner.backend.renew(Source::Memory, &slots).await
+                || self.is_shared() && self.inner.backend.renew(Source::Shared, &slots).await)
     }
 
-    /// As [`Limiter::renew`], without an await.
-    pub fn renew_now(&self, request: &Request<'_>, lease: Lease) -> bool {
+    /// As [`Limiter::renew`], without an await and in this process alone.
+    pub fn renew_now(&self, request: &Request<'_>, slot: SlotId) -> bool {
         let rules = self.inner.rules.load();
-        let slots = charges(&rules, request, Scope::Holders { lease: lease.0 });
-        !slots.is_empty() && slots.iter().all(|slot| self.inner.store.renew_now(slot))
+        let slots = Plan::new(&rules, request, Scope::Holders { slot: slot.0 }).charges;
+        !slots.is_empty() && slots.iter().all(|slot| self.inner.backend.memory.renew_now(slot))
     }
 
     /// Returns the slots of a detached permit. The request is the one they were acquired for. False
     /// if they have returned already.
-    pub async fn release(&self, request: &Request<'_>, lease: Lease) -> bool {
-        #[cfg(feature = "remote")]
-        if let Some(service) = &self.inner.remote
-            && let Some(released) = service.release_detached(lease).await
-        {
-            return released;
-        }
-        let here = self.release_now(request, lease);
-        #[cfg(feature = "redis")]
-        if let (false, Some(shared)) = (here, &self.inner.shared) {
-            return self.inner.release_shared(shared, request, lease).await;
-        }
-        here
+    pub async fn release(&self, request: &Request<'_>, slot: SlotId) -> bool {
+        let rules = self.inner.rules.load();
+        let slots = self.inner.backend.plan(&rules, request, Scope::Holders { slot: slot.0 }).charges;
+        self.inner.backend.release(Source::Memory, &slots).await
+            || self.is_shared() && self.inner.backend.release(Source::Shared, &slots).await
     }
 
-    /// As [`Limiter::release`], without an await.
-    pub fn release_now(&self, request: &Request<'_>, lease: Lease) -> bool {
+    /// As [`Limiter::release`], without an await and in this process alone.
+    pub fn release_now(&self, request: &Request<'_>, slot: SlotId) -> bool {
         let rules = self.inner.rules.load();
-        let slots = charges(&rules, request, Scope::Holders { lease: lease.0 });
+        let slots = Plan::new(&rules, request, Scope::Holders { slot: slot.0 }).charges;
         // Every one of them is returned, not only the first that is held.
-        slots.iter().filter(|slot| self.inner.store.release_now(slot)).count() > 0
+        slots.iter().filter(|slot| self.inner.backend.memory.release_now(slot)).count() > 0
     }
 
     /// How long the slots of a request are held without renewal, by the rules in force; `None` if no
     /// concurrency limit applies.
     pub fn permit_timeout(&self, request: &Request<'_>) -> Option<Duration> {
         let rules = self.inner.rules.load();
-        let slots = charges(&rules, request, Scope::Holders { lease: 0 });
+        let slots = Plan::new(&rules, request, Scope::Holders { slot: 0 }).charges;
         slots.iter().map(|slot| slot.limit.period_us()).min().map(Duration::from_micros)
     }
 }
 
 impl Inner {
-    /// A lease that nobody holds, with room for as many as a permit has slots.
-    fn new_lease(&self) -> u64 {
-        let number = self.leases.fetch_add(1, Ordering::Relaxed);
-        self.lease_secret.hash_one(number) & !(LEASES_PER_PERMIT - 1)
+    /// An ID that nobody holds, with room after it for as many as a permit has slots.
+    fn new_slot_id(&self) -> SlotId {
+        let number = self.permits.fetch_add(1, Ordering::Relaxed);
+        SlotId(self.slot_secret.hash_one(number) & !(IDS_PER_PERMIT - 1))
     }
 }
 
 impl Permit {
-    pub(crate) fn new(limiter: &Arc<Inner>, lease: Lease, charges: &[Charge<'_>]) -> Self {
-        let slot = |charge: &Charge<'_>| {
-            let Charge { key, lease, part, .. } = *charge;
-            Slot { key, limit: charge.limit.clone(), lease, part }
-        };
-        let slots = charges.iter().map(slot).collect();
-        Self {
-            limiter: Arc::clone(limiter),
-            lease,
-            slots,
-            #[cfg(feature = "redis")]
-            shared: false,
-            #[cfg(feature = "remote")]
-            remote: None,
-        }
+    /// A permit of the slots that a plan took.
+    fn new(limiter: &Arc<Inner>, id: SlotId, plan: &Plan<'_>, source: Source) -> Self {
+        let slots = plan.charges.iter().enumerate().map(|(index, charge)| {
+            let Charge { key, limit, lease, part, cost, .. } = *charge;
+            let counts = plan.counts(index);
+            Slot { key, limit: limit.clone(), id: lease, part, cost, counts }
+        });
+        Self { limiter: Arc::clone(limiter), id, slots: slots.collect(), source }
     }
 
-    /// The same of a remote service.
-    #[cfg(feature = "remote")]
-    pub(crate) fn remote(limiter: &Arc<Inner>, lease: Lease, remote: RemotePermit) -> Self {
-        let mut permit = Self::new(limiter, lease, &[]);
-        permit.remote = Some(remote);
-        permit
-    }
-
-    /// The same of the store that nodes share.
-    #[cfg(feature = "redis")]
-    pub(crate) fn shared(limiter: &Arc<Inner>, lease: Lease, charges: &[Charge<'_>]) -> Self {
-        let mut permit = Self::new(limiter, lease, charges);
-        permit.shared = true;
-        permit
+    /// Counts the acquisition for [`Limiter::counts`].
+    pub(crate) fn count(&self) {
+        self.slots.iter().for_each(|slot| slot.counts.count_slots(slot.cost));
     }
 
     /// How long the slots are held without renewal; `None` if no concurrency limit applied.
     pub fn timeout(&self) -> Option<Duration> {
-        #[cfg(feature = "remote")]
-        if let Some(remote) = &self.remote {
-            return remote.timeout;
-        }
         self.slots.iter().map(|slot| slot.limit.period_us()).min().map(Duration::from_micros)
     }
 
     /// Lets go of the guard without returning the slots, for a holder elsewhere. They return when
-    /// [`Limiter::release`](crate::Limiter::release) is called with this lease, or after the time-out.
-    #[must_use = "without its lease a detached permit returns only after the time-out"]
-    pub fn detach(mut self) -> Lease {
+    /// [`Limiter::release`](crate::Limiter::release) is called with this ID, or after the time-out.
+    #[must_use = "without its ID a detached permit returns only after the time-out"]
+    pub fn detach(mut self) -> SlotId {
         self.slots.clear();
-        #[cfg(feature = "remote")]
-        if let (Some(remote), Some(service)) = (self.remote.take(), &self.limiter.remote) {
-            service.keep_detached(self.lease, remote);
-        }
-        self.lease
+        self.id
     }
 
     /// Starts the time-out anew, for work that takes longer than it. False if a slot has returned
     /// already, and somebody else may have it. A shared store that cannot say counts as if it had.
     #[must_use = "a permit that could not be renewed does not hold its slots any more"]
-    #[cfg_attr(
-        not(any(feature = "redis", feature = "remote")),
-        expect(clippy::unused_async, reason = "memory never waits")
-    )]
     pub async fn renew(&self) -> bool {
-        #[cfg(feature = "remote")]
-        if let (Some(remote), Some(service)) = (&self.remote, &self.limiter.remote) {
-            return service.renew(remote).await;
-        }
-        #[cfg(feature = "redis")]
-        if let (true, Some(shared)) = (self.shared, &self.limiter.shared) {
-            let mut all = true;
-            for slot in &self.slots {
-                all &= shared.store.renew(&slot.charge()).await.unwrap_or(true);
-            }
-            return all;
-        }
-        self.renew_now()
+        let slots: SmallVec<[Charge<'_>; 2]> = self.slots.iter().map(Slot::charge).collect();
+        self.limiter.backend.renew(self.source, &slots).await
     }
 
-    /// As [`Permit::renew`], without an await, for slots of memory.
+    /// As [`Permit::renew`], without an await, for slots of this process.
     #[must_use = "a permit that could not be renewed does not hold its slots any more"]
     pub fn renew_now(&self) -> bool {
-        self.slots.iter().all(|slot| self.limiter.store.renew_now(&slot.charge()))
+        self.slots.iter().all(|slot| self.limiter.backend.memory.renew_now(&slot.charge()))
     }
 }
 
 impl Slot {
     fn charge(&self) -> Charge<'_> {
-        Charge { lease: self.lease, part: self.part, ..Charge::new(self.key, &self.limit, 1) }
+        Charge { lease: self.id, part: self.part, ..Charge::new(self.key, &self.limit, 1) }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        #[cfg(feature = "remote")]
-        if let (Some(remote), Some(service)) = (self.remote.take(), &self.limiter.remote) {
-            service.release_soon(remote);
-        }
-        #[cfg(feature = "redis")]
-        if let (true, Some(shared)) = (self.shared, &self.limiter.shared) {
-            self.slots.iter().for_each(|slot| shared.store.release_soon(&slot.charge()));
-            return;
-        }
         for slot in &self.slots {
-            self.limiter.store.release_now(&slot.charge());
+            self.limiter.backend.release_soon(self.source, &slot.charge());
         }
     }
 }

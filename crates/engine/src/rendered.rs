@@ -1,4 +1,4 @@
-//! An answer as a service rendered it.
+//! A response as a service rendered it.
 
 /// Status, headers and body of a decision that a service made, to be passed on as they are; see
 /// [`crate::Decision::rendered`].
@@ -12,8 +12,6 @@ pub struct Rendered {
     pub headers: Vec<(String, String)>,
     /// The JSON, byte by byte.
     pub body: String,
-    /// Which of the limits decided.
-    pub(crate) deciding: Option<usize>,
 }
 
 impl Rendered {

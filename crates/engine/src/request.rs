@@ -50,6 +50,7 @@ impl<'a> Request<'a> {
     }
 
     /// Adds another descriptor; every descriptor must be within its limits.
+    #[inline]
     #[must_use]
     pub fn and(mut self, entries: impl AsRef<[Entry<'a>]>) -> Self {
         self.entries.extend_from_slice(entries.as_ref());
@@ -92,28 +93,33 @@ impl<'a> Request<'a> {
     }
 
     /// The descriptors with their costs, in order.
+    #[inline]
     pub fn descriptors(&self) -> impl Iterator<Item = (&[Entry<'a>], u64)> {
-        let mut start = 0;
-        std::iter::once(&self.first).chain(&self.more).map(move |tail| {
-            let entries = &self.entries[start..tail.end as usize];
-            start = tail.end as usize;
-            (entries, tail.cost)
+        let (mut rest, mut start) = (&*self.entries, 0);
+        let mut next = Some(&self.first);
+        let mut more = self.more.iter();
+        std::iter::from_fn(move || {
+            let tail = next?;
+            next = more.next();
+            let (entries, after) = rest.split_at_checked((tail.end - start) as usize)?;
+            (rest, start) = (after, tail.end);
+            Some((entries, tail.cost))
         })
     }
 
     /// The cost of the descriptors that have none of their own.
-    pub(crate) fn common_cost(&self) -> u64 {
+    pub fn common_cost(&self) -> u64 {
         self.cost
     }
 
-    /// The cost of a descriptor, if it has one of its own.
-    pub(crate) fn own_cost(&self, descriptor: usize) -> Option<u64> {
+    /// The cost of a descriptor, counted from 0, if it has one of its own.
+    pub fn own_cost(&self, descriptor: usize) -> Option<u64> {
         let tail = descriptor.checked_sub(1).map_or(Some(&self.first), |after| self.more.get(after))?;
         tail.own_cost.then_some(tail.cost)
     }
 
-    /// The limits brought along for a descriptor.
-    pub(crate) fn limits_of(&self, descriptor: usize) -> Option<&InlineLimits> {
+    /// The limits that the request brings along for a descriptor, counted from 0.
+    pub fn limits_of(&self, descriptor: usize) -> Option<&InlineLimits> {
         self.brought.of(descriptor)
     }
 

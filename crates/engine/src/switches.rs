@@ -156,7 +156,7 @@ impl Inner {
     fn put_switched(&self, source: &Source) {
         let before = self.rules.load();
         // They compiled before.
-        if let Ok(mut rules) = source.recompile(self.store.seed(), before.generation + 1) {
+        if let Ok(mut rules) = source.recompile(self.backend.memory.seed(), before.generation + 1) {
             // What tenants have goes by the places of the same rules.
             rules.set_tenants(before.tenants.clone());
             self.put_in_force(rules);

@@ -1,7 +1,7 @@
 //! Telling limiters of an application apart that have neither a name nor a route: by their order.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
@@ -14,24 +14,18 @@ const MOST: u32 = 100;
 
 /// The highest number of a limiter that has a limit, by domain and limit.
 #[derive(Default)]
-pub(crate) struct ScopeNumbers(Mutex<HashMap<String, u32>>);
-
-/// Those of limiters that ask one service: they count together, whichever client asks.
-static BY_SERVICE: Mutex<Option<HashMap<String, Weak<ScopeNumbers>>>> = Mutex::new(None);
+pub struct ScopeNumbers(Mutex<HashMap<String, u32>>);
 
 impl ScopeNumbers {
-    /// The numbers of all limiters of this process that ask the service at that address.
-    #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "only a remote service is shared"))]
-    pub(crate) fn of_service(url: &str) -> Arc<Self> {
-        let mut known = BY_SERVICE.lock();
-        let known = known.get_or_insert_default();
-        known.retain(|_, numbers| numbers.strong_count() > 0);
-        if let Some(numbers) = known.get(url).and_then(Weak::upgrade) {
-            return numbers;
-        }
-        let numbers = Arc::new(Self::default());
-        known.insert(url.to_owned(), Arc::downgrade(&numbers));
-        numbers
+    /// The scope of another limiter that has these limits, among those that share these numbers.
+    pub fn scope(self: &Arc<Self>, domain: &str, limits: &InlineLimits) -> UnnamedScope {
+        let limits: Vec<_> = limits.identities().map(|limit| format!("{domain:?} {limit}")).collect();
+        let mut highest = self.0.lock();
+        let before = limits.iter().filter_map(|limit| highest.get(limit)).max().copied().unwrap_or(0);
+        let number = (before + 1).min(MOST);
+        highest.extend(limits.iter().map(|limit| (limit.clone(), number)));
+        drop(highest);
+        UnnamedScope(Arc::new(Numbered { numbers: Arc::clone(self), limits, number }))
     }
 }
 
@@ -86,13 +80,6 @@ impl Limiter {
     /// The scope of another limiter of the application that has these limits.
     #[doc(hidden)]
     pub fn unnamed_scope(&self, domain: &str, limits: &InlineLimits) -> UnnamedScope {
-        let numbers = Arc::clone(&self.inner.scopes);
-        let limits: Vec<_> = limits.identities().map(|limit| format!("{domain:?} {limit}")).collect();
-        let mut highest = numbers.0.lock();
-        let before = limits.iter().filter_map(|limit| highest.get(limit)).max().copied().unwrap_or(0);
-        let number = (before + 1).min(MOST);
-        highest.extend(limits.iter().map(|limit| (limit.clone(), number)));
-        drop(highest);
-        UnnamedScope(Arc::new(Numbered { numbers, limits, number }))
+        self.inner.scopes.scope(domain, limits)
     }
 }

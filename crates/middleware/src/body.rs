@@ -1,4 +1,4 @@
-//! The JSON of an answer, written member by member: it is on the way of every request.
+//! The JSON of a response, written member by member because every request needs one.
 
 use tidegate::{Decision, LimitStatus, Request};
 
@@ -8,7 +8,7 @@ use crate::retry::{ceil_ms, finite_us, micros, retry_after_s};
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
-/// What a body with one limit takes, about.
+/// Bytes of a body with one limit, about.
 const BODY_BYTES: usize = 256;
 
 pub(crate) fn write(renderer: &Renderer, request: &Request<'_>, decision: &Decision, out: &mut Vec<u8>) {
@@ -81,7 +81,7 @@ fn problem(
     out.push(b',');
 }
 
-/// What a person reads: the limit, and when to come back.
+/// A sentence for people: the limit, and when to come back.
 fn detail(by: &LimitStatus<'_>, retry_s: Option<u64>) -> String {
     let (rule, name, most) = (by.rule, by.name, by.limit.requests());
     let mut detail = match window_s(by.limit) {

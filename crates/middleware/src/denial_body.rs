@@ -1,4 +1,4 @@
-//! A body of one's own for denials, in place of the problem.
+//! A body of the operator's own for denials, in place of the problem.
 
 use http::HeaderValue;
 use thiserror::Error;
@@ -7,8 +7,8 @@ use tidegate::{Decision, Request};
 use crate::policy::{window_s, write_name};
 use crate::retry::retry_after_s;
 
-/// What is sent to whoever is denied: a text in which `{retry_after}`, `{limit}`, `{window}` and `{policy}`
-/// stand for what the decision says.
+/// The body of denials: a text in which `{retry_after}`, `{limit}`, `{window}` and `{policy}` stand for the numbers
+/// of the decision.
 ///
 /// ```
 /// use tidegate_middleware::DenialBody;
@@ -37,21 +37,21 @@ enum Placeholder {
     Policy,
 }
 
-/// Why a text cannot be the body of denials.
+/// Reasons a text cannot be the body of denials.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DenialBodyError {
-    /// It asks for what is not known.
+    /// It has an unknown placeholder.
     #[error("{{{0}}} stands for nothing; {{retry_after}}, {{limit}}, {{window}} and {{policy}} do")]
     Placeholder(String),
-    /// It is not what its type says.
+    /// It is not valid JSON, although its content type says so.
     #[error("it is no JSON ({reason}), which the content type {content_type} says it is")]
     Json {
-        /// As given.
+        /// The content type as given.
         content_type: String,
-        /// What is wrong.
+        /// What is wrong with the JSON.
         reason: String,
     },
-    /// The type is none.
+    /// The content type is invalid.
     #[error("{0:?} is no content type; write one such as text/plain; charset=utf-8")]
     ContentType(String),
 }
@@ -63,14 +63,14 @@ const PLACEHOLDERS: [(&str, Placeholder); 4] = [
     ("policy", Placeholder::Policy),
 ];
 
-/// What stands where there is no number.
+/// The text in place of a missing number.
 const NONE: &[u8] = b"null";
 
 impl DenialBody {
-    /// Reads a text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// If it has a placeholder that is none, says that it is JSON and is not, or has no content type.
+    /// If it has an unknown placeholder, is not the JSON that its content type says, or the content type is invalid.
     pub fn new(text: &str, content_type: &str) -> Result<Self, DenialBodyError> {
         let no_type = || DenialBodyError::ContentType(content_type.to_owned());
         let header = HeaderValue::from_str(content_type).map_err(|_| no_type())?;
@@ -89,7 +89,7 @@ impl DenialBody {
         Ok(body)
     }
 
-    /// The type, as a header has it.
+    /// Returns the content type as a header value.
     pub fn content_type(&self) -> &str {
         // It was made of a text.
         self.content_type.to_str().unwrap_or_default()

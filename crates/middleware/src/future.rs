@@ -1,4 +1,4 @@
-//! A response in the making.
+//! The future of a response.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,10 +12,10 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::response_body::LimitedBody;
-use crate::settings::{Passed, handling};
+use crate::settings::{Admission, handling};
 
-/// A request that passes, or the answer to one that does not.
-type Decided<B> = Result<(Request<B>, Passed), Response<Bytes>>;
+/// A request that passes, or the response to one that does not.
+type Decided<B> = Result<(Request<B>, Admission), Response<Bytes>>;
 
 pin_project! {
     /// The response of a [`crate::RateLimit`].
@@ -32,8 +32,8 @@ pin_project! {
     #[project = Stage]
     enum State<S, B, F> {
         Deciding { deciding: BoxFuture<'static, Decided<B>>, inner: S },
-        // What is held is dropped with the future if the client goes away.
-        Serving { #[pin] serving: F, passed: Option<Passed> },
+        // A permit is dropped with the future if the client goes away.
+        Serving { #[pin] serving: F, admission: Option<Admission> },
     }
 }
 
@@ -57,14 +57,14 @@ where
             match state.as_mut().project() {
                 Stage::Deciding { deciding, inner } => match ready!(deciding.as_mut().poll(context)) {
                     Err(denied) => return Poll::Ready(Ok(denied.map(LimitedBody::text))),
-                    Ok((request, passed)) => {
+                    Ok((request, admission)) => {
                         let serving = handling(|| inner.call(request));
-                        state.set(State::Serving { serving, passed: Some(passed) });
+                        state.set(State::Serving { serving, admission: Some(admission) });
                     }
                 },
-                Stage::Serving { serving, passed } => {
+                Stage::Serving { serving, admission } => {
                     let response = ready!(handling(|| serving.poll(context)))?;
-                    return Poll::Ready(Ok(dressed(response, passed.take().unwrap_or_default())));
+                    return Poll::Ready(Ok(with_headers(response, admission.take().unwrap_or_default())));
                 }
             }
         }
@@ -72,11 +72,11 @@ where
 }
 
 /// The response with the headers of its limits, except those that the application set itself.
-fn dressed<R>(mut response: Response<R>, passed: Passed) -> Response<LimitedBody<R>> {
-    let late = passed.late.map(|late| late.take()).unwrap_or_default();
+fn with_headers<R>(mut response: Response<R>, admission: Admission) -> Response<LimitedBody<R>> {
+    let late = admission.late.map(|late| late.take()).unwrap_or_default();
     let headers = response.headers_mut();
-    for (name, value) in passed.headers.into_iter().chain(late) {
+    for (name, value) in admission.headers.into_iter().chain(late) {
         headers.entry(name).or_insert(value);
     }
-    response.map(|body| LimitedBody::new(body, passed.held))
+    response.map(|body| LimitedBody::new(body, admission.permit))
 }

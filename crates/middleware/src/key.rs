@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::HeaderName;
 
-use crate::asking::{Asking, Find, FindLater, is_spoofable};
+use crate::request_head::{AsyncHeadFn, HeadFn, RequestHead, is_spoofable};
 use crate::warnings;
 
 /// How to find a client's key in a request. Keys compose:
@@ -19,7 +19,7 @@ use crate::warnings;
 ///
 /// let customer = by_header("x-api-key").or(by_ip());
 /// let customer_and_page = customer.and(by_route());
-/// let by_query = by_fn(|asking| asking.parts().uri.query().map(str::to_owned));
+/// let by_query = by_fn(|head| head.parts().uri.query().map(str::to_owned));
 /// ```
 #[derive(Clone)]
 pub struct Key(Kind);
@@ -29,107 +29,107 @@ enum Kind {
     Header(HeaderName),
     Ip,
     Route,
-    Now(Find<Option<String>>),
-    Later(FindLater<Option<String>>),
+    Now(HeadFn<Option<String>>),
+    Later(AsyncHeadFn<Option<String>>),
     Or(Arc<(Key, Key)>),
     And(Arc<(Key, Key)>),
 }
 
-/// A key, or when there is one.
+/// A key, or a future of it.
 enum Found<'a> {
     Now(Option<String>),
     Later(BoxFuture<'a, Option<String>>),
 }
 
-/// The value of a header, such as an API key. Whatever any client can write is no key: see [`by_ip`] for
-/// those behind proxies.
+/// The value of a header, such as an API key. A header that any client can write does not identify a client: for
+/// addresses behind proxies see [`by_ip`].
 ///
 /// # Panics
-/// If that is no name of a header.
+/// If `name` is not a valid header name.
 pub fn by_header(name: &str) -> Key {
     let name = HeaderName::from_bytes(name.as_bytes());
     let name = name.unwrap_or_else(|_| panic!("by_header needs the name of a header, such as \"x-api-key\""));
     if is_spoofable(&name) {
-        warnings::SPOOFABLE_KEY.tell_of(name.as_str());
+        warnings::SPOOFABLE_KEY.log_about(name.as_str());
     }
     Key(Kind::Header(name))
 }
 
-/// The client's address, or the network of one of version 6; see [`crate::ClientIp`].
+/// The client's address, or for IPv6 its network; see [`crate::ClientIp`].
 pub fn by_ip() -> Key {
     Key(Kind::Ip)
 }
 
 /// The method and template of the route, `GET /users/{id}`, where the framework knows them; `GET *` where it
-/// does not. Never the path itself: whoever makes paths up would never be limited.
+/// does not. Never the path itself: a client that makes paths up would never be limited.
 pub fn by_route() -> Key {
     Key(Kind::Route)
 }
 
-/// Whatever a function finds.
-pub fn by_fn(find: impl Fn(&Asking<'_>) -> Option<String> + Send + Sync + 'static) -> Key {
+/// The key that a function of the request's head returns.
+pub fn by_fn(find: impl Fn(&RequestHead<'_>) -> Option<String> + Send + Sync + 'static) -> Key {
     Key(Kind::Now(Arc::new(find)))
 }
 
-/// Whatever a function finds that has to wait, such as for a session in a database. It takes along what it
-/// needs of the request.
+/// The key that an async function returns, such as one that looks a session up in a database. The function copies
+/// what it needs of the request's head.
 ///
 /// ```
 /// # async fn user_of(cookie: String) -> Option<String> { Some(cookie) }
 /// use tidegate_middleware::key::{by_async, by_ip};
 ///
-/// let by_user = by_async(|asking| {
-///     let cookie = asking.header("cookie").unwrap_or_default().into_owned();
+/// let by_user = by_async(|head| {
+///     let cookie = head.header("cookie").unwrap_or_default().into_owned();
 ///     async move { user_of(cookie).await }
 /// });
 /// let key = by_user.or(by_ip());
 /// ```
-pub fn by_async<F>(find: impl Fn(&Asking<'_>) -> F + Send + Sync + 'static) -> Key
+pub fn by_async<F>(find: impl Fn(&RequestHead<'_>) -> F + Send + Sync + 'static) -> Key
 where
     F: Future<Output = Option<String>> + Send + 'static,
 {
-    Key(Kind::Later(Arc::new(move |asking| find(asking).boxed())))
+    Key(Kind::Later(Arc::new(move |head| find(head).boxed())))
 }
 
 impl Key {
-    /// This key, or the other where there is none.
+    /// Returns this key, or the other where this one finds none.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(Kind::Or(Arc::new((self, other))))
     }
 
-    /// Both keys together; none if one is missing.
+    /// Returns both keys together, or none if one of them finds none.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(Kind::And(Arc::new((self, other))))
     }
 
-    /// The key of a request.
-    pub(crate) async fn find(&self, asking: Asking<'_>) -> Option<String> {
-        self.look(asking).wait().await
+    /// Returns the key of a request.
+    pub(crate) async fn find(&self, head: RequestHead<'_>) -> Option<String> {
+        self.look(head).wait().await
     }
 
-    fn look<'a>(&'a self, asking: Asking<'a>) -> Found<'a> {
+    fn look<'a>(&'a self, head: RequestHead<'a>) -> Found<'a> {
         match &self.0 {
-            Kind::Header(name) => Found::Now(asking.header(name).map(Cow::into_owned)),
-            Kind::Ip => Found::Now(asking.client().map(|client| client.key)),
-            Kind::Route => Found::Now(Some(asking.route())),
-            Kind::Now(find) => Found::Now(find(&asking)),
-            Kind::Later(find) => Found::Later(find(&asking)),
-            Kind::Or(both) => match both.0.look(asking) {
-                Found::Now(None) => both.1.look(asking),
+            Kind::Header(name) => Found::Now(head.header(name).map(Cow::into_owned)),
+            Kind::Ip => Found::Now(head.client().map(|client| client.key)),
+            Kind::Route => Found::Now(Some(head.route())),
+            Kind::Now(find) => Found::Now(find(&head)),
+            Kind::Later(find) => Found::Later(find(&head)),
+            Kind::Or(both) => match both.0.look(head) {
+                Found::Now(None) => both.1.look(head),
                 Found::Now(found) => Found::Now(found),
                 Found::Later(first) => Found::Later(
                     async move {
                         match first.await {
-                            None => both.1.look(asking).wait().await,
+                            None => both.1.look(head).wait().await,
                             found => found,
                         }
                     }
                     .boxed(),
                 ),
             },
-            Kind::And(both) => match (both.0.look(asking), both.1.look(asking)) {
+            Kind::And(both) => match (both.0.look(head), both.1.look(head)) {
                 (Found::Now(one), Found::Now(other)) => Found::Now(joined(one, other)),
                 (one, other) => {
                     Found::Later(async move { joined(one.wait().await, other.wait().await) }.boxed())
@@ -148,7 +148,7 @@ impl Found<'_> {
     }
 }
 
-/// Two keys as one, such that no two pairs are the same.
+/// Joins two keys such that no two pairs give the same text.
 fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
     let escaped = |text: String| {
         if text.contains(['%', '|']) { text.replace('%', "%25").replace('|', "%7C") } else { text }

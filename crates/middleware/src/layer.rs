@@ -1,4 +1,4 @@
-//! What an application adds to its service.
+//! The Tower layer that an application adds to its service.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,16 +7,17 @@ use bytes::Bytes;
 use http::Response;
 use thiserror::Error;
 use tidegate::unnamed::UnnamedScope;
-use tidegate::{InlineError, LimitSpec, Limiter};
+use tidegate::{InlineError, LimitSpec};
 use tower_layer::Layer;
 
-use crate::asking::Asking;
 use crate::client_ip::ClientIp;
+use crate::decider::Decider;
 use crate::key::{Key, by_ip};
 use crate::limits::{self, LimitTextError};
-use crate::question::{APPS, About, Cost, Descriptors};
+use crate::owned_request::{APPS, Cost, Descriptors, Subject};
 use crate::reject::Rejection;
 use crate::renderer::{Headers, Renderer};
+use crate::request_head::RequestHead;
 use crate::service::RateLimit;
 use crate::settings::{OnReject, Settings, WhenStoreFails, is_handling};
 
@@ -39,24 +40,25 @@ pub struct RateLimitLayer {
     settings: Arc<Settings>,
 }
 
-/// Why limits in an application are none.
+/// Reasons the limits of an application can be rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LayerError {
-    /// The text is none.
+    /// The text does not describe limits.
     #[error("{0}")]
     Text(#[from] LimitTextError),
-    /// The limiter does not take them.
+    /// The limiter does not accept them.
     #[error("{0}")]
     Inline(#[from] InlineError),
 }
 
 impl RateLimitLayer {
-    /// Asks about the route (or the limiter's name) and the client's address, by the rules of domain `apps`, unless told otherwise.
-    pub fn new(limiter: Limiter) -> Self {
-        Self { settings: Arc::new(Settings::new(limiter)) }
+    /// A layer by a [`tidegate::Limiter`], or by a client of a service. By default it counts the route (or the layer's
+    /// name) and the client's address, by the rules of domain `apps`.
+    pub fn new(decider: impl Into<Decider>) -> Self {
+        Self { settings: Arc::new(Settings::new(decider.into())) }
     }
 
-    /// What clients are counted under; their address unless told otherwise.
+    /// Sets what clients are counted under; their address by default.
     pub fn key(self, key: Key) -> Self {
         self.with(|settings| settings.key = key)
     }
@@ -65,39 +67,40 @@ impl RateLimitLayer {
     /// domain is `apps`, whose rules must allow it: `inline_limits: {max: 1000}`.
     ///
     /// # Errors
-    /// If the text is no limit, or a limiter that decides here has no such domain.
+    /// If the text does not describe limits, or a limiter in this process has no such domain.
     pub fn limits(self, text: &str) -> Result<Self, LayerError> {
         self.limits_in(APPS, &limits::parse(text)?)
     }
 
-    /// The same in another domain, and with all that limits can say: `&[per_minute(10).burst(20)]`.
+    /// Limits of the application's own in any domain, with all that limits can say: `&[per_minute(10).burst(20)]`.
     ///
     /// # Errors
-    /// If the numbers make no limit, or the domain does not take any from applications.
+    /// If the numbers do not make a limit, or the domain does not accept limits from applications.
     pub fn limits_in(self, domain: &str, limits: &[LimitSpec]) -> Result<Self, LayerError> {
-        let limits = self.settings.limiter.inline_limits(domain, limits)?;
+        let limits = self.settings.decider.inline_limits(domain, limits)?;
         Ok(self.with(|settings| {
             let name = settings.name();
             // The number that the limits before had is free again.
-            settings.about = About::default();
-            let itself = match &name {
+            settings.subject = Subject::default();
+            let unnamed = match &name {
                 Some(_) => None,
                 // One that is made while a request is handled is made for each: they are one limiter.
                 None if is_handling() => Some(UnnamedScope::first()),
-                None => Some(settings.limiter.unnamed_scope(domain, &limits)),
+                None => Some(settings.decider.unnamed_scope(domain, &limits)),
             };
-            settings.about = About::Route { domain: domain.to_owned(), name, limits: Some(limits), itself };
+            settings.subject =
+                Subject::Route { domain: domain.to_owned(), name, limits: Some(limits), unnamed };
         }))
     }
 
-    /// What the limiter is called. Limiters of one name share the counters of their limits. Without a name
-    /// each route counts for itself, by its method and template (`GET /users/{id}`); where the framework
-    /// knows none, the limiter counts for all it is around, whatever the path.
+    /// Names the layer. Layers of one name share the counters of their limits. Without a name each route counts
+    /// for itself, by its method and template (`GET /users/{id}`); where the framework
+    /// knows none, the layer counts for all it is around, whatever the path.
     pub fn name(self, name: impl Into<String>) -> Self {
         let called = name.into();
         self.with(|settings| {
-            if let About::Route { name, itself, .. } = &mut settings.about {
-                (*name, *itself) = (Some(called), None);
+            if let Subject::Route { name, unnamed, .. } = &mut settings.subject {
+                (*name, *unnamed) = (Some(called), None);
             }
         })
     }
@@ -108,56 +111,56 @@ impl RateLimitLayer {
     /// # let limiter = tidegate::Limiter::builder().domain(tidegate::Domain::new("shop")).build().unwrap();
     /// use tidegate_middleware::RateLimitLayer;
     ///
-    /// let layer = RateLimitLayer::new(limiter).descriptors("shop", |asking| {
-    ///     let api_key = asking.header("x-api-key").unwrap_or("anonymous".into());
-    ///     [("api_key", api_key), ("endpoint", asking.route().into())].into()
+    /// let layer = RateLimitLayer::new(limiter).descriptors("shop", |head| {
+    ///     let api_key = head.header("x-api-key").unwrap_or("anonymous".into());
+    ///     [("api_key", api_key), ("endpoint", head.route().into())].into()
     /// });
     /// ```
     pub fn descriptors(
         self,
         domain: impl Into<String>,
-        find: impl Fn(&Asking<'_>) -> Descriptors + Send + Sync + 'static,
+        find: impl Fn(&RequestHead<'_>) -> Descriptors + Send + Sync + 'static,
     ) -> Self {
         self.with(|settings| {
-            settings.about = About::Descriptors { domain: domain.into(), find: Arc::new(find) };
+            settings.subject = Subject::Descriptors { domain: domain.into(), find: Arc::new(find) };
         })
     }
 
-    /// How many units each request takes; 1 unless told otherwise.
+    /// Sets how many units each request takes; 1 by default.
     pub fn cost(self, cost: u64) -> Self {
         self.with(|settings| settings.cost = Cost::Fixed(cost))
     }
 
-    /// The same by a function of the request.
-    pub fn cost_by(self, find: impl Fn(&Asking<'_>) -> u64 + Send + Sync + 'static) -> Self {
+    /// Sets how many units a request takes, by a function of its head.
+    pub fn cost_by(self, find: impl Fn(&RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.cost = Cost::Now(Arc::new(find)))
     }
 
-    /// The same by a function that has to wait.
-    pub fn cost_by_async<F>(self, find: impl Fn(&Asking<'_>) -> F + Send + Sync + 'static) -> Self
+    /// Sets how many units a request takes, by a function of its head that has to wait.
+    pub fn cost_by_async<F>(self, find: impl Fn(&RequestHead<'_>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = u64> + Send + 'static,
     {
         self.with(|settings| settings.cost = Cost::later(find))
     }
 
-    /// Requests that are not limited, such as health checks.
-    pub fn skip(self, skip: impl Fn(&Asking<'_>) -> bool + Send + Sync + 'static) -> Self {
+    /// Sets which requests are not limited, such as health checks.
+    pub fn skip(self, skip: impl Fn(&RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.skip = Some(Arc::new(skip)))
     }
 
-    /// Which proxies are believed about who asked, and how addresses are grouped.
+    /// Sets which proxies are believed about the address of clients, and how addresses are grouped.
     pub fn client_ip(self, client_ip: ClientIp) -> Self {
         client_ip.warn();
         self.with(|settings| settings.client_ip = client_ip)
     }
 
-    /// Which families of headers decisions of this process have. Those of a service come as it renders them.
+    /// Sets which families of headers decisions of this process have. Those of a service come as it renders them.
     pub fn headers(self, headers: Headers) -> Self {
         self.with(|settings| settings.renderer = Renderer::new(headers))
     }
 
-    /// Answers denied requests in the application's own way, from what would have been answered.
+    /// Responds to denied requests in the application's own way, from the response they would have got.
     ///
     /// ```
     /// # let limiter = tidegate::Limiter::builder().domain(tidegate::Domain::new("apps")).build().unwrap();
@@ -171,15 +174,14 @@ impl RateLimitLayer {
     /// ```
     pub fn on_reject(
         self,
-        answer: impl Fn(Rejection<'_>) -> Response<Bytes> + Send + Sync + 'static,
+        respond: impl Fn(Rejection<'_>) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
-        let answer: OnReject = Arc::new(answer);
-        self.with(|settings| settings.on_reject = Some(answer))
+        let respond: OnReject = Arc::new(respond);
+        self.with(|settings| settings.on_reject = Some(respond))
     }
 
-    /// What becomes of a request while the store or the service behind the limiter does not answer. Unless
-    /// told otherwise, what the limiter then decides: by `on_store_error` of its rules, or by
-    /// [`tidegate::RemoteFallback`](https://docs.rs/tidegate).
+    /// Sets what becomes of a request while the store or the service behind the layer does not respond. By default it
+    /// is what the limiter then decides by `on_store_error` of its rules, or the client by its fallback.
     pub fn on_store_error(self, what: WhenStoreFails) -> Self {
         self.with(|settings| settings.when_store_fails = what)
     }
@@ -190,7 +192,7 @@ impl RateLimitLayer {
         self.with(|settings| settings.hold_permits = true)
     }
 
-    /// Leaves checking to the handler, which takes [`crate::Limited`] and knows the cost.
+    /// Leaves the check to the handler, which takes [`crate::Limited`] and knows the cost.
     pub fn deferred(self) -> Self {
         self.with(|settings| settings.deferred = true)
     }
@@ -202,10 +204,10 @@ impl RateLimitLayer {
 }
 
 impl Settings {
-    fn new(limiter: Limiter) -> Self {
+    fn new(decider: Decider) -> Self {
         Self {
-            limiter,
-            about: About::default(),
+            decider,
+            subject: Subject::default(),
             key: by_ip(),
             cost: Cost::Fixed(1),
             client_ip: ClientIp::default(),
@@ -215,14 +217,14 @@ impl Settings {
             when_store_fails: WhenStoreFails::default(),
             hold_permits: false,
             deferred: false,
-            _alive: crate::settings::Alive::default(),
+            _count: crate::settings::LayerCount::default(),
         }
     }
 
     fn name(&self) -> Option<String> {
-        match &self.about {
-            About::Route { name, .. } => name.clone(),
-            About::Descriptors { .. } => None,
+        match &self.subject {
+            Subject::Route { name, .. } => name.clone(),
+            Subject::Descriptors { .. } => None,
         }
     }
 }

@@ -37,10 +37,12 @@
 //! # Layout
 //!
 //! - [`layer`], [`service`], `future`, [`response_body`]: limiting the requests to a service, as Tower has it
-//! - `settings`: what a layer holds, and how it decides by that; `held`: permits for as long as a response takes
-//! - `asking`, [`key`], `question`, [`limits`]: from a request to what is asked about it
-//! - [`client_ip`]: who asked, behind proxies
-//! - [`reject`], [`limited`]: what is answered, and what handlers see
+//! - [`decider`]: who decides, a limiter in this process or a client of a service
+//! - `settings`: the settings of a layer, and how it decides by them
+//! - `renewed_permit`: permits that are held for as long as a response takes
+//! - `request_head`, [`key`], `owned_request`, [`limits`]: from an HTTP request to the request that is decided
+//! - [`client_ip`]: the address of the client, behind proxies
+//! - [`reject`], [`limited`]: the response to a denial, and what handlers see
 //! - [`pacing`]: clients that pace themselves
 //! - `warnings`: mistakes in settings that nothing refuses
 //! - [`renderer`]: what a front end holds; which headers a decision has
@@ -51,37 +53,39 @@
 //!
 //! What is rendered is fixed by `vectors/rendering.json`; the README of this crate says how to read it.
 
-mod asking;
 mod body;
 pub mod client_ip;
+pub mod decider;
 mod denial_body;
 mod future;
-mod held;
 pub mod key;
 pub mod layer;
 pub mod limited;
 pub mod limits;
 pub mod names;
+mod owned_request;
 pub mod pacing;
 mod policy;
-mod question;
 pub mod reject;
 pub mod renderer;
+mod renewed_permit;
+mod request_head;
 pub mod response_body;
 mod retry;
 pub mod service;
 mod settings;
 mod warnings;
 
-pub use asking::{Asking, PeerAddr};
 pub use client_ip::{ClientAddress, ClientIp, ForwardingHeader};
+pub use decider::Decider;
 pub use denial_body::{DenialBody, DenialBodyError};
 pub use future::ResponseFuture;
 pub use layer::{LayerError, RateLimitLayer};
 pub use limited::{Denied, Estimate, Limited, RateLimited};
+pub use owned_request::Descriptors;
 pub use pacing::PacingLayer;
-pub use question::Descriptors;
 pub use renderer::{Headers, Renderer};
+pub use request_head::{PeerAddr, RequestHead};
 pub use service::RateLimit;
 pub use settings::WhenStoreFails;
 

@@ -1,4 +1,4 @@
-//! What handlers get to see, and what they may do themselves.
+//! What handlers see of limits, and the checks that they make themselves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,13 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 use parking_lot::Mutex;
-use tidegate::{Decision, Limiter, Reservation, ReservationId, Reserved, spelling};
+use tidegate::{Decision, Reservation, ReservationId, Reserved, spelling};
 
-use crate::question::Question;
+use crate::decider::Decider;
+use crate::owned_request::OwnedRequest;
 use crate::settings::{RenderedHeaders, Settings};
 
-/// Settling that failed is tried again so often, after this time and then four times as long each.
+/// How often settling is tried again after a failure: after this time, and then after four times as long each.
 const MORE_TRIES: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
@@ -42,8 +43,8 @@ pub struct RateLimited(pub Decision);
 #[derive(Clone)]
 pub struct Limited {
     settings: Arc<Settings>,
-    question: Arc<Question>,
-    /// The head of the request, for whoever answers denials.
+    request: Arc<OwnedRequest>,
+    /// The head of the request, for the response to a denial.
     parts: Arc<Parts>,
     late: LateHeaders,
 }
@@ -51,39 +52,39 @@ pub struct Limited {
 /// An estimate that is charged until it is settled; see [`Limited::reserve`].
 #[must_use = "an estimate that is not settled stays charged"]
 pub struct Estimate {
-    limiter: Limiter,
+    decider: Decider,
     id: Option<ReservationId>,
     /// What the limits said.
     pub decision: Decision,
 }
 
 impl Estimate {
-    /// Charges what it really cost: the rest is given back, or the overrun taken. False if the estimate stays
-    /// charged instead, because its time was over or nobody could be asked. In the latter case it is tried a
-    /// few times more in the background; the log tells if that is in vain.
+    /// Charges what it really cost: the rest is given back, or the overrun taken. Returns false if the estimate stays
+    /// charged, because its time was over or neither store nor service responded. In the latter case it is tried a
+    /// few times more in the background, and the log says if that fails too.
     pub async fn settle(self, cost: u64) -> bool {
         let Some(id) = self.id else { return false };
-        settle(self.limiter, id, spelling::cost(cost)).await
+        settle(self.decider, id, spelling::cost(cost)).await
     }
 }
 
-async fn settle(limiter: Limiter, id: ReservationId, cost: u64) -> bool {
-    match limiter.settle(&id.to_string(), cost).await {
-        Ok(settled) => settled.is_some(),
+async fn settle(decider: Decider, id: ReservationId, cost: u64) -> bool {
+    match decider.settle(id, cost).await {
+        Ok(settled) => settled,
         Err(error) => {
             tracing::debug!(%error, "an estimate is not settled yet");
-            tokio::spawn(settle_later(limiter, id, cost));
+            tokio::spawn(settle_later(decider, id, cost));
             false
         }
     }
 }
 
-/// Tries again until somebody answers, a few times.
-async fn settle_later(limiter: Limiter, id: ReservationId, cost: u64) {
+/// Tries again a few times, until the store or service responds.
+async fn settle_later(decider: Decider, id: ReservationId, cost: u64) {
     let mut wait = FIRST_WAIT;
     for tries_left in (0..MORE_TRIES).rev() {
         tokio::time::sleep(wait).await;
-        match limiter.settle(&id.to_string(), cost).await {
+        match decider.settle(id, cost).await {
             Ok(_) => return,
             Err(error) if tries_left == 0 => tracing::warn!(%error, "an estimate stays charged"),
             Err(_) => wait *= 4,
@@ -94,13 +95,13 @@ async fn settle_later(limiter: Limiter, id: ReservationId, cost: u64) {
 /// A denial as a response.
 #[derive(Debug)]
 pub struct Denied {
-    /// Why.
+    /// The decision.
     pub decision: Box<Decision>,
-    /// What to answer.
+    /// The response to return.
     pub response: Box<Response<Bytes>>,
 }
 
-/// Headers that are known when the handler has checked.
+/// Headers that are known only after the handler has checked.
 #[derive(Clone, Default)]
 pub(crate) struct LateHeaders(Arc<Mutex<RenderedHeaders>>);
 
@@ -113,21 +114,21 @@ impl LateHeaders {
 impl Limited {
     pub(crate) fn new(
         settings: &Arc<Settings>,
-        question: Question,
+        request: OwnedRequest,
         late: &LateHeaders,
         parts: Parts,
     ) -> Self {
-        let (question, parts) = (Arc::new(question), Arc::new(parts));
-        Self { settings: Arc::clone(settings), question, parts, late: late.clone() }
+        let (request, parts) = (Arc::new(request), Arc::new(parts));
+        Self { settings: Arc::clone(settings), request, parts, late: late.clone() }
     }
 
     /// Decides the request at this cost and charges it. The headers go with the response.
     ///
     /// # Errors
-    /// The denial, to be answered with.
+    /// The denial, to be returned as the response.
     pub async fn check(&self, cost: u64) -> Result<Decision, Denied> {
-        let request = self.question.request().cost(spelling::cost(cost));
-        let decision = self.settings.limiter.check(&request).await;
+        let request = self.request.request().cost(spelling::cost(cost));
+        let decision = self.settings.decider.check(&request).await;
         self.judge(&request, decision)
     }
 
@@ -147,25 +148,25 @@ impl Limited {
     /// ```
     ///
     /// # Errors
-    /// The denial, to be answered with.
+    /// The denial, to be returned as the response.
     pub async fn reserve(&self, estimate: u64, ttl: Duration) -> Result<Estimate, Denied> {
-        let request = self.question.request().cost(spelling::cost(estimate));
-        let limiter = self.settings.limiter.clone();
-        let (id, decision) = match limiter.reserve(&request, ttl).await {
+        let request = self.request.request().cost(spelling::cost(estimate));
+        let decider = self.settings.decider.clone();
+        let (id, decision) = match decider.reserve(&request, ttl).await {
             Ok(Reserved::Reservation(Reservation { id, decision, .. })) => (Some(id), decision),
             Ok(Reserved::Denied(decision)) => (None, decision),
             Err(error) => {
                 // Better charged for good than not at all.
                 tracing::warn!(%error, "an estimate is charged that cannot be settled");
-                (None, limiter.check(&request).await)
+                (None, decider.check(&request).await)
             }
         };
         match self.judge(&request, decision) {
-            Ok(decision) => Ok(Estimate { limiter, id, decision }),
+            Ok(decision) => Ok(Estimate { decider, id, decision }),
             Err(denied) => {
                 // It was charged although the layer does not let it pass: nothing is used of it.
                 if let Some(id) = id {
-                    settle(limiter, id, 0).await;
+                    settle(decider, id, 0).await;
                 }
                 Err(denied)
             }
@@ -191,7 +192,7 @@ mod axum_extractors {
 
     use super::{Denied, Limited, RateLimited};
 
-    /// A handler that wants to know about limits, and no layer that does.
+    /// The response where a handler takes an extractor of this crate and no layer around it provides it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct NoLayer(&'static str);
 

@@ -5,13 +5,13 @@
 use thiserror::Error;
 use tidegate::{LimitSpec, MAX_COUNT, Window};
 
-/// A text that is no limit.
+/// A text that does not describe limits.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{text:?} is no limit: {part:?} is not COUNT/UNIT; write one such as 10/minute, 5/30s or 100/hour;2000/day"
 )]
 pub struct LimitTextError {
-    /// All of it.
+    /// The whole text.
     pub text: String,
     /// The part at fault.
     pub part: String,
@@ -32,7 +32,7 @@ const SECOND_US: u64 = 1_000_000;
 const DAY_US: u64 = 86_400 * SECOND_US;
 const LONGEST_COUNTED_US: u64 = 7 * DAY_US;
 
-/// Reads limits.
+/// Parses limits.
 ///
 /// ```
 /// use tidegate::per_minute;
@@ -43,7 +43,7 @@ const LONGEST_COUNTED_US: u64 = 7 * DAY_US;
 /// ```
 ///
 /// # Errors
-/// The first part that is no limit.
+/// The first part that is not a limit.
 pub fn parse(text: &str) -> Result<Vec<LimitSpec>, LimitTextError> {
     let wrong = |part: &str| LimitTextError { text: text.to_owned(), part: part.trim().to_owned() };
     text.split([';', ',']).map(|part| parse_one(part).ok_or_else(|| wrong(part))).collect()
@@ -77,7 +77,7 @@ fn word_us(word: &str) -> Option<u64> {
     known(word).or_else(|| word.strip_suffix('s').and_then(known))
 }
 
-/// The digits that a text begins with, among which `_` may stand where told so.
+/// Splits a text after the digits that it begins with. If `grouped`, `_` may stand among them.
 fn leading_digits(text: &str, grouped: bool) -> (&str, &str) {
     let digit = |byte: u8| byte.is_ascii_digit() || (grouped && byte == b'_');
     let end = text.bytes().position(|byte| !digit(byte)).unwrap_or(text.len());

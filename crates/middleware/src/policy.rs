@@ -3,7 +3,7 @@
 //! # Names
 //!
 //! A policy is named `rule:limit`, such as `api_key:steady` or `user/endpoint=POST /orders:minute`: the
-//! rule's id and the limit's name, which do not change from one answer to the next. Bytes that a
+//! rule's id and the limit's name, which do not change from one response to the next. Bytes that a
 //! structured field's string cannot hold, and those that trip naive parsers (`"`, `\`, `,`, `;`, `%`),
 //! are percent-encoded; so are `:` and `#` in the limit's name, so that no two names run together. If
 //! several descriptors of one request fall under one limit, the second is `rule:limit#2`, and so on. Of
@@ -34,9 +34,9 @@ const DAY_S: u64 = 86_400;
 
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
-/// The limits of a decision that are told: not those in shadow, and not too many. Each with which
-/// one of its name it is, from 1.
-pub(crate) fn told<'d>(
+/// The limits of a decision that headers have: none in shadow, and not too many. Each comes with its number, from 1,
+/// among those of the same name.
+pub(crate) fn rendered_limits<'d>(
     decision: &'d Decision,
     deciding: &LimitStatus<'d>,
 ) -> impl Iterator<Item = (usize, LimitStatus<'d>)> {
@@ -105,8 +105,8 @@ pub(crate) fn write_partition(request: &Request<'_>, status: &LimitStatus<'_>, o
     out.push(':');
 }
 
-/// The window in whole seconds, rounded up, so that the rate it tells is never too high; of calendar
-/// windows the nominal length. A limit on holders has none.
+/// The window in whole seconds, rounded up, so that the rate is never stated too high; of calendar windows the
+/// nominal length. A concurrency limit has none.
 pub(crate) fn window_s(limit: &Limit) -> Option<u64> {
     if limit.algorithm() == Algorithm::Concurrency {
         return None;

@@ -1,4 +1,4 @@
-//! The answer to a request that is denied.
+//! The response to a request that is denied.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -7,8 +7,8 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::Value;
 use tidegate::{Decision, Request};
 
-use crate::asking::Asking;
 use crate::names;
+use crate::request_head::RequestHead;
 use crate::settings::Settings;
 
 /// gRPC's `RESOURCE_EXHAUSTED`.
@@ -17,21 +17,21 @@ const RESOURCE_EXHAUSTED: HeaderValue = HeaderValue::from_static("8");
 /// What gRPC's messages escape.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// Who is denied without being looked at may come back after so many seconds.
+/// Seconds until a request that was denied without looking at limits may come back.
 const UNSEEN_RETRY_S: u64 = 1;
 
 /// A request that is denied, for [`crate::RateLimitLayer::on_reject`].
 #[derive(Debug)]
 pub struct Rejection<'a> {
-    /// The request.
-    pub asking: Asking<'a>,
-    /// Why.
+    /// The head of the request.
+    pub head: RequestHead<'a>,
+    /// The decision.
     pub decision: &'a Decision,
-    /// What would be answered.
+    /// The response it would get.
     pub response: Response<Bytes>,
 }
 
-/// As the service rendered it, if one did; else as it would have.
+/// The response to a denial: as the service rendered it if one decided, else as a service would render it.
 pub(crate) fn response(settings: &Settings, request: &Request<'_>, decision: &Decision) -> Response<Bytes> {
     if let Some(rendered) = decision.rendered().filter(|_| !decision.allowed()) {
         let status = StatusCode::from_u16(rendered.status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
@@ -51,7 +51,7 @@ pub(crate) fn response(settings: &Settings, request: &Request<'_>, decision: &De
     response
 }
 
-/// A denial that no limit made: nobody could tell what is left.
+/// The response to a denial that no limit made, because nobody could tell what is left.
 fn unseen(decision: &Decision) -> Response<Bytes> {
     let body = serde_json::json!({
         "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
@@ -74,7 +74,7 @@ fn unseen(decision: &Decision) -> Response<Bytes> {
     response
 }
 
-/// The same to a gRPC client: a response of headers alone that ends the call.
+/// The response to a gRPC client: headers alone, which end the call.
 pub(crate) fn as_grpc(response: Response<Bytes>) -> Response<Bytes> {
     let problem = serde_json::from_slice::<Value>(response.body()).unwrap_or_default();
     let detail = problem["detail"].as_str().unwrap_or("too many requests");

@@ -1,4 +1,4 @@
-//! What a front end holds to tell decisions over HTTP.
+//! Renders decisions as HTTP responses.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tidegate::{Decision, LimitStatus, Micros, Request};
 use crate::body;
 use crate::denial_body::DenialBody;
 use crate::names;
-use crate::policy::{told, write_left, write_name, write_partition, write_quota};
+use crate::policy::{rendered_limits, write_left, write_name, write_partition, write_quota};
 use crate::retry::{ceil_s, more_after_us, retry_after_s};
 
 /// Which families of headers to write. `Retry-After` is not among them: every denial has one, unless
@@ -48,7 +48,7 @@ impl Headers {
 pub struct Renderer {
     headers: Headers,
     deny_status: StatusCode,
-    /// In place of the problem.
+    /// The body of denials in place of the problem.
     denial_body: Option<Arc<DenialBody>>,
 }
 
@@ -59,40 +59,40 @@ impl Default for Renderer {
     }
 }
 
-/// What an item of the longer headers takes, about.
+/// Bytes of an item of the longer headers, about.
 const ITEM_BYTES: usize = 64;
 
 impl Renderer {
-    /// A renderer of these families of headers.
+    /// Returns a renderer of these families of headers.
     pub fn new(headers: Headers) -> Self {
         Self { headers, deny_status: StatusCode::TOO_MANY_REQUESTS, denial_body: None }
     }
 
-    /// Gives denials another status than 429, for those who pass on only some: NGINX knows 401 and 403.
+    /// Gives denials another status than 429, for proxies that pass on only some: NGINX passes on 401 and 403.
     #[must_use]
     pub fn deny_status(mut self, status: StatusCode) -> Self {
         self.deny_status = status;
         self
     }
 
-    /// Gives denials a body of one's own, or with `None` the problem.
+    /// Gives denials a body of the operator's own, or with `None` the problem.
     #[must_use]
     pub fn denial_body(mut self, body: Option<Arc<DenialBody>>) -> Self {
         self.denial_body = body;
         self
     }
 
-    /// Whether denials have a body of one's own.
+    /// Returns whether denials have a body of the operator's own.
     pub fn has_denial_body(&self) -> bool {
         self.denial_body.is_some()
     }
 
-    /// 200, or 429 for a denial unless it was told another.
+    /// Returns 200, or for a denial 429 or the status that was set instead.
     pub fn status(&self, decision: &Decision) -> StatusCode {
         if decision.allowed() { StatusCode::OK } else { self.deny_status }
     }
 
-    /// The type of the body: JSON, or for a denial a problem unless it has a body of one's own.
+    /// Returns the type of the body: JSON, or for a denial a problem unless it has a body of the operator's own.
     pub fn content_type(&self, decision: &Decision) -> &str {
         match &self.denial_body {
             _ if decision.allowed() => "application/json",
@@ -133,24 +133,24 @@ impl Renderer {
         }
     }
 
-    /// Seconds to wait before trying again, as `Retry-After` has them; `None` if the request passes, or
+    /// Returns the seconds to wait before trying again, as `Retry-After` has them; `None` if the request passes, or
     /// never will.
     pub fn retry_after_s(&self, request: &Request<'_>, decision: &Decision) -> Option<u64> {
         retry_after_s(request, decision)
     }
 
-    /// The names of the policies that deny, as `violated-policies` has them.
+    /// Calls `name` with the names of the policies that deny, as `violated-policies` has them.
     pub fn violated_policies(&self, decision: &Decision, mut name: impl FnMut(&str)) {
         let Some(deciding) = decision.decided_by().filter(|_| !decision.allowed()) else { return };
         let mut text = String::with_capacity(ITEM_BYTES);
-        for (nth, status) in told(decision, &deciding).filter(|(_, status)| !status.allowed) {
+        for (nth, status) in rendered_limits(decision, &deciding).filter(|(_, status)| !status.allowed) {
             text.clear();
             write_name(&status, nth, &mut text);
             name(&text);
         }
     }
 
-    /// Appends the body of the answer: a denial's own where it has one, else [`Renderer::json`].
+    /// Appends the body of the response: the operator's own for denials if there is one, else [`Renderer::json`].
     pub fn body(&self, request: &Request<'_>, decision: &Decision, out: &mut Vec<u8>) {
         match &self.denial_body {
             Some(body) if !decision.allowed() => body.write(request, decision, out),
@@ -158,13 +158,13 @@ impl Renderer {
         }
     }
 
-    /// Appends the JSON of the answer: what each limit said, and for a denial the members of a problem
+    /// Appends the JSON of the response: what each limit said, and for a denial the members of a problem
     /// (RFC 9457) before it.
     pub fn json(&self, request: &Request<'_>, decision: &Decision, out: &mut Vec<u8>) {
         body::write(self, request, decision, out);
     }
 
-    /// Appends the JSON of its `limits` alone: what each limit said.
+    /// Appends the member `limits` of the JSON alone: what each limit said.
     pub fn limits(&self, decision: &Decision, out: &mut Vec<u8>) {
         body::limits(decision, out);
     }
@@ -178,7 +178,7 @@ impl Renderer {
     ) {
         let mut policy = String::with_capacity(2 * ITEM_BYTES);
         let mut left = String::with_capacity(2 * ITEM_BYTES);
-        for (nth, status) in told(decision, deciding) {
+        for (nth, status) in rendered_limits(decision, deciding) {
             if !policy.is_empty() {
                 policy.push_str(", ");
                 left.push_str(", ");

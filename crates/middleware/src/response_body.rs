@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use crate::held::Held;
+use crate::renewed_permit::RenewedPermit;
 
 pin_project! {
     /// The body of a response of [`crate::RateLimit`]. If a permit was acquired, it is returned when the
@@ -21,14 +21,14 @@ pin_project! {
 pin_project! {
     #[project = KindPin]
     enum Kind<B> {
-        Inner { #[pin] body: B, held: Option<Held> },
+        Inner { #[pin] body: B, permit: Option<RenewedPermit> },
         Text { text: Option<Bytes> },
     }
 }
 
 impl<B> LimitedBody<B> {
-    pub(crate) fn new(body: B, held: Option<Held>) -> Self {
-        Self { kind: Kind::Inner { body, held } }
+    pub(crate) fn new(body: B, permit: Option<RenewedPermit>) -> Self {
+        Self { kind: Kind::Inner { body, permit } }
     }
 
     pub(crate) fn text(text: Bytes) -> Self {
@@ -49,10 +49,10 @@ where
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         match self.project().kind.project() {
             KindPin::Text { text } => Poll::Ready(text.take().map(|text| Ok(Frame::data(text.into())))),
-            KindPin::Inner { mut body, held } => {
+            KindPin::Inner { mut body, permit } => {
                 let frame = ready!(body.as_mut().poll_frame(context));
                 if !matches!(frame, Some(Ok(_))) || body.is_end_stream() {
-                    *held = None;
+                    *permit = None;
                 }
                 Poll::Ready(frame)
             }

@@ -1,4 +1,4 @@
-//! When to come back.
+//! When a denied request may come back.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ const SECOND_US: u64 = 1_000_000;
 /// Part of the wait that jitter may add, as a divisor: a tenth.
 const JITTER_PART: u64 = 10;
 
-/// What jitter adds at most, in seconds.
+/// The most that jitter adds, in seconds.
 const JITTER_MOST_S: u64 = 5;
 
 /// `Retry-After` of a denial in whole seconds; `None` if it passes, or never will.
 ///
 /// The exact wait is rounded up, so that it is never too short. On top comes a jitter of whole
 /// seconds, at most a tenth of the wait and at most 5 s, so that those who were denied together do not
-/// return together. It is a function of who was denied by what: every node says the same. Of a concurrency
+/// return together. It is a function of the descriptor and the rule, so every node gives the same. Of a concurrency
 /// limit, whose slots may return at any time, it is 1 or 2 s.
 pub(crate) fn retry_after_s(request: &Request<'_>, decision: &Decision) -> Option<u64> {
     if decision.allowed() {
@@ -69,6 +69,7 @@ pub(crate) fn ceil_ms(us: u64) -> u64 {
 pub(crate) fn partition(request: &Request<'_>, status: &LimitStatus<'_>) -> u64 {
     let fold = |hash, text: &str| xxh3_64_with_seed(text.as_bytes(), hash);
     let hash = fold(fold(0, request.domain()), status.rule);
-    let entries = request.descriptors().nth(status.descriptor).map_or(&[][..], |(entries, _)| entries);
+    let descriptor = status.descriptor.and_then(|descriptor| request.descriptors().nth(descriptor));
+    let entries = descriptor.map_or(&[][..], |(entries, _)| entries);
     entries.iter().fold(hash, |hash, (key, value)| fold(fold(hash, key), value))
 }

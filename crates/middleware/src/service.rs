@@ -43,8 +43,8 @@ where
         let settings = Arc::clone(&self.settings);
         let deciding = async move {
             let (mut parts, body) = request.into_parts();
-            let passed = settings.decide(&mut parts).await?;
-            Ok((Request::from_parts(parts, body), passed))
+            let admission = settings.decide(&mut parts).await?;
+            Ok((Request::from_parts(parts, body), admission))
         };
         ResponseFuture::new(deciding.boxed(), inner)
     }

@@ -1,4 +1,4 @@
-//! What a layer holds, and how it decides by that.
+//! The settings of a layer, and how it decides by them.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -7,27 +7,28 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response};
-use tidegate::{Acquired, Decision, Limiter, Request};
+use tidegate::{Decision, Request};
 
-use crate::asking::{Asking, Find};
 use crate::client_ip::ClientIp;
-use crate::held::Held;
+use crate::decider::Decider;
 use crate::key::Key;
 use crate::limited::{LateHeaders, Limited, RateLimited};
-use crate::question::{About, Cost, Question};
+use crate::owned_request::{Cost, OwnedRequest, Subject};
 use crate::reject::{self, Rejection};
 use crate::renderer::Renderer;
+use crate::renewed_permit::RenewedPermit;
+use crate::request_head::{HeadFn, RequestHead};
 use crate::warnings;
 
-/// So many layers an application has at most: more of them are made per request.
+/// How many layers an application has at most: more of them are made per request.
 const MOST_LAYERS: usize = 100;
 
 pub(crate) type OnReject = Arc<dyn Fn(Rejection<'_>) -> Response<Bytes> + Send + Sync>;
 
-/// What becomes of a request while nobody can tell what is left of its limits.
+/// What becomes of a request while the store or the service behind a layer does not respond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenStoreFails {
-    /// What the limiter decides without its store.
+    /// What the limiter or client decides without it: by `on_store_error` of the rules, or by the client's fallback.
     #[default]
     Decide,
     /// It passes.
@@ -38,27 +39,27 @@ pub enum WhenStoreFails {
 
 #[derive(Clone)]
 pub(crate) struct Settings {
-    pub(crate) limiter: Limiter,
-    pub(crate) about: About,
+    pub(crate) decider: Decider,
+    pub(crate) subject: Subject,
     pub(crate) key: Key,
     pub(crate) cost: Cost,
     pub(crate) client_ip: ClientIp,
     pub(crate) renderer: Renderer,
-    pub(crate) skip: Option<Find<bool>>,
+    pub(crate) skip: Option<HeadFn<bool>>,
     pub(crate) on_reject: Option<OnReject>,
     pub(crate) when_store_fails: WhenStoreFails,
     pub(crate) hold_permits: bool,
     pub(crate) deferred: bool,
-    pub(crate) _alive: Alive,
+    pub(crate) _count: LayerCount,
 }
 
 /// A request that may pass, and what its response gets.
 #[derive(Default)]
-pub(crate) struct Passed {
+pub(crate) struct Admission {
     pub(crate) headers: RenderedHeaders,
-    /// Those that a handler adds.
+    /// Headers that a handler adds.
     pub(crate) late: Option<LateHeaders>,
-    pub(crate) held: Option<Held>,
+    pub(crate) permit: Option<RenewedPermit>,
 }
 
 pub(crate) type RenderedHeaders = Vec<(HeaderName, HeaderValue)>;
@@ -68,45 +69,45 @@ pub(crate) type RenderedHeaders = Vec<(HeaderName, HeaderValue)>;
 struct Charged(Vec<u64>);
 
 impl Settings {
-    /// Decides a request, and leaves in it what handlers may want to know.
-    pub(crate) async fn decide(self: &Arc<Self>, parts: &mut Parts) -> Result<Passed, Response<Bytes>> {
-        let asking = Asking::new(parts, &self.client_ip);
-        if self.skip.as_ref().is_some_and(|skip| skip(&asking)) {
-            return Ok(Passed::default());
+    /// Decides a request, and adds to its extensions what handlers may want to know.
+    pub(crate) async fn decide(self: &Arc<Self>, parts: &mut Parts) -> Result<Admission, Response<Bytes>> {
+        let head = RequestHead::new(parts, &self.client_ip);
+        if self.skip.as_ref().is_some_and(|skip| skip(&head)) {
+            return Ok(Admission::default());
         }
-        let question = Question::new(&self.about, &self.key, &self.cost, asking).await;
+        let owned = OwnedRequest::new(&self.subject, &self.key, &self.cost, head).await;
         if self.deferred {
             let late = LateHeaders::default();
-            parts.extensions.insert(Limited::new(self, question, &late, parts.clone()));
-            return Ok(Passed { late: Some(late), ..Passed::default() });
+            parts.extensions.insert(Limited::new(self, owned, &late, parts.clone()));
+            return Ok(Admission { late: Some(late), ..Admission::default() });
         }
-        let request = question.request();
-        let held = match self.acquire(&request).await {
-            Ok(held) => held,
+        let request = owned.request();
+        let permit = match self.acquire(&request).await {
+            Ok(permit) => permit,
             Err(denied) => return Err(self.reject(&request, &denied, parts)),
         };
-        let decision = self.limiter.check(&request).await;
+        let decision = self.decider.check(&request).await;
         if !self.passes(&decision) {
             return Err(self.reject(&request, &decision, parts));
         }
         let headers = self.headers(&request, &decision);
-        note_charges(parts, &question.fingerprints());
+        note_charges(parts, &owned.fingerprints());
         parts.extensions.insert(RateLimited(decision));
-        Ok(Passed { headers, late: None, held })
+        Ok(Admission { headers, late: None, permit })
     }
 
-    async fn acquire(&self, request: &Request<'_>) -> Result<Option<Held>, Decision> {
+    async fn acquire(&self, request: &Request<'_>) -> Result<Option<RenewedPermit>, Decision> {
         if !self.hold_permits {
             return Ok(None);
         }
-        match self.limiter.acquire(request).await {
-            Acquired::Permit(permit) => Ok(Some(Held::new(permit))),
-            Acquired::Denied(decision) if self.passes(&decision) => Ok(None),
-            Acquired::Denied(decision) => Err(decision),
+        match self.decider.acquire(request).await {
+            Ok(permit) => Ok(Some(RenewedPermit::new(permit))),
+            Err(decision) if self.passes(&decision) => Ok(None),
+            Err(decision) => Err(decision),
         }
     }
 
-    /// Whether a request passes by a decision, which may have been made without the store.
+    /// Returns whether a request passes by a decision, which may have been made without the store or service.
     pub(crate) fn passes(&self, decision: &Decision) -> bool {
         match self.when_store_fails {
             WhenStoreFails::Allow if decision.source().is_makeshift() => true,
@@ -115,7 +116,7 @@ impl Settings {
         }
     }
 
-    /// The answer to a request that does not pass.
+    /// Returns the response to a request that does not pass.
     pub(crate) fn reject(
         &self,
         request: &Request<'_>,
@@ -123,15 +124,15 @@ impl Settings {
         parts: &Parts,
     ) -> Response<Bytes> {
         let response = reject::response(self, request, decision);
-        let asking = Asking::new(parts, &self.client_ip);
-        let response = if asking.is_grpc() { reject::as_grpc(response) } else { response };
+        let head = RequestHead::new(parts, &self.client_ip);
+        let response = if head.is_grpc() { reject::as_grpc(response) } else { response };
         match &self.on_reject {
-            Some(answer) => answer(Rejection { asking, decision, response }),
+            Some(on_reject) => on_reject(Rejection { head, decision, response }),
             None => response,
         }
     }
 
-    /// The headers of a decision, as whoever decided renders them.
+    /// Returns the headers of a decision, as the service rendered them if one decided.
     pub(crate) fn headers(&self, request: &Request<'_>, decision: &Decision) -> RenderedHeaders {
         let mut headers = Vec::new();
         if let Some(rendered) = decision.rendered() {
@@ -142,7 +143,7 @@ impl Settings {
             }
             return headers;
         }
-        self.renderer.headers(request, decision, self.limiter.now(), |name, value| {
+        self.renderer.headers(request, decision, self.decider.now(), |name, value| {
             if let Ok(value) = HeaderValue::from_str(value) {
                 headers.push((name.clone(), value));
             }
@@ -151,11 +152,11 @@ impl Settings {
     }
 }
 
-/// Remembers charges in the request, and tells the log if one is the second of its kind.
+/// Remembers charges in the request's extensions, and logs a warning if one of them was charged before.
 fn note_charges(parts: &mut Parts, fingerprints: &[u64]) {
     let charged = parts.extensions.get_or_insert_default::<Charged>();
     if fingerprints.iter().any(|fingerprint| charged.0.contains(fingerprint)) {
-        warnings::DOUBLE_COUNT.tell();
+        warnings::DOUBLE_COUNT.log();
     }
     charged.0.extend_from_slice(fingerprints);
 }
@@ -165,8 +166,8 @@ pub(crate) fn is_handling() -> bool {
     HANDLING.get()
 }
 
-/// Counts the layers that there are.
-pub(crate) struct Alive(());
+/// Counts the layers that exist.
+pub(crate) struct LayerCount(());
 
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
@@ -175,7 +176,7 @@ thread_local! {
     static HANDLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs what handles a request, so that layers made meanwhile are noticed.
+/// Runs `handle` as part of handling a request, so that layers made meanwhile are noticed.
 pub(crate) fn handling<T>(handle: impl FnOnce() -> T) -> T {
     struct Before(bool);
     impl Drop for Before {
@@ -187,7 +188,7 @@ pub(crate) fn handling<T>(handle: impl FnOnce() -> T) -> T {
     handle()
 }
 
-impl Default for Alive {
+impl Default for LayerCount {
     fn default() -> Self {
         if ALIVE.fetch_add(1, Relaxed) >= MOST_LAYERS || HANDLING.get() {
             tidegate::warning::limiter_per_request();
@@ -196,13 +197,13 @@ impl Default for Alive {
     }
 }
 
-impl Clone for Alive {
+impl Clone for LayerCount {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-impl Drop for Alive {
+impl Drop for LayerCount {
     fn drop(&mut self) {
         ALIVE.fetch_sub(1, Relaxed);
     }

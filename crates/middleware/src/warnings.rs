@@ -1,27 +1,27 @@
-//! Mistakes in settings that nothing refuses, told to the log once per process.
+//! Warnings about settings that are probably mistakes, logged once per process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A mistake, with what to do about it.
+/// A probable mistake, with what to do about it.
 pub(crate) struct Warning {
-    told: AtomicBool,
+    logged: AtomicBool,
     text: &'static str,
 }
 
 impl Warning {
     const fn new(text: &'static str) -> Self {
-        Self { told: AtomicBool::new(false), text }
+        Self { logged: AtomicBool::new(false), text }
     }
 
-    /// Tells the log, unless it has been told.
-    pub(crate) fn tell(&self) {
-        self.tell_of("");
+    /// Logs the warning, unless that was done before.
+    pub(crate) fn log(&self) {
+        self.log_about("");
     }
 
-    /// The same with what it is about.
-    pub(crate) fn tell_of(&self, what: &str) {
-        // Looked at first: this may be on the way of every request.
-        if !self.told.load(Ordering::Relaxed) && !self.told.swap(true, Ordering::Relaxed) {
+    /// Logs the warning with what it is about, unless that was done before.
+    pub(crate) fn log_about(&self, what: &str) {
+        // Read before it is swapped, because every request may come here.
+        if !self.logged.load(Ordering::Relaxed) && !self.logged.swap(true, Ordering::Relaxed) {
             if what.is_empty() {
                 tracing::warn!("{}", self.text);
             } else {

@@ -18,9 +18,9 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tidegate::{Limiter, Remote, RemoteFallback};
+use tidegate_client::{Client, Fallback};
 use tidegate_middleware::key::{by_header, by_ip};
-use tidegate_middleware::{Asking, ClientIp, Denied, Limited, RateLimitLayer};
+use tidegate_middleware::{ClientIp, Denied, Limited, RateLimitLayer, RequestHead};
 use tokio::net::TcpListener;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -31,8 +31,7 @@ const COMPLETION: Duration = Duration::from_mins(1);
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let limiter = Limiter::builder().remote(service()?).build()?;
-    let app = app(limiter)?;
+    let app = app(client()?)?;
 
     let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned()).parse()?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
@@ -43,28 +42,28 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The service, and what to do while it does not answer.
-fn service() -> Result<Remote, Failure> {
+/// A client of the service, with what to do while the service does not respond.
+fn client() -> Result<Client, Failure> {
     let url = env::var("TIDEGATE_URL").unwrap_or_else(|_| "http://localhost:8080".to_owned());
     let fallback = match env::var("TIDEGATE_FALLBACK").as_deref() {
-        Ok("allow") => RemoteFallback::Allow,
-        Ok("deny") => RemoteFallback::Deny,
-        Ok("local") | Err(_) => RemoteFallback::Local,
+        Ok("allow") => Fallback::Allow,
+        Ok("deny") => Fallback::Deny,
+        Ok("local") | Err(_) => Fallback::Local,
         Ok(other) => return Err(format!("TIDEGATE_FALLBACK is allow, deny or local, not {other:?}").into()),
     };
-    Ok(Remote::new(url).fallback(fallback))
+    Ok(Client::builder(url).fallback(fallback).build()?)
 }
 
-fn app(limiter: Limiter) -> Result<Router, Failure> {
-    let layer = RateLimitLayer::new(limiter).client_ip(ClientIp::new().trusted_proxies(["127.0.0.1/32"])?);
+fn app(client: Client) -> Result<Router, Failure> {
+    let layer = RateLimitLayer::new(client).client_ip(ClientIp::new().trusted_proxies(["127.0.0.1/32"])?);
     let by_customer = || by_header("x-api-key").or(by_ip());
 
     // Limits of the app's own, by address.
     let search = layer.clone().name("search").limits("5/minute;100/hour")?;
     // The rules of the service.
-    let orders = layer.clone().descriptors("api_platform", |asking| {
+    let orders = layer.clone().descriptors("api_platform", |head| {
         // A key that is empty is none.
-        let api_key = asking.header("x-api-key").unwrap_or("anonymous".into());
+        let api_key = head.header("x-api-key").unwrap_or("anonymous".into());
         [("api_key", api_key), ("endpoint", "POST /v1/orders".into())].into()
     });
     // By customer, and a report costs as much as it has pages.
@@ -85,15 +84,15 @@ async fn order() -> impl IntoResponse {
     (StatusCode::CREATED, Json(json!({ "order": "accepted" })))
 }
 
-fn pages(asking: &Asking<'_>) -> u64 {
-    let query = asking.parts().uri.query().unwrap_or_default();
+fn pages(head: &RequestHead<'_>) -> u64 {
+    let query = head.parts().uri.query().unwrap_or_default();
     let pages = query.split('&').find_map(|pair| pair.strip_prefix("pages="));
     pages.and_then(|pages| pages.parse().ok()).unwrap_or(1).max(1)
 }
 
 #[derive(Deserialize)]
-struct Asked {
-    #[expect(dead_code, reason = "a real app would answer it")]
+struct CompletionBody {
+    #[expect(dead_code, reason = "a real app would complete it")]
     prompt: String,
     max_tokens: u64,
     used: u64,
@@ -104,10 +103,10 @@ struct Completion {
     used: u64,
 }
 
-/// Reserves what the answer may cost at most, and settles what it did.
-async fn complete_prompt(limited: Limited, Json(asked): Json<Asked>) -> Result<Json<Value>, Denied> {
-    let estimate = limited.reserve(asked.max_tokens, COMPLETION).await?;
-    let completion = Completion { used: asked.used };
+/// Reserves what the completion may cost at most, and settles what it did cost.
+async fn complete_prompt(limited: Limited, Json(body): Json<CompletionBody>) -> Result<Json<Value>, Denied> {
+    let estimate = limited.reserve(body.max_tokens, COMPLETION).await?;
+    let completion = Completion { used: body.used };
     estimate.settle(completion.used).await;
     Ok(Json(json!(completion)))
 }

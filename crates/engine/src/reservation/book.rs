@@ -100,7 +100,6 @@ impl Book {
     }
 
     /// How many one holder may have at most, however much is free.
-    #[cfg(feature = "redis")]
     pub(super) fn most_of_holder(&self) -> usize {
         (self.most / HOLDERS).clamp(FEWEST, MOST_OF_HOLDER)
     }

@@ -13,7 +13,6 @@ mod book;
 mod id;
 mod record;
 mod share;
-#[cfg(feature = "redis")]
 mod shared;
 
 use std::time::Duration;
@@ -21,16 +20,17 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use thiserror::Error;
 use tidegate_core::{Key, Micros, Taken};
-use tidegate_stores::{Charge, Correction, StoreError, Timed};
+use tidegate_stores::{Charge, Correction, Intent, StoreError, Timed, Verdicts};
 
 pub(crate) use self::book::Book;
 use self::book::Holder;
 pub use self::id::ReservationId;
 use self::record::{Home, MOST_BYTES, Record, bytes_of};
-use crate::decide::{Charges, Intent, Scope, conclude, plan};
-use crate::decision::{Decision, Item, Items};
+use crate::backend::Settlement;
+use crate::decision::{Decision, Item, Items, Source};
 use crate::inline::InlineLimits;
 use crate::limiter::{Inner, Limiter};
+use crate::plan::{Concluded, Plan, Scope};
 use crate::request::Request;
 use crate::rules::current::Rules;
 use crate::rules::limit_spec::LimitSpec;
@@ -124,10 +124,6 @@ pub enum SettleError {
     /// The store that nodes share failed. The reservation may still be there, and can then be settled later.
     #[error("the reservation was not settled: {0}; try again")]
     Store(#[from] StoreError),
-    /// The remote service did not answer, or refused. The reservation may still be there.
-    #[cfg(feature = "remote")]
-    #[error("the reservation was not settled: {0}")]
-    Remote(#[from] crate::remote::RemoteError),
 }
 
 impl Limiter {
@@ -153,20 +149,11 @@ impl Limiter {
     ///
     /// # Errors
     /// If too many wait to be settled; then nothing was charged.
-    #[cfg_attr(
-        not(any(feature = "redis", feature = "remote")),
-        expect(clippy::unused_async, reason = "memory never waits")
-    )]
     pub async fn reserve(&self, request: &Request<'_>, lifetime: Duration) -> Result<Reserved, ReserveError> {
-        #[cfg(feature = "remote")]
-        if let Some(service) = &self.inner.remote {
-            return self.inner.reserve_remote(service, request, lifetime).await;
+        match self.inner.backend.shared() {
+            Some(shared) => self.inner.reserve_shared(shared, request, lifetime).await,
+            None => self.reserve_now(request, lifetime),
         }
-        #[cfg(feature = "redis")]
-        if let Some(shared) = &self.inner.shared {
-            return self.inner.reserve_shared(shared, request, lifetime).await;
-        }
-        self.reserve_now(request, lifetime)
     }
 
     /// As [`Limiter::reserve`], without an await.
@@ -182,22 +169,9 @@ impl Limiter {
     /// already, it expired, or it never was.
     ///
     /// # Errors
-    /// If the store that nodes share fails, or the remote service does not answer.
-    #[cfg_attr(
-        not(any(feature = "redis", feature = "remote")),
-        expect(clippy::unused_async, reason = "memory never waits")
-    )]
+    /// If the store that nodes share fails.
     pub async fn settle(&self, id: &str, cost: u64) -> Result<Option<Settled>, SettleError> {
-        #[cfg(feature = "remote")]
-        if let Some(service) = &self.inner.remote {
-            // One that was made while the service was away is here.
-            return match self.settle_now(id, cost) {
-                Some(settled) => Ok(Some(settled)),
-                None => Ok(self.inner.settle_remote(service, id, cost).await?),
-            };
-        }
-        #[cfg(feature = "redis")]
-        if self.inner.shared.is_some() {
+        if self.is_shared() {
             return shared::settle_to_the_end(&self.inner, id, cost).await;
         }
         Ok(self.settle_now(id, cost))
@@ -230,26 +204,25 @@ impl Inner {
         request: &Request<'_>,
         lifetime: Duration,
     ) -> Result<Reserved, ReserveError> {
+        let memory = &self.backend.memory;
         let rules = self.rules.load();
-        let (mut charges, mut items) = (Charges::new(), Items::new());
-        let domain = plan(&rules, request, Scope::Rates { hold: false }, &mut charges, &mut items);
-        if items.is_empty() {
-            drop(charges);
-            return Ok(unkept(rules, domain, request, self.store.now().plus(micros(lifetime))));
+        let plan = Plan::new(&rules, request, Scope::RATES);
+        if plan.items.is_empty() {
+            let domain = plan.domain;
+            drop(plan);
+            return Ok(unkept(rules, domain, request, memory.now().plus(micros(lifetime))));
         }
         let id = ReservationId::new().map_err(ReserveError::NoName)?;
         let holder = holder(&rules, request);
-        let place = self.reservations.promise(holder, bytes_to_keep(request)?, self.store.now())?;
-        let timed = self.store.settle_timed_now(&charges, Intent::Take);
-        let allowed = conclude(&charges, &timed.verdicts, &mut items);
-        let taken = estimated(request, &charges, &items, &timed);
-        // They borrow the rules, which the decision takes along.
-        drop(charges);
-        let decision = decided(rules, domain, allowed, items, request);
-        if !allowed {
+        let place = self.reservations.promise(holder, bytes_to_keep(request)?, memory.now())?;
+        let timed = memory.settle_timed_now(&plan.charges, Intent::Take);
+        let taken = estimated(request, &plan, &timed);
+        let concluded = plan.conclude(Settlement { verdicts: timed.verdicts, source: Source::Memory });
+        let decision = Decision::concluded(rules, concluded, request);
+        if !decision.allowed() {
             return Ok(Reserved::Denied(decision));
         }
-        let expires_at = self.store.now().plus(micros(lifetime));
+        let expires_at = memory.now().plus(micros(lifetime));
         let record = Record::new(request, &taken, expires_at, Home::Memory);
         place.fill(id, expires_at, Box::new(record));
         Ok(Reserved::Reservation(Reservation { id, expires_at, decision }))
@@ -257,7 +230,7 @@ impl Inner {
 
     /// Settles a reservation that no limit was charged for, unless its time is over: nothing changes.
     pub(crate) fn settle_unkept(&self, (estimate, until): (u64, Micros), cost: u64) -> Option<Settled> {
-        (self.store.now() < until).then(|| {
+        (self.backend.memory.now() < until).then(|| {
             let decision = Decision::new(self.rules.load(), 0, true, Items::new());
             Settled { estimate, cost, decision }
         })
@@ -266,26 +239,26 @@ impl Inner {
     fn settle_here(&self, record: &Record, cost: u64) -> Settled {
         let request = record.request(|domain, specs| self.bring_again(domain, specs));
         let rules = self.rules.load();
-        let (mut charges, mut items) = (Charges::new(), Items::new());
-        let domain = plan(&rules, &request, Scope::Rates { hold: false }, &mut charges, &mut items);
-        let corrections = corrections(record, &request, &charges, &items, cost);
-        let verdicts = self.store.correct_now(&corrections);
-        conclude(&charges, &verdicts, &mut items);
-        drop((charges, corrections));
-        let decision = decided(rules, domain, true, items, &request);
-        Settled { estimate: record.estimate, cost, decision }
+        let plan = Plan::new(&rules, &request, Scope::RATES);
+        let verdicts = self.backend.memory.correct_now(&corrections(record, &request, &plan, cost));
+        Settled {
+            estimate: record.estimate,
+            cost,
+            decision: settled(rules.clone(), plan, verdicts, Source::Memory, &request),
+        }
     }
 
     /// Limits that a request brought along when it was charged. They need not be in use any more.
     fn bring_again(&self, domain: &str, specs: &[LimitSpec]) -> Option<InlineLimits> {
-        InlineLimits::apart(domain, specs, &self.defaults, self.store.seed()).ok()
+        InlineLimits::apart(domain, specs, &self.defaults, self.backend.memory.seed()).ok()
     }
 }
 
 /// A reservation of a request that no limit applies to: all of it is in its name.
 fn unkept(rules: Rules, domain: u32, request: &Request<'_>, expires_at: Micros) -> Reserved {
     let id = ReservationId::unkept(request.common_cost(), expires_at);
-    let decision = decided(rules, domain, true, Items::new(), request);
+    let concluded = Concluded { domain, allowed: true, source: Source::Memory, items: Items::new() };
+    let decision = Decision::concluded(rules, concluded, request);
     Reserved::Reservation(Reservation { id, expires_at, decision })
 }
 
@@ -303,14 +276,10 @@ fn bytes_to_keep(request: &Request<'_>) -> Result<usize, ReserveError> {
 }
 
 /// The counters that the estimate of an allowed request was taken of, and when.
-fn estimated(
-    request: &Request<'_>,
-    charges: &Charges<'_>,
-    items: &Items,
-    timed: &Timed,
-) -> SmallVec<[(Key, Taken); 4]> {
+fn estimated(request: &Request<'_>, plan: &Plan<'_>, timed: &Timed) -> SmallVec<[(Key, Taken); 4]> {
     let mut taken = SmallVec::new();
-    for (((charge, item), verdict), at) in charges.iter().zip(items).zip(&timed.verdicts).zip(&timed.at) {
+    let settled = plan.charges.iter().zip(&plan.items).zip(timed.verdicts.iter().zip(&timed.at));
+    for ((charge, item), (verdict, at)) in settled {
         let own_cost = request.own_cost(usize::from(item.descriptor)).is_some();
         if !own_cost && (verdict.allowed() || charge.count_denied) {
             taken.push((charge.key, Taken { at: *at, clear_at: at.plus(verdict.reset_after_us) }));
@@ -324,8 +293,7 @@ fn estimated(
 fn corrections<'r>(
     record: &Record,
     request: &Request<'_>,
-    charges: &Charges<'r>,
-    items: &Items,
+    plan: &Plan<'r>,
     cost: u64,
 ) -> SmallVec<[(Charge<'r>, Correction); 4]> {
     let mut taken = record.taken();
@@ -340,14 +308,19 @@ fn corrections<'r>(
         };
         (Charge { cost: by, ..*charge }, correction)
     };
-    charges.iter().zip(items).map(correct).collect()
+    plan.charges.iter().zip(&plan.items).map(correct).collect()
 }
 
-/// What limits said, with the names of those that the request brought along.
-fn decided(rules: Rules, domain: u32, allowed: bool, items: Items, request: &Request<'_>) -> Decision {
-    let mut decision = Decision::new(rules, domain, allowed, items);
-    *decision.under.brought = request.brought().clone();
-    decision
+/// How the limits of a request stand after its reservation was settled.
+fn settled(
+    rules: Rules,
+    plan: Plan<'_>,
+    verdicts: Verdicts,
+    source: Source,
+    request: &Request<'_>,
+) -> Decision {
+    let concluded = plan.conclude(Settlement { verdicts, source });
+    Decision::concluded(rules, Concluded { allowed: true, ..concluded }, request)
 }
 
 fn micros(lifetime: Duration) -> u64 {

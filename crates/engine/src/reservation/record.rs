@@ -1,11 +1,11 @@
 //! What a reservation stands for, until it is settled.
 
-#[cfg(feature = "redis")]
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Calendar, CalendarUnit, Key, LeakyMode, Micros, Taken, Window};
 
+use crate::decision::Source;
 use crate::inline::InlineLimits;
 use crate::request::{Entry, Request};
 use crate::rules::limit_spec::{AlgorithmName, LimitSpec};
@@ -42,6 +42,17 @@ pub(super) enum Home {
     Fallback,
     /// In the store that nodes share.
     Shared,
+}
+
+impl Home {
+    /// Who settled the charges that were taken there.
+    pub(super) fn source(self) -> Source {
+        match self {
+            Self::Memory => Source::Memory,
+            Self::Fallback => Source::Fallback,
+            Self::Shared => Source::Shared,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,7 +148,6 @@ impl Record {
     }
 
     /// Notes what was taken of the holder's share, for a reservation that lasts this long.
-    #[cfg(feature = "redis")]
     pub(super) fn with_share(mut self, lasts: Duration, taken: Taken) -> Self {
         self.share =
             Some(OfShare { lasts_s: lasts.as_secs(), at_us: taken.at.0, clear_at_us: taken.clear_at.0 });
@@ -145,7 +155,6 @@ impl Record {
     }
 
     /// What was taken of the holder's share, and how long the reservation lasts.
-    #[cfg(feature = "redis")]
     pub(super) fn share(&self) -> Option<(Duration, Taken)> {
         let OfShare { lasts_s, at_us, clear_at_us } = self.share?;
         let taken = Taken { at: Micros(at_us), clear_at: Micros(clear_at_us) };

@@ -4,27 +4,21 @@
 //! comes back in about the time that the reservation lasts. So a holder has at most twice its share waiting to
 //! be settled, on all nodes together, at the price of one more small counter.
 
-#[cfg(feature = "redis")]
 use std::time::Duration;
 
-use tidegate_core::Key;
-#[cfg(feature = "redis")]
-use tidegate_core::{Algorithm, Limit, Taken, Window};
-#[cfg(feature = "redis")]
+use tidegate_core::{Algorithm, Key, Limit, Taken, Window};
 use tidegate_stores::{Charge, Correction};
 
 use crate::request::Request;
 use crate::rules::tree::RuleSet;
 
 /// The bucket of a holder, for reservations that last about as long.
-#[cfg(feature = "redis")]
 pub(super) struct Share {
     key: Key,
     limit: Limit,
     part: u64,
 }
 
-#[cfg(feature = "redis")]
 impl Share {
     /// The bucket for reservations of a request that last this long. Buckets go by the next power of two
     /// seconds, so that who reserves for short cannot empty the one of those who reserve for long. `part` is

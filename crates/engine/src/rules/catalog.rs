@@ -1,4 +1,4 @@
-//! Rules that come from the catalog, beside those of files and code.
+//! Rules from the catalog, in addition to those of files and code.
 
 use std::collections::BTreeMap;
 
@@ -11,52 +11,53 @@ use super::source::Owner;
 use super::tree::RuleSet;
 use crate::limiter::{Inner, Limiter};
 
-/// A domain's rules in the catalog, as a rule file has them.
+/// The rules of a domain in the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogRules {
     /// The domain.
     pub domain: String,
-    /// The text, which names the same domain.
+    /// The rules in the format of a rule file. They must name the same domain.
     pub text: String,
 }
 
-/// What rules would change if they were put in force. Rules go by their ids.
+/// The difference that rules would make if they were put in force. Rules are given by their IDs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RulesChange {
-    /// The domain they are of.
+    /// The domain of the rules.
     pub domain: String,
-    /// Rules that are not in force yet.
+    /// The rules that would be added.
     pub added: Vec<String>,
-    /// Rules that would be gone.
+    /// The rules that would be removed.
     pub removed: Vec<String>,
-    /// Rules that would say something else.
+    /// The rules that would be changed.
     pub changed: Vec<String>,
-    /// Whether the domain itself would: its tenant key, tiers of tenants, hierarchy or inline limits.
+    /// Whether the domain itself would change: its tenant key, the tiers of tenants, the hierarchy or inline
+    /// limits.
     pub domain_changed: bool,
-    /// What is probably not meant so.
+    /// What is probably a mistake in the rules.
     pub findings: Vec<Finding>,
 }
 
 impl Limiter {
-    /// Puts these domains in force instead of those that came from the catalog before. All of them load,
-    /// or nothing changes.
+    /// Puts these domains in force, in place of all earlier ones from the catalog. If any of them is invalid,
+    /// nothing changes.
     ///
     /// # Errors
-    /// Every mistake in the texts, and every domain that a file or code defines as well.
+    /// Returns every mistake in the texts, and every domain that a file or code defines too.
     pub fn set_catalog_rules(&self, rules: Vec<CatalogRules>) -> Result<(), Problems> {
         self.inner.set_catalog_rules(rules)
     }
 
-    /// Whether a text would do as rules, those of `domain` if it is given, and what it would change.
-    /// Nothing is put in force.
+    /// Checks rules without putting them in force, and returns the difference that they would make. If
+    /// `domain` is given, the rules must be for that domain.
     ///
     /// # Errors
-    /// Every mistake in the text.
+    /// Returns every mistake in the text.
     pub fn check_rules(&self, domain: Option<&str>, text: &str) -> Result<RulesChange, Problems> {
         let source = self.inner.source.lock();
         let defaults = source.defaults;
         let new = read(domain, text, &defaults)?;
-        RuleSet::compile(std::slice::from_ref(&new), &defaults, self.inner.store.seed(), 0)?;
+        RuleSet::compile(std::slice::from_ref(&new), &defaults, self.inner.backend.memory.seed(), 0)?;
         let before = source.find(&new.name).map(|(_, domain)| domain);
         let mut change =
             RulesChange { findings: lint(std::slice::from_ref(&new), &defaults), ..compared(before, &new) };
@@ -64,7 +65,7 @@ impl Limiter {
         Ok(change)
     }
 
-    /// Who defines a domain; `None` if nobody does.
+    /// Returns the source that defines a domain, or `None` if there is no such domain.
     pub fn owner_of(&self, domain: &str) -> Option<Owner> {
         self.inner.source.lock().find(domain).map(|(owner, _)| owner)
     }
@@ -83,13 +84,14 @@ impl Inner {
         if !problems.0.is_empty() {
             return Err(problems);
         }
-        let compiled = source.take_catalog(domains, self.store.seed(), self.rules.load().generation + 1)?;
+        let compiled =
+            source.take_catalog(domains, self.backend.memory.seed(), self.rules.load().generation + 1)?;
         self.put_in_force(compiled);
         Ok(())
     }
 }
 
-/// Reads rules of the catalog. Messages name the domain they were meant for.
+/// Parses rules of the catalog. Messages name the domain that they are for.
 fn read(
     domain: Option<&str>,
     text: &str,
@@ -98,7 +100,7 @@ fn read(
     let source = domain.map_or_else(|| "rules".to_owned(), |domain| format!("catalog:{domain}"));
     let read = file::load(&source, text, defaults)?;
     if let Some(domain) = domain.filter(|domain| **domain != read.name) {
-        let message = format!("must be {domain:?}, whose rules these are to be, got {:?}", read.name);
+        let message = format!("must be {domain:?}, the domain that the rules are for, got {:?}", read.name);
         let problem = Problem { file: source, place: None, field: "domain".to_owned(), message };
         return Err(Problems(vec![problem]));
     }
@@ -116,21 +118,21 @@ fn compared(before: Option<&Domain>, after: &Domain) -> RulesChange {
         added: missing(&new, &old),
         removed: missing(&old, &new),
         changed: new.iter().filter(differs).map(|(id, _)| id.clone()).collect(),
-        domain_changed: before.is_none_or(|before| alone(before) != alone(after)),
+        domain_changed: before.is_none_or(|before| without_rules(before) != without_rules(after)),
         ..RulesChange::default()
     }
 }
 
-/// A domain without its rules, wherever it was defined.
-fn alone(domain: &Domain) -> Domain {
+/// Returns a domain without its rules and its source, for comparison.
+fn without_rules(domain: &Domain) -> Domain {
     Domain { rules: Vec::new(), source: String::new(), ..domain.clone() }
 }
 
-/// Every rule without those below it, by its id.
+/// Returns every rule by its ID, without its child rules.
 fn rules_by_id(domain: &Domain) -> BTreeMap<String, Rule> {
-    fn add(rules: &[Rule], above: &Path, all: &mut BTreeMap<String, Rule>) {
+    fn add(rules: &[Rule], parent_path: &Path, all: &mut BTreeMap<String, Rule>) {
         for rule in rules {
-            let path = above.with(rule);
+            let path = parent_path.with(rule);
             let id = rule.name.clone().unwrap_or_else(|| path.id.clone());
             all.insert(id, Rule { rules: Vec::new(), ..rule.clone() });
             add(&rule.rules, &path, all);

@@ -1,4 +1,4 @@
-//! From rules as written to rules as matched.
+//! Compiles rules from the model into the tree.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -12,13 +12,14 @@ use super::limit_spec::{Defaults, LimitSpec, SpecError};
 use super::model::{CODE, Domain, Rule, TierLimit};
 use super::path::Path;
 use super::pattern::Pattern;
+use super::patterns::Patterns;
 use super::problem::{Problem, Problems};
 use super::tree::{Branch, DomainTree, LimitEntry, LimitSet, Node, RuleEntry, RuleSet, Way, WrittenLimits};
 use crate::standing::Standing;
 use crate::tenants::table::Tenants;
 
 impl RuleSet {
-    /// No rules at all.
+    /// Creates a rule set without rules.
     pub(crate) fn empty(seed: KeySeed) -> Self {
         Self {
             seed,
@@ -33,7 +34,7 @@ impl RuleSet {
         }
     }
 
-    /// Compiles domains for counters whose keys are built with `seed`.
+    /// Compiles domains. The keys of counters are built with `seed`.
     pub(crate) fn compile(
         domains: &[Domain],
         defaults: &Defaults,
@@ -54,8 +55,8 @@ impl RuleSet {
             }
             let hash_of = |index: &u32| seed.text(&trees[*index as usize].name).mark;
             by_name.insert_unique(hash, trees.len() as u32, hash_of);
-            let places = trees.iter().map(|tree| tree.rules.len() as u32).sum();
-            let mut compiler = Compiler::new(domain, defaults, seed, places);
+            let rules_before = trees.iter().map(|tree| tree.rules.len() as u32).sum();
+            let mut compiler = Compiler::new(domain, defaults, seed, rules_before);
             compiler.compile();
             problems.0.append(&mut compiler.problems);
             trees.push(compiler.tree);
@@ -81,26 +82,26 @@ fn problem(domain: &Domain, field: &str, message: String) -> Problem {
     Problem { file: domain.source.clone(), place: None, field: field.to_owned(), message }
 }
 
-/// One domain on its way from written to matched.
+/// The compilation of one domain.
 struct Compiler<'a> {
     domain: &'a Domain,
     defaults: &'a Defaults,
     seed: KeySeed,
-    /// How many rules there are in the domains before.
-    places: u32,
+    /// The number of rules in the domains before this one.
+    rules_before: u32,
     tree: DomainTree,
-    /// Parent, key and value of every rule so far; the value is empty where any matches.
+    /// The parent, key and value of every rule so far. The value is empty if any value matches.
     seen: HashSet<(u32, &'a str, &'a str)>,
     problems: Vec<Problem>,
 }
 
-/// The seed of what must be the same on every node.
+/// The seed of fingerprints that must be the same on every node.
 const STABLE: KeySeed = KeySeed(0);
 
-/// Tiers go by a number of 16 bits.
+/// The most tiers of a domain. The index of a tier has 16 bits.
 const MAX_TIERS: usize = u16::MAX as usize;
 
-/// The names of all tiers that rules have.
+/// Collects the names of all tiers in rules.
 fn name_tiers<'a>(rules: &'a [Rule], names: &mut BTreeSet<&'a str>) {
     for rule in rules {
         names.extend(rule.tiers.keys().map(String::as_str));
@@ -109,7 +110,7 @@ fn name_tiers<'a>(rules: &'a [Rule], names: &mut BTreeSet<&'a str>) {
 }
 
 impl<'a> Compiler<'a> {
-    fn new(domain: &'a Domain, defaults: &'a Defaults, seed: KeySeed, places: u32) -> Self {
+    fn new(domain: &'a Domain, defaults: &'a Defaults, seed: KeySeed, rules_before: u32) -> Self {
         let mut names: BTreeSet<&str> = domain.tenants.values().map(String::as_str).collect();
         name_tiers(&domain.rules, &mut names);
         let tiers: Vec<Box<str>> = names.into_iter().map(Into::into).collect();
@@ -131,7 +132,7 @@ impl<'a> Compiler<'a> {
             nodes: vec![Node::default()],
             rules: Vec::new(),
         };
-        Self { domain, defaults, seed, places, tree, seen: HashSet::new(), problems: Vec::new() }
+        Self { domain, defaults, seed, rules_before, tree, seen: HashSet::new(), problems: Vec::new() }
     }
 
     fn compile(&mut self) {
@@ -148,6 +149,9 @@ impl<'a> Compiler<'a> {
         for rule in &domain.rules {
             self.add(rule, 0, &root);
         }
+        for branch in self.tree.nodes.iter_mut().flat_map(|node| &mut node.branches) {
+            branch.patterns.index();
+        }
         if self.tree.has_replaces {
             self.tree.rules.iter_mut().for_each(|rule| rule.way = Way::Long);
         }
@@ -160,8 +164,9 @@ impl<'a> Compiler<'a> {
         self.problems.push(problem(self.domain, field, message));
     }
 
-    fn add(&mut self, rule: &'a Rule, parent: u32, above: &Path) {
-        let path = above.with(rule);
+    /// Adds a rule and its child rules below a node.
+    fn add(&mut self, rule: &'a Rule, parent: u32, parent_path: &Path) {
+        let path = parent_path.with(rule);
         if rule.key.is_empty() {
             self.fault(&path.id, "key must not be empty".to_owned());
         }
@@ -179,13 +184,13 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Hangs a node into its parent.
+    /// Adds a node to its parent.
     fn attach(&mut self, rule: &Rule, parent: u32, node: u32) {
         let seed = self.seed;
         let branch = self.tree.nodes[parent as usize].branch_mut(&rule.key, seed);
         match rule.value.as_deref().filter(|value| !value.is_empty()) {
             None => branch.any = Some(node),
-            Some(value) if Pattern::is_pattern(value) => branch.patterns.push((Pattern::new(value), node)),
+            Some(value) if Pattern::is_pattern(value) => branch.patterns.push(Pattern::new(value), node),
             Some(value) => {
                 let entry: (Box<str>, u32) = (value.into(), node);
                 branch.exact.insert_unique(seed.text(value).mark, entry, |(value, _)| seed.text(value).mark);
@@ -236,7 +241,7 @@ impl<'a> Compiler<'a> {
         };
         RuleEntry {
             number: self.tree.rules.len() as u32,
-            place: self.places + self.tree.rules.len() as u32,
+            place: self.rules_before + self.tree.rules.len() as u32,
             place_if_short: u32::MAX,
             way,
             personal: self.domain.tenant.is_some() && !limits.is_empty(),
@@ -264,15 +269,15 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The rule's limits with the algorithms they have. Where tiers and overrides of tenants change the numbers, a
-    /// small number is no reason for another algorithm: the counter has to outlive the change.
+    /// Returns the limits of a rule with their algorithms. If tiers or overrides may change the numbers, a
+    /// small number does not select another algorithm, because the counter has to survive the change.
     fn written(&self, rule: &Rule) -> Vec<LimitSpec> {
         let in_code = self.domain.source == CODE && self.domain.tenant.is_none();
         let one = |spec: &LimitSpec| if in_code { spec.written_in_code(self.defaults) } else { spec.clone() };
         rule.limits.iter().map(one).collect()
     }
 
-    /// A rule's limits in order; `None` for those that are none.
+    /// Compiles the limits of a rule, in order; `None` for invalid ones.
     fn limits(&mut self, written: &[LimitSpec], path: &Path) -> Vec<Option<LimitEntry>> {
         let mut names = HashSet::new();
         let mut limits = Vec::with_capacity(written.len());
@@ -287,7 +292,7 @@ impl<'a> Compiler<'a> {
         limits
     }
 
-    /// What a tier has in place of these limits.
+    /// Compiles the limits of a rule for a tier.
     fn tier(
         &mut self,
         rule: &Rule,
@@ -300,38 +305,38 @@ impl<'a> Compiler<'a> {
             let message = format!("tier {tier:?} changes limit {name:?}, which the rule does not have");
             self.fault(&path.id, message);
         }
-        let whose = format!("tier {tier:?}, ");
+        let prefix = format!("tier {tier:?}, ");
         let mut adapted = Vec::with_capacity(limits.len());
         for ((spec, name), limit) in rule.limits.iter().zip(&names).zip(limits) {
-            // What is wrong without the tier has been said.
+            // An invalid limit has been reported already.
             let Some(limit) = limit else { continue };
             adapted.extend(match changes.get(name) {
                 Some(TierLimit::Unlimited) => None,
-                Some(TierLimit::Change(change)) => self.limit(path, &whose, name, &spec.changed(change)),
+                Some(TierLimit::Change(change)) => self.limit(path, &prefix, name, &spec.changed(change)),
                 None => Some(limit.clone()),
             });
         }
         adapted
     }
 
-    /// A limit under the name it has in every tier.
-    fn limit(&mut self, path: &Path, whose: &str, name: &str, spec: &LimitSpec) -> Option<LimitEntry> {
+    /// Compiles a limit. `name` is its name in every tier; `prefix` begins the message if it is invalid.
+    fn limit(&mut self, path: &Path, prefix: &str, name: &str, spec: &LimitSpec) -> Option<LimitEntry> {
         match spec.entry_named(name, self.defaults, self.seed) {
             Ok(entry) => Some(entry),
             Err(error) => {
-                self.fault(&path.id, format!("{whose}limit {name:?}: {}", error.reason));
+                self.fault(&path.id, format!("{prefix}limit {name:?}: {}", error.reason));
                 None
             }
         }
     }
 
     fn concurrency(&mut self, rule: &Rule, path: &Path) -> Option<LimitEntry> {
-        let wanted = rule.concurrency?;
-        let us = u64::try_from(wanted.timeout.as_micros()).unwrap_or(u64::MAX);
-        match Limit::concurrency(wanted.max, Window::Period { us }) {
+        let concurrency = rule.concurrency?;
+        let us = u64::try_from(concurrency.timeout.as_micros()).unwrap_or(u64::MAX);
+        match Limit::concurrency(concurrency.max, Window::Period { us }) {
             Ok(limit) => {
                 let name: Box<str> = "concurrency".into();
-                // Those who hold a slot hold it under another time-out as well.
+                // The salt does not depend on the timeout: slots are kept when the timeout changes.
                 let Key { mark: salt, .. } = self.seed.texts([&*name]);
                 Some(LimitEntry { name, given_name: None, limit, salt, number: 0 })
             }
@@ -348,19 +353,20 @@ fn numbered(limits: Vec<LimitEntry>) -> LimitSet {
     limits.into_iter().enumerate().map(numbered).collect()
 }
 
-/// A tier's limits with the numbers of the rule's own that they stand for.
+/// Numbers the limits of a tier like the rule's own limits that they replace.
 fn with_numbers_of(own: &[LimitSpec], tier: Vec<LimitEntry>) -> LimitSet {
     let number = |entry: &LimitEntry| own.iter().position(|spec| *spec.effective_name() == *entry.name);
     let numbered = |entry| LimitEntry { number: number(&entry).unwrap_or_default() as u16, ..entry };
     tier.into_iter().map(numbered).collect()
 }
 
+/// Returns the salt of a limit, which is identified by its name and family.
 fn salt(seed: KeySeed, name: &str, limit: &Limit) -> u64 {
     let Key { mark, .. } = seed.texts([name, &limit.family()]);
     mark
 }
 
-/// As `salt`, for a limit that nobody gave a name: all of its numbers tell it apart.
+/// Returns the salt of a limit without a name, which is identified by all of its numbers.
 pub(crate) fn salt_of_numbers(seed: KeySeed, limit: &Limit) -> u64 {
     let [requests, burst] = [limit.requests(), limit.burst()].map(|number| number.to_string());
     let mode = if limit.queues() { "queue" } else { "" };
@@ -382,11 +388,11 @@ impl LimitSpec {
     }
 }
 
-/// So many branches are looked through as fast as a table finds one of them.
+/// Up to this number of branches, a linear search is as fast as a hash table.
 const FEW_BRANCHES: usize = 8;
 
 impl Node {
-    /// The branch of a key, which is added if there is none yet.
+    /// Returns the branch of a key, and adds it if there is none yet.
     fn branch_mut(&mut self, key: &str, seed: KeySeed) -> &mut Branch {
         if let Some(index) = self.position(key, seed) {
             return &mut self.branches[index];
@@ -395,7 +401,7 @@ impl Node {
         self.branches.push(Branch {
             key: key.into(),
             exact: HashTable::new(),
-            patterns: Vec::new(),
+            patterns: Patterns::default(),
             any: None,
         });
         let branches = &self.branches;

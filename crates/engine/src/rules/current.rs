@@ -1,4 +1,4 @@
-//! The rules in force, and how decisions hold on to those they were made under.
+//! The rules in force, and references to the rules that a decision was made under.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -13,39 +13,41 @@ use super::tree::RuleSet;
 /// The rules in force.
 pub(crate) struct CurrentRules {
     rules: ArcSwap<RuleSet>,
-    /// Where they lie: only ever compared.
-    place: AtomicPtr<RuleSet>,
+    /// The address of the current rules. It is only compared, never dereferenced.
+    address: AtomicPtr<RuleSet>,
 }
 
-/// The rules that something was done under.
+/// A reference to the rules that something is done under.
 ///
-/// It is a counted reference, and yet threads do not contend for the count: each keeps the reference it
-/// used last at hand for the next time.
+/// The reference is counted, but threads do not contend for the count: each thread caches the reference that
+/// it used last.
 pub(crate) struct Rules(ManuallyDrop<Option<Arc<RuleSet>>>);
 
 thread_local! {
-    static AT_HAND: Cell<Option<Arc<RuleSet>>> = const { Cell::new(None) };
+    /// The reference that this thread used last, while it is not in use.
+    static CACHED: Cell<Option<Arc<RuleSet>>> = const { Cell::new(None) };
 }
 
 impl CurrentRules {
     pub(crate) fn new(rules: RuleSet) -> Self {
-        let current = Self { rules: ArcSwap::from_pointee(rules), place: AtomicPtr::default() };
-        current.publish_place();
+        let current = Self { rules: ArcSwap::from_pointee(rules), address: AtomicPtr::default() };
+        current.publish_address();
         current
     }
 
+    /// Returns a reference to the current rules.
     #[inline]
     pub(crate) fn load(&self) -> Rules {
-        let rules = match AT_HAND.try_with(Cell::take) {
-            // Nothing else can lie in that place for as long as the reference is held.
-            Ok(Some(rules)) if Arc::as_ptr(&rules) == self.place.load(Ordering::Acquire) => rules,
+        let rules = match CACHED.try_with(Cell::take) {
+            // While the reference is held, no other rules can have that address.
+            Ok(Some(rules)) if Arc::as_ptr(&rules) == self.address.load(Ordering::Acquire) => rules,
             Ok(other) => self.fetch(other),
             Err(_) => self.fetch(None),
         };
         Rules(ManuallyDrop::new(Some(rules)))
     }
 
-    /// Those at hand are of another limiter or out of date, or are in use.
+    /// Loads the current rules, because the cached ones are of another limiter, are outdated, or are in use.
     #[cold]
     #[inline(never)]
     fn fetch(&self, other: Option<Arc<RuleSet>>) -> Arc<RuleSet> {
@@ -53,15 +55,15 @@ impl CurrentRules {
         self.rules.load_full()
     }
 
-    /// Puts other rules in force. Only one thread may do so at a time.
+    /// Replaces the current rules. Only one thread may do this at a time.
     pub(crate) fn store(&self, rules: RuleSet) {
         self.rules.store(Arc::new(rules));
-        self.publish_place();
+        self.publish_address();
     }
 
-    fn publish_place(&self) {
-        let place = Arc::as_ptr(&self.rules.load());
-        self.place.store(place.cast_mut(), Ordering::Release);
+    fn publish_address(&self) {
+        let address = Arc::as_ptr(&self.rules.load());
+        self.address.store(address.cast_mut(), Ordering::Release);
     }
 }
 
@@ -81,11 +83,12 @@ impl Clone for Rules {
 }
 
 impl Rules {
-    /// Leaves the reference with this thread for the next time; answers one that is to be given up.
-    #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+    /// Caches the reference in this thread for the next use. Returns a reference that the caller has to drop,
+    /// if any.
+    #[expect(clippy::inline_always, reason = "a few instructions on the path of every decision")]
     #[inline(always)]
     pub(crate) fn put_back(&mut self) -> Option<Arc<RuleSet>> {
-        let before = AT_HAND.try_with(|at_hand| at_hand.replace(self.0.take()));
+        let before = CACHED.try_with(|cached| cached.replace(self.0.take()));
         before.unwrap_or_else(|_| self.0.take())
     }
 }
@@ -132,7 +135,7 @@ mod tests {
         let current = CurrentRules::new(rules(1));
         let first = watch(&current.load());
         current.store(rules(2));
-        assert!(first.upgrade().is_some(), "they are at hand");
+        assert!(first.upgrade().is_some(), "they are cached");
         drop(current.load());
         assert!(first.upgrade().is_none());
     }

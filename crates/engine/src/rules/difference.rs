@@ -1,10 +1,10 @@
-//! What a reload has changed, for the log.
+//! The changes of a reload, for the log.
 
 use std::collections::BTreeMap;
 
 use super::tree::RuleSet;
 
-/// How many rules are named; the rest is counted.
+/// The most rules that are named. The rest is only counted.
 const NAMED: usize = 10;
 
 /// Rules that differ between two rule sets, as `domain/rule`.
@@ -29,7 +29,7 @@ impl Difference {
         }
     }
 
-    /// `api/user, api/ip and 3 more`; `none`.
+    /// Formats a list of rules as in `api/user, api/ip and 3 more`, or `none`.
     pub(crate) fn named(rules: &[String]) -> String {
         let (first, others) = rules.split_at(rules.len().min(NAMED));
         match (first.join(", "), others.len()) {
@@ -40,12 +40,12 @@ impl Difference {
     }
 }
 
-/// What each rule says, and each domain apart from its rules.
+/// Returns the contents of each rule as text, and of each domain without its rules.
 fn texts(rules: &RuleSet) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
     for mut domain in rules.listing() {
         for rule in std::mem::take(&mut domain.rules) {
-            // It is made of texts and numbers, and always can be.
+            // Serialization does not fail: a listing has only texts and numbers.
             let text = serde_json::to_string(&rule).unwrap_or_default();
             texts.insert(format!("{}/{}", domain.domain, rule.rule), text);
         }

@@ -1,10 +1,10 @@
-//! Finding the rules a request falls under.
+//! Finds the rules that apply to a request.
 
 use tidegate_core::{Key, KeySeed, Limit};
 
 use super::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
 use crate::request::{Entry, Request};
-use crate::tenants::own::{Own, OwnLimit, OwnPlace};
+use crate::tenants::own::{OverrideLimit, OwnPlace, TenantOverrides};
 use crate::tenants::resolve::values_of;
 
 /// A rule that applies to a descriptor of the request.
@@ -13,14 +13,15 @@ pub(crate) struct Hit<'r> {
     pub(crate) rule: &'r RuleEntry,
     pub(crate) descriptor: u16,
     pub(crate) tier: Option<u16>,
-    /// What the counters of the rule's limits have in common.
+    /// The fingerprint of the rule and the values of the entries. The counters of all limits of the rule
+    /// share it.
     pub(crate) key: Key,
     pub(crate) cost: u64,
-    /// Whether this key is in the part of a staged roll-out that is enforced.
+    /// Whether the rule is enforced for this key, as opposed to shadow mode in a staged roll-out.
     pub(crate) enforced: bool,
-    /// What the tenant has in place of some of the rule's limits.
-    pub(crate) own: Option<Own<'r>>,
-    /// The entries that lead here; none where nobody asks.
+    /// The overrides of the tenant for limits of this rule.
+    pub(crate) own: Option<TenantOverrides<'r>>,
+    /// The entries that lead to the rule; empty if they are not needed.
     pub(crate) entries: &'r [Entry<'r>],
 }
 
@@ -29,10 +30,10 @@ pub(crate) struct Hit<'r> {
 pub(crate) struct Applied<'r> {
     /// The limit in the rules, for its names.
     pub(crate) entry: &'r LimitEntry,
-    /// The numbers, which may be the tenant's own.
+    /// The numbers, which may be those of an override.
     pub(crate) limit: &'r Limit,
     pub(crate) salt: u64,
-    /// Index in the rule's set for the tier; in its own where the numbers are the tenant's.
+    /// The index among the rule's limits for the tier; for an override, among the rule's own limits.
     pub(crate) index: u16,
     pub(crate) own: OwnPlace,
 }
@@ -46,22 +47,10 @@ impl<'r> Applied<'r> {
 }
 
 impl<'r> Hit<'r> {
-    /// What the tenant has in place of the rule's limit of that number.
+    /// Returns the tenant's override for the rule's limit with this number, if there is one.
     #[inline]
-    pub(crate) fn own_limit(&self, seed: KeySeed, number: u16) -> Option<(OwnPlace, &'r OwnLimit)> {
+    pub(crate) fn own_limit(&self, seed: KeySeed, number: u16) -> Option<(OwnPlace, &'r OverrideLimit)> {
         self.own.as_ref()?.limit(number, |given| values_of(seed, given, self.entries))
-    }
-
-    /// The limit of a rule that has one and no more, if it applies; where no entry but the tenant's leads
-    /// to it.
-    #[inline]
-    pub(crate) fn only_limit(&self) -> Option<Applied<'r>> {
-        let [base] = &*self.rule.limits else { return None };
-        let Some((own, found)) = self.own.as_ref().and_then(|own| own.limit(0, |_| 0)) else {
-            return self.rule.limits_for(self.tier).first().map(|entry| Applied::of_rule(0, entry));
-        };
-        let limit = found.limit.as_ref()?;
-        Some(Applied { entry: base, limit, salt: found.salt, index: 0, own })
     }
 
     /// Whether any of the rule's limits apply.
@@ -71,7 +60,7 @@ impl<'r> Hit<'r> {
         some
     }
 
-    /// Calls `limit` for each of the rule's limits that apply, in their order.
+    /// Calls `limit` for each limit of the rule that applies, in order.
     #[inline]
     pub(crate) fn each_limit(&self, seed: KeySeed, mut limit: impl FnMut(Applied<'r>)) {
         let set = self.rule.limits_for(self.tier);
@@ -92,18 +81,33 @@ impl<'r> Hit<'r> {
     }
 }
 
+/// Takes the rules that apply to a request, one after the other.
+// Not a closure, because closures cannot be told to be inlined, and planning a request is.
+pub(crate) trait Hits<'r> {
+    fn add(&mut self, hit: Hit<'r>);
+}
+
+impl<'r> Hits<'r> for Vec<Hit<'r>> {
+    fn add(&mut self, hit: Hit<'r>) {
+        self.push(hit);
+    }
+}
+
 impl RuleSet {
-    /// Calls `hit` for each rule that applies, in the order of descriptors: the last entry's, or in a
-    /// hierarchical domain every one on the way.
+    /// Adds to `hits` each rule that applies, in the order of descriptors: the last entry's, or in a
+    /// hierarchical domain that of every entry.
+    #[inline]
     pub(crate) fn find<'r>(
         &'r self,
         (number, domain): (u32, &'r DomainTree),
         request: &'r Request<'_>,
-        mut hit: impl FnMut(Hit<'r>),
+        hits: &mut impl Hits<'r>,
     ) {
         for (index, (entries, cost)) in request.descriptors().enumerate() {
-            if let Some(limits) = request.limits_of(index) {
-                hit(Hit {
+            if !request.brought().is_none()
+                && let Some(limits) = request.limits_of(index)
+            {
+                hits.add(Hit {
                     rule: &limits.0,
                     descriptor: index as u16,
                     tier: None,
@@ -115,35 +119,45 @@ impl RuleSet {
                 });
                 continue;
             }
-            let shortest = if domain.hierarchical { 1 } else { entries.len() };
-            for depth in shortest..=entries.len() {
-                let aspect = Aspect { index: index as u16, entries: &entries[..depth], cost };
-                if let Some(found) = self.find_leaf((number, domain), request, aspect) {
-                    hit(found);
+            let (mut node, mut values) = (0, Key::NONE);
+            for (depth, entry) in entries.iter().enumerate() {
+                let Some((rule, value)) = domain.step(self.seed, node, entry) else { break };
+                // The node of a rule comes after the root and those of the rules before it.
+                node = rule.number + 1;
+                if rule.varies {
+                    values = if depth == 0 { value } else { values.then(value) };
                 }
+                if !domain.hierarchical && depth + 1 < entries.len() {
+                    continue;
+                }
+                let entries = &entries[..=depth];
+                let (tier, own) = if rule.personal {
+                    self.personal_of((number, domain), rule, entries, request)
+                } else {
+                    (None, None)
+                };
+                let (key, enforced) = (rule.key.of_values(values), rule.enforces(entries));
+                hits.add(Hit { rule, descriptor: index as u16, tier, key, cost, enforced, own, entries });
             }
         }
     }
 
-    /// The rule of a descriptor's last entry.
-    fn find_leaf<'r>(
+    /// What the tenant of a descriptor, or else of the request, has in place of the rule's limits.
+    #[inline(never)]
+    fn personal_of<'r>(
         &'r self,
         (number, domain): (u32, &'r DomainTree),
+        rule: &RuleEntry,
+        entries: &[Entry<'r>],
         request: &'r Request<'_>,
-        aspect: Aspect<'r>,
-    ) -> Option<Hit<'r>> {
-        let Aspect { index: descriptor, entries, cost } = aspect;
-        let (rule, values) = domain.walk(self.seed, entries)?;
-        let tenant = if rule.personal { domain.tenant(entries, request) } else { None };
-        let (tier, own) = match tenant {
+    ) -> (Option<u16>, Option<TenantOverrides<'r>>) {
+        match domain.tenant(entries, request) {
             Some(tenant) => self.personal((number, domain), rule, tenant, self.seed.text(tenant)),
             None => (None, None),
-        };
-        let (key, enforced) = (rule.key.of_values(values), rule.enforces(entries));
-        Some(Hit { rule, descriptor, tier, key, cost, enforced, own, entries })
+        }
     }
 
-    /// The rule that entries lead to, as it applies to a tenant that is named in them or elsewhere.
+    /// Returns the rule that entries lead to, as it applies to a tenant, which the entries need not name.
     pub(crate) fn find_for<'r>(
         &'r self,
         (number, domain): (u32, &'r DomainTree),
@@ -159,14 +173,16 @@ impl RuleSet {
         Some(Hit { rule, descriptor: 0, tier, key, cost: 0, enforced, own, entries })
     }
 
-    /// The name of a tenant's tier: its own, or else the one that the domain's rules put it on.
+    /// Returns the name of a tenant's tier: the one it was given, else the one that the rules of the domain
+    /// assign to it.
     pub(crate) fn tier_name<'r>(&'r self, domain: &'r DomainTree, tenant: &str) -> Option<&'r str> {
         let own = self.tenants.find(self.seed.text(tenant));
         let own = own.and_then(|own| self.tenants.tier_name(&own));
         own.or_else(|| domain.tier_of(tenant, self.seed).map(|tier| &*domain.tiers[usize::from(tier)]))
     }
 
-    /// What keeps counters of one first entry together, where a store has several servers.
+    /// Returns the partition of a request's counters. Counters with the same first entry are in the same
+    /// partition, and so on the same server of a store with several servers.
     pub(crate) fn part_of(
         &self,
         domain: &str,
@@ -174,13 +190,13 @@ impl RuleSet {
         entries: &[Entry<'_>],
     ) -> Option<u64> {
         let (key, value) = entries.first()?;
-        // A counter that many values share must be in one place for all of them.
-        let told_apart = rule.is_none_or(|rule| rule.path_varies.first().copied().unwrap_or(false));
-        let value = if told_apart { value } else { "" };
+        // A counter that several values share must be in the same partition for all of them.
+        let varies = rule.is_none_or(|rule| rule.path_varies.first().copied().unwrap_or(false));
+        let value = if varies { value } else { "" };
         Some(self.seed.texts([domain, key, value]).home)
     }
 
-    /// A tenant's tier, if the rule has any, and what it has of its own in place of the rule's limits.
+    /// Returns a tenant's tier, if the rule has tiers, and the tenant's overrides for limits of the rule.
     #[inline]
     pub(crate) fn personal<'r>(
         &'r self,
@@ -188,7 +204,7 @@ impl RuleSet {
         rule: &RuleEntry,
         tenant: &str,
         fingerprint: Key,
-    ) -> (Option<u16>, Option<Own<'r>>) {
+    ) -> (Option<u16>, Option<TenantOverrides<'r>>) {
         let found = self.tenants.find(fingerprint);
         let tier = if rule.tiers.is_empty() {
             None
@@ -198,9 +214,9 @@ impl RuleSet {
         (tier, found.and_then(|own| own.of_rule(rule.place)))
     }
 
-    /// The rule of a descriptor's only entry, with the number of its domain and the fingerprint of the
-    /// entry's value.
-    #[expect(clippy::inline_always, reason = "where it is called, domain and key are mostly constants")]
+    /// Returns the rule for a descriptor with a single entry, the index of its domain, and the fingerprint of
+    /// the entry's value.
+    #[expect(clippy::inline_always, reason = "callers mostly pass a constant domain and key")]
     #[inline(always)]
     pub(crate) fn find_only(&self, domain: &str, entry: Entry<'_>) -> Option<(u32, &RuleEntry, Key)> {
         let (number, domain) = self.domain(domain)?;
@@ -209,17 +225,9 @@ impl RuleSet {
     }
 }
 
-/// One descriptor of a request, or the first few entries of one.
-#[derive(Clone, Copy)]
-struct Aspect<'a> {
-    index: u16,
-    entries: &'a [Entry<'a>],
-    cost: u64,
-}
-
 impl DomainTree {
-    /// Follows entries down the tree to the rule of the last one. Along goes the fingerprint of those
-    /// values on the way that tell one counter from another.
+    /// Follows entries down the tree. Returns the rule of the last entry, and the fingerprint of the values
+    /// that have counters of their own.
     fn walk(&self, seed: KeySeed, entries: &[Entry<'_>]) -> Option<(&RuleEntry, Key)> {
         let (first, rest) = entries.split_first()?;
         rest.iter().try_fold(self.first_step(seed, first)?, |(rule, values), entry| {
@@ -229,17 +237,17 @@ impl DomainTree {
         })
     }
 
-    /// Follows the first entry from the root to a rule. Along goes the fingerprint of its value, if that
-    /// tells one counter from another.
-    #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+    /// Follows the first entry from the root. Returns its rule, and the fingerprint of its value if each
+    /// value has counters of its own.
+    #[expect(clippy::inline_always, reason = "a few instructions on the path of every decision")]
     #[inline(always)]
     fn first_step(&self, seed: KeySeed, entry: &Entry<'_>) -> Option<(&RuleEntry, Key)> {
         let (rule, value) = self.step(seed, 0, entry)?;
         Some((rule, if rule.varies { value } else { Key::NONE }))
     }
 
-    /// Follows one entry from a node to a rule. Along goes the fingerprint of its value.
-    #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+    /// Follows one entry from a node. Returns its rule and the fingerprint of its value.
+    #[expect(clippy::inline_always, reason = "a few instructions on the path of every decision")]
     #[inline(always)]
     fn step(&self, seed: KeySeed, node: u32, (key, value): &Entry<'_>) -> Option<(&RuleEntry, Key)> {
         let branch = self.nodes.get(node as usize)?.branch(key, seed)?;
@@ -249,12 +257,12 @@ impl DomainTree {
         Some((rule, hash))
     }
 
-    /// The rule of the last of these entries.
+    /// Returns the rule of the last entry.
     pub(crate) fn rule_of(&self, seed: KeySeed, entries: &[Entry<'_>]) -> Option<&RuleEntry> {
         self.walk(seed, entries).map(|(rule, _)| rule)
     }
 
-    /// The descriptor's tenant, or else the request's.
+    /// Returns the tenant that the descriptor names, or else the one that the request names.
     pub(crate) fn tenant<'a, 'e: 'a>(&self, entries: &[Entry<'a>], request: &Request<'e>) -> Option<&'a str> {
         let key = self.tenant_key.as_deref()?;
         let own = entries.iter().find(|(found, _)| *found == key).map(|(_, value)| *value);
@@ -263,14 +271,16 @@ impl DomainTree {
 }
 
 impl RuleEntry {
-    /// What the counters of the rule's limits have in common, by the fingerprint of the only entry's value.
-    #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+    /// Returns the fingerprint that the counters of all limits of the rule share, given that of the only
+    /// entry's value.
+    #[expect(clippy::inline_always, reason = "a few instructions on the path of every decision")]
     #[inline(always)]
     pub(crate) fn key_of(&self, value: Key) -> Key {
         self.key.of_values(if self.varies { value } else { Key::NONE })
     }
 
-    /// Whether the key of these entries is enforced: the same answer on every node, always.
+    /// Returns whether the rule is enforced for the key of these entries. The result is the same on every
+    /// node.
     fn enforces(&self, entries: &[Entry<'_>]) -> bool {
         match self.enforce_percent {
             100.. => true,

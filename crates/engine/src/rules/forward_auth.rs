@@ -1,73 +1,74 @@
-//! What a domain asks about a request that a proxy describes by headers: NGINX with `auth_request`, Traefik,
-//! Caddy.
+//! Descriptors of forward-auth requests, in which a proxy describes a request by headers: NGINX with
+//! `auth_request`, Traefik, Caddy.
 
 use std::sync::Arc;
 
 use crate::limiter::Limiter;
 
-/// Which descriptors a request has, by its headers, and how a denial is said.
+/// How the headers of a forward-auth request map to descriptors, and the status of a denial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardAuth {
-    /// Who asks. Only its own headers are read: those of others are what clients write.
+    /// The proxy that sends the requests. Only its own headers are read, because clients can send the others.
     pub proxy: Option<Proxy>,
     /// The status of a denial. NGINX passes on only 401 and 403.
     pub deny_status: u16,
-    /// Each is asked about if all of its entries are there.
+    /// The descriptors. Each is checked if all of its entries have a value.
     pub descriptors: Vec<Vec<MappedEntry>>,
 }
 
-/// A kind of proxy, which has its own headers for the request it asks about.
+/// A proxy, which has its own headers for the original request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proxy {
-    /// `X-Original-URI`, `X-Original-Method` and `X-Original-Host`, which its configuration sets.
+    /// NGINX: `X-Original-URI`, `X-Original-Method` and `X-Original-Host`, which its configuration has to
+    /// set.
     Nginx,
-    /// `X-Forwarded-Uri`, `X-Forwarded-Method` and `X-Forwarded-Host`, which it sets by itself.
+    /// Traefik: `X-Forwarded-Uri`, `X-Forwarded-Method` and `X-Forwarded-Host`, which it sets by itself.
     Traefik,
-    /// The same as Traefik's.
+    /// Caddy: `X-Forwarded-Uri`, `X-Forwarded-Method` and `X-Forwarded-Host`, which it sets by itself.
     Caddy,
 }
 
-/// An entry of a descriptor, and where its value is.
+/// An entry of a descriptor, and the source of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedEntry {
-    /// The entry's key.
+    /// The key of the entry.
     pub key: String,
-    /// Where its value is.
+    /// The source of the value.
     pub from: ValueFrom,
-    /// Its value where there is none; without, the whole descriptor is left out.
+    /// The value if the source has none. Without a default, the whole descriptor is skipped then.
     pub default: Option<String>,
 }
 
-/// Where the value of an entry is.
+/// The source of an entry's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueFrom {
-    /// In the header of that name, in small letters.
+    /// The header with this name, in lower case.
     Header(String),
-    /// The address of whoever asked the proxy, those of version 6 by their network.
+    /// The address of the client that sent the request to the proxy. IPv6 addresses are grouped by network.
     ClientIp,
-    /// The method of the request to the proxy.
+    /// The method of the original request.
     Method,
-    /// The path of the request to the proxy, without its query, in one spelling.
+    /// The path of the original request, without its query, in a canonical spelling.
     Path,
-    /// The host that the request to the proxy was for.
+    /// The host of the original request.
     Host,
 }
 
 impl ForwardAuth {
-    /// The status of a denial where nobody says otherwise.
-    pub const USUAL_STATUS: u16 = 429;
+    /// The default status of a denial.
+    pub const DEFAULT_STATUS: u16 = 429;
 }
 
 impl Limiter {
-    /// What a domain asks about requests that a proxy describes by headers, if it does.
+    /// Returns the forward-auth configuration of a domain, if it has one.
     pub fn forward_auth(&self, domain: &str) -> Option<Arc<ForwardAuth>> {
         self.inner.rules.load().domain(domain)?.1.forward_auth.clone()
     }
 
-    /// The names of the domains that do.
+    /// Returns the names of the domains that have a forward-auth configuration.
     pub fn forward_auth_domains(&self) -> Vec<String> {
         let rules = self.inner.rules.load();
-        let asking = rules.domains.iter().filter(|domain| domain.forward_auth.is_some());
-        asking.map(|domain| domain.name.to_string()).collect()
+        let domains = rules.domains.iter().filter(|domain| domain.forward_auth.is_some());
+        domains.map(|domain| domain.name.to_string()).collect()
     }
 }

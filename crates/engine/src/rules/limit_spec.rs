@@ -1,21 +1,23 @@
-//! A limit as somebody wrote it, in a rule file or in code, before it is checked.
+//! A limit as written in a rule file or in code, before it is validated.
 
 use tidegate_core::{Algorithm, LeakyMode, Limit, LimitError, Window};
 
-/// What applies where a rule does not say.
+/// The defaults for limits that do not set a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Defaults {
     /// The algorithm of a limit that names none.
     pub algorithm: AlgorithmName,
-    /// Whether a denied request is charged all the same, as envoyproxy/ratelimit does.
+    /// Whether denied requests are charged too, as in envoyproxy/ratelimit.
     pub count_denied: bool,
-    /// A limit that is written in code (in Rust, or sent with a request) and names neither an algorithm nor a
-    /// burst is a sliding log if it has at most so many requests and `algorithm` is the sliding window, whose
-    /// estimate is coarse for small counts. 0 switches this off.
+    /// The largest count for which limits in code are exact; 0 to turn this off. A limit that is written in
+    /// code (in Rust, or sent with a request) and sets neither an algorithm nor a burst becomes a sliding log
+    /// if it has at most this many requests and `algorithm` is the sliding window, which estimates small
+    /// counts badly.
     pub exact_up_to: u64,
 }
 
-/// Up to so many requests a stamp for each is cheap, and the estimate of a sliding window is far off.
+/// Up to this number of requests, a timestamp per request is cheap, and the estimate of a sliding window is
+/// inaccurate.
 pub(crate) const SMALL: u64 = 10;
 
 impl Default for Defaults {
@@ -25,13 +27,13 @@ impl Default for Defaults {
 }
 
 impl Defaults {
-    /// The defaults of envoyproxy/ratelimit: fixed windows, in which denied requests count.
+    /// Returns the defaults of envoyproxy/ratelimit: fixed windows, in which denied requests count.
     pub fn envoy_ratelimit() -> Self {
         Self { algorithm: AlgorithmName::FixedWindow, count_denied: true, exact_up_to: 0 }
     }
 }
 
-/// The algorithms a rate limit can name.
+/// The algorithms that a limit can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is described in tidegate_core::Algorithm")]
 pub enum AlgorithmName {
@@ -44,7 +46,7 @@ pub enum AlgorithmName {
 }
 
 impl AlgorithmName {
-    /// Every name a rule file may use; `gcra` is another name for `token_bucket`.
+    /// Every name in rule files, with its algorithm. `gcra` is another name for `token_bucket`.
     pub const ALL: [(&'static str, Self); 7] = [
         ("fixed_window", Self::FixedWindow),
         ("sliding_window", Self::SlidingWindow),
@@ -55,12 +57,13 @@ impl AlgorithmName {
         ("leaky_bucket", Self::LeakyBucket),
     ];
 
-    /// The algorithm of that name.
+    /// Returns the algorithm with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
     }
 
-    pub(crate) fn name(self) -> &'static str {
+    /// The name as rule files have it.
+    pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 }
@@ -70,58 +73,65 @@ impl AlgorithmName {
 /// Nothing is checked until the limiter is built, which reports every mistake at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitSpec {
-    pub(crate) name: Option<String>,
-    pub(crate) requests: u64,
-    pub(crate) window: Window,
-    pub(crate) algorithm: Option<AlgorithmName>,
-    pub(crate) burst: Option<u64>,
-    pub(crate) buckets: Option<u32>,
-    pub(crate) mode: Option<LeakyMode>,
+    /// The name; a limit without one is called by its window.
+    pub name: Option<String>,
+    /// Units that may pass per window.
+    pub requests: u64,
+    /// The window.
+    pub window: Window,
+    /// The algorithm; `None` for the default.
+    pub algorithm: Option<AlgorithmName>,
+    /// The most that may pass at once, of token and leaky buckets.
+    pub burst: Option<u64>,
+    /// How many sub-windows there are, where the algorithm has them.
+    pub buckets: Option<u32>,
+    /// Whether a leaky bucket denies or queues what does not fit.
+    pub mode: Option<LeakyMode>,
     pub(crate) replaces: Vec<String>,
 }
 
-/// `requests` per second.
+/// Creates a limit of `requests` per second.
 pub fn per_second(requests: u64) -> LimitSpec {
     LimitSpec::new(requests, Window::seconds(1))
 }
 
-/// `requests` per minute.
+/// Creates a limit of `requests` per minute.
 pub fn per_minute(requests: u64) -> LimitSpec {
     LimitSpec::new(requests, Window::seconds(60))
 }
 
-/// `requests` per hour.
+/// Creates a limit of `requests` per hour.
 pub fn per_hour(requests: u64) -> LimitSpec {
     LimitSpec::new(requests, Window::seconds(3_600))
 }
 
-/// `requests` per day of 24 hours, aligned to the epoch; for days in a time zone see
+/// Creates a limit of `requests` per day of 24 hours, aligned to the epoch. For days in a time zone, use
 /// [`LimitSpec::new`] with a calendar window.
 pub fn per_day(requests: u64) -> LimitSpec {
     LimitSpec::new(requests, Window::seconds(86_400))
 }
 
-/// `requests` per any length of time.
+/// Creates a limit of `requests` per `period`.
 pub fn per(requests: u64, period: std::time::Duration) -> LimitSpec {
     LimitSpec::new(requests, Window::Period { us: u64::try_from(period.as_micros()).unwrap_or(u64::MAX) })
 }
 
 impl LimitSpec {
-    /// `requests` per `window`, with the default algorithm: see [`Defaults`].
+    /// Creates a limit of `requests` per `window`, with the default algorithm (see [`Defaults`]).
     pub fn new(requests: u64, window: Window) -> Self {
         let (name, algorithm, burst, buckets, mode) = (None, None, None, None, None);
         Self { name, requests, window, algorithm, burst, buckets, mode, replaces: Vec::new() }
     }
 
-    /// Names the limit; the name shows in decisions, and tiers refer to it. A limit without a name
-    /// is called by its window.
+    /// Sets the name of the limit, which decisions show and tiers refer to. A limit without a name is named
+    /// after its window.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// The most that may pass at once. Makes the limit a token bucket unless it is a leaky one.
+    /// Sets the most units that may pass at once. Makes the limit a token bucket, unless it has an algorithm.
     #[must_use]
     pub fn burst(mut self, burst: u64) -> Self {
         self.algorithm.get_or_insert(AlgorithmName::TokenBucket);
@@ -135,38 +145,38 @@ impl LimitSpec {
         self.with(AlgorithmName::FixedWindow)
     }
 
-    /// Uses two counters weighed by overlap; the default of limits over 10 requests.
+    /// Uses two counters weighted by overlap. The default for limits of more than 10 requests.
     #[must_use]
     pub fn sliding_window(self) -> Self {
         self.with(AlgorithmName::SlidingWindow)
     }
 
-    /// Uses a ring of smaller windows.
+    /// Uses a ring of `buckets` smaller windows.
     #[must_use]
     pub fn sub_windows(mut self, buckets: u32) -> Self {
         self.buckets = Some(buckets);
         self.with(AlgorithmName::SubWindows)
     }
 
-    /// Uses a stamp per request; the default of limits of up to 10 requests.
+    /// Uses a timestamp per request. The default for limits of up to 10 requests.
     #[must_use]
     pub fn sliding_log(self) -> Self {
         self.with(AlgorithmName::SlidingLog)
     }
 
-    /// Uses a token bucket; its burst is `requests` unless set.
+    /// Uses a token bucket. Its burst is `requests` unless it is set.
     #[must_use]
     pub fn token_bucket(self) -> Self {
         self.with(AlgorithmName::TokenBucket)
     }
 
-    /// Uses a leaky bucket that denies what does not fit; it holds 1 unless `burst` is set.
+    /// Uses a leaky bucket that denies what does not fit. It holds 1 unit unless `burst` is set.
     #[must_use]
     pub fn leaky_bucket(self) -> Self {
         self.with(AlgorithmName::LeakyBucket)
     }
 
-    /// Uses a leaky bucket in which `depth` may wait their turn.
+    /// Uses a leaky bucket that holds up to `depth` units in a queue.
     #[must_use]
     pub fn queue(mut self, depth: u64) -> Self {
         self.mode = Some(LeakyMode::Queue);
@@ -174,31 +184,31 @@ impl LimitSpec {
         self.with(AlgorithmName::LeakyBucket)
     }
 
-    /// Uses the algorithm of that name.
+    /// Uses this algorithm.
     #[must_use]
     pub fn with(mut self, algorithm: AlgorithmName) -> Self {
         self.algorithm = Some(algorithm);
         self
     }
 
-    /// The name decisions show: the one given, else the window.
+    /// Returns the name that decisions show: the given one, else that of the window.
     pub(crate) fn effective_name(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.window.to_string())
     }
 
-    /// The limit as it applies where it was written in code: exact if it is small and names no algorithm.
+    /// Returns the limit as it applies in code: a sliding log if it is small and sets no algorithm.
     pub(crate) fn written_in_code(&self, defaults: &Defaults) -> Self {
         let small = self.requests <= defaults.exact_up_to;
-        let usual = self.algorithm.is_none() && defaults.algorithm == AlgorithmName::SlidingWindow;
+        let estimated = self.algorithm.is_none() && defaults.algorithm == AlgorithmName::SlidingWindow;
         let calendar = matches!(self.window, Window::Calendar(_));
         let mut spec = self.clone();
-        if small && usual && !calendar && self.burst.is_none() && self.buckets.is_none() {
+        if small && estimated && !calendar && self.burst.is_none() && self.buckets.is_none() {
             spec.algorithm = Some(AlgorithmName::SlidingLog);
         }
         spec
     }
 
-    /// Checks the numbers and makes them a limit.
+    /// Validates the numbers and returns the limit.
     pub(crate) fn build(&self, defaults: &Defaults) -> Result<Limit, SpecError> {
         let named = self.algorithm.unwrap_or(defaults.algorithm);
         let bucketed = matches!(named, AlgorithmName::TokenBucket | AlgorithmName::LeakyBucket);
@@ -227,8 +237,8 @@ impl LimitSpec {
         Limit::new(algorithm, self.requests, self.window.clone()).map_err(SpecError::from)
     }
 
-    /// This limit with a tier's numbers in place of its own. Another algorithm begins without the
-    /// fields that only the first one has.
+    /// Returns this limit with the changes of a tier or override. If the algorithm changes, the fields that
+    /// only the old one has are dropped.
     pub(crate) fn changed(&self, change: &LimitChange) -> Self {
         let mut spec = self.clone();
         if change.algorithm.is_some() && change.algorithm != spec.algorithm {
@@ -242,20 +252,20 @@ impl LimitSpec {
     }
 }
 
-/// What a tier changes about a limit; what is `None` stays.
+/// The changes of a tier or override to a limit. Fields that are `None` stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitChange {
-    /// Other requests per window.
+    /// The new requests per window.
     pub requests: Option<u64>,
-    /// Another burst.
+    /// The new burst.
     pub burst: Option<u64>,
-    /// Another window.
+    /// The new window.
     pub window: Option<Window>,
-    /// Another algorithm.
+    /// The new algorithm.
     pub algorithm: Option<AlgorithmName>,
 }
 
-/// Why a written limit is not one: the field at fault and the reason.
+/// The reason why a limit is invalid, and the field at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpecError {
     pub(crate) field: &'static str,

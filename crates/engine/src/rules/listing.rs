@@ -9,18 +9,18 @@ use crate::limiter::Limiter;
 /// A domain in force.
 #[derive(Clone, Debug, Serialize)]
 pub struct DomainListing {
-    /// Its name.
+    /// The name of the domain.
     pub domain: String,
-    /// Which entry's value names the tenant.
+    /// The key of the entry whose value names the tenant.
     pub tenant: Option<String>,
     /// Whether every limit on a matched path applies.
     pub hierarchical: bool,
-    /// How many distinct limits requests may bring along.
+    /// The most distinct inline limits of requests; `None` if requests may not have inline limits.
     pub inline_limits: Option<u64>,
-    /// The key of its first rule: an example of what to ask about.
+    /// The key of the first rule, for examples of requests.
     #[serde(skip)]
     pub first_key: Option<String>,
-    /// Its rules, in the order they were written.
+    /// The rules, in the order they were written.
     pub rules: Vec<RuleListing>,
 }
 
@@ -28,53 +28,53 @@ pub struct DomainListing {
 #[derive(Clone, Debug, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "these are the flags of a rule file")]
 pub struct RuleListing {
-    /// Its name, or its path.
+    /// The name of the rule, or its path.
     pub rule: String,
-    /// Its path as envoyproxy/ratelimit writes it: `key_value.key`.
+    /// The path of the rule in the notation of envoyproxy/ratelimit: `key_value.key`.
     #[serde(skip)]
     pub path: String,
-    /// Its limits as numbers.
+    /// The limits as numbers.
     #[serde(skip)]
     pub rates: Vec<RateListing>,
-    /// Its limits as text.
+    /// The limits as text.
     pub limits: Vec<String>,
-    /// What each tier has instead.
+    /// The limits of each tier that has others.
     pub tiers: Vec<(String, Vec<String>)>,
-    /// Its limit on holders.
+    /// The concurrency limit as text.
     pub concurrency: Option<String>,
-    /// Nothing is counted.
+    /// Whether requests are allowed without counting.
     pub unlimited: bool,
-    /// Evaluated and counted only.
+    /// Whether the rule is evaluated and counted, but denies nothing.
     pub shadow_mode: bool,
-    /// Denies only together with every other quota.
+    /// Whether the rule denies only if every other quota of the request denies too.
     pub quota_mode: bool,
-    /// How many percent of the keys are enforced.
+    /// The percentage of keys for which the rule is enforced.
     pub enforce_percent: u8,
-    /// What to answer while the store cannot.
+    /// How requests are decided while the shared store fails.
     pub on_store_error: OnStoreError,
-    /// Whether metrics name the whole descriptor.
+    /// Whether metrics have the whole descriptor as a label.
     pub detailed_metric: bool,
-    /// Whether metrics name the value of the rule's key.
+    /// Whether metrics have the value of the rule's key as a label.
     pub value_to_metric: bool,
-    /// What the file says about the rule for others to read.
+    /// The metadata of the rule, which other tools may use.
     pub metadata: serde_json::Map<String, serde_json::Value>,
 }
 
 /// The numbers of a limit in force.
 #[derive(Clone, Debug)]
 pub struct RateListing {
-    /// Its name, or its window.
+    /// The name of the limit, or its window.
     pub name: String,
-    /// The window as text: `minute`, `90s`.
+    /// The window as text, such as `minute` or `90s`.
     pub window: String,
     /// Requests per window.
     pub requests: u64,
-    /// The algorithm's name.
+    /// The name of the algorithm.
     pub algorithm: &'static str,
 }
 
 impl Limiter {
-    /// The rules in force.
+    /// Returns the rules in force.
     pub fn listing(&self) -> Vec<DomainListing> {
         self.inner.rules.load().listing()
     }

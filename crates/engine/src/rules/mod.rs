@@ -1,8 +1,7 @@
 //! Rules: which requests get which limits.
 //!
-//! A rule file is read into the [`model`] by [`file`], with every mistake reported at its place;
-//! rules written in code are the same model. Then the model is compiled into the tree that requests
-//! are matched against.
+//! [`file`] parses rule files into the [`model`], and reports every mistake with its position. Rules written
+//! in code use the same model. The model is then compiled into the tree that requests are matched against.
 
 pub mod catalog;
 pub(crate) mod compile;
@@ -17,6 +16,7 @@ pub mod listing;
 pub mod model;
 mod path;
 mod pattern;
+mod patterns;
 pub mod problem;
 pub mod source;
 mod text;

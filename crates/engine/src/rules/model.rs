@@ -1,4 +1,4 @@
-//! Rules as somebody wrote them, in a file or in code: a tree of plain values.
+//! Rules as written in a file or in code: a tree of plain values.
 //!
 //! ```
 //! use tidegate::{Domain, Rule, per_day, per_minute};
@@ -28,18 +28,18 @@ pub(crate) const CODE: &str = "code";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Domain {
     pub(crate) name: String,
-    /// Which entry's value names the tenant.
+    /// The key of the entry whose value names the tenant.
     pub(crate) tenant: Option<String>,
-    /// Whether every limit on the matched path applies, not only the leaf's.
+    /// Whether every limit on the matched path applies, not only those of the last entry's rule.
     pub(crate) hierarchical: bool,
-    /// Which tenant is on which tier.
+    /// The tiers of tenants, by the tenant's name.
     pub(crate) tenants: BTreeMap<String, String>,
-    /// How many distinct inline limits requests may bring; none where absent.
+    /// The most distinct inline limits of requests; `None` if requests may not have inline limits.
     pub(crate) inline_limits: Option<u64>,
-    /// What is asked about requests that a proxy describes by headers.
+    /// The descriptors of forward-auth requests, which a proxy describes by headers.
     pub(crate) forward_auth: Option<Arc<ForwardAuth>>,
     pub(crate) rules: Vec<Rule>,
-    /// Where the domain was defined, for messages: a file's name, or `code`.
+    /// Where the domain was defined, for messages: the name of a file, or `code`.
     pub(crate) source: String,
 }
 
@@ -51,77 +51,77 @@ pub struct Domain {
 )]
 pub struct Rule {
     pub(crate) key: String,
-    /// The value to match: exact, or a wildcard where it contains `*`; any where absent.
+    /// The value to match: a pattern if it contains `*`, else exact; `None` for any value.
     pub(crate) value: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) limits: Vec<LimitSpec>,
-    /// The rule matches, and nothing is counted.
+    /// Whether requests that match are allowed without counting.
     pub(crate) unlimited: bool,
-    /// Limits of these names do not apply to a request that matches this rule; each of `limits` has
-    /// a list of its own besides. An unlimited rule has only this one.
+    /// The names of limits that do not apply to a request that matches this rule. Each of `limits` has a list
+    /// of its own in addition; an unlimited rule has only this one.
     pub(crate) replaces: Vec<String>,
-    /// Tier name, limit name, what the tier has instead.
+    /// The changed limits of tiers, by the name of the tier and the name of the limit.
     pub(crate) tiers: BTreeMap<String, BTreeMap<String, TierLimit>>,
     pub(crate) concurrency: Option<Concurrency>,
     pub(crate) on_store_error: OnStoreError,
-    pub(crate) written: Written,
-    /// How many percent of the keys are enforced; the rest is shadow.
+    pub(crate) position: Position,
+    /// The percentage of keys for which the rule is enforced. For the others it is in shadow mode.
     pub(crate) enforce_percent: u8,
     pub(crate) shadow_mode: bool,
     pub(crate) quota_mode: bool,
     pub(crate) detailed_metric: bool,
     pub(crate) value_to_metric: bool,
-    /// All values that match the wildcard share one counter.
+    /// Whether all values that match the pattern share one counter.
     pub(crate) share_threshold: bool,
     pub(crate) metadata: serde_json::Map<String, serde_json::Value>,
     pub(crate) rules: Vec<Rule>,
 }
 
-/// Where a rule begins in its file; `None` where it was built in code. It is no part of what the rule
-/// says, so rules that differ in it alone are equal.
+/// Where a rule begins in its file; `None` if it was built in code. All positions compare as equal, so that
+/// rules which differ only in their position are equal.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Written(pub(crate) Option<Place>);
+pub(crate) struct Position(pub(crate) Option<Place>);
 
-impl PartialEq for Written {
+impl PartialEq for Position {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-/// What a tier has in place of one of the rule's limits.
+/// What a tier has instead of one of the rule's limits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TierLimit {
-    /// No limit of that name.
+    /// The limit does not apply to the tier.
     Unlimited,
-    /// Other numbers.
+    /// The limit has other numbers for the tier.
     Change(LimitChange),
 }
 
-/// At most `max` holders at once, each for `timeout` unless it renews.
+/// A limit on the number of slots held at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Concurrency {
-    /// Holders at once.
+    /// The number of slots.
     pub max: u64,
-    /// When a slot that is neither renewed nor released returns.
+    /// How long a slot may be held without being renewed. After that it becomes free.
     pub timeout: Duration,
 }
 
-/// What to answer while the store cannot.
+/// How requests are decided while the shared store fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnStoreError {
-    /// Let the request pass.
+    /// Allow the request.
     Allow,
-    /// Deny it.
+    /// Deny the request.
     Deny,
-    /// Limit it in-process to this node's share.
+    /// Limit requests in this process to the node's share of the limit.
     #[default]
     Local,
-    /// One policy at first, another once the trouble has lasted.
+    /// Use one policy at first, and another once the failure has lasted for some time.
     Staged {
         /// The first policy.
         first: StoreErrorStage,
-        /// How long it holds.
+        /// How long the first policy applies.
         after: Duration,
         /// The policy after that.
         then: StoreErrorStage,
@@ -139,7 +139,7 @@ pub enum StoreErrorStage {
 }
 
 impl Domain {
-    /// An empty domain.
+    /// Creates a domain without rules.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), source: CODE.to_owned(), ..Self::default() }
     }
@@ -151,35 +151,35 @@ impl Domain {
         self
     }
 
-    /// Makes every limit on a matched path apply, not only the leaf's.
+    /// Makes every limit on a matched path apply, not only those of the last entry's rule.
     #[must_use]
     pub fn hierarchical(mut self) -> Self {
         self.hierarchical = true;
         self
     }
 
-    /// Says which entry's value names the tenant.
+    /// Sets the key of the entry whose value names the tenant.
     #[must_use]
     pub fn tenant_key(mut self, key: &str) -> Self {
         self.tenant = Some(key.to_owned());
         self
     }
 
-    /// Lets requests bring limits of their own, at most so many different ones.
+    /// Allows inline limits in requests, at most `max` distinct ones.
     #[must_use]
     pub fn inline_limits(mut self, max: u64) -> Self {
         self.inline_limits = Some(max);
         self
     }
 
-    /// Says what is asked about requests that a proxy describes by headers.
+    /// Sets the descriptors of forward-auth requests, which a proxy describes by headers.
     #[must_use]
     pub fn forward_auth(mut self, forward_auth: ForwardAuth) -> Self {
         self.forward_auth = Some(Arc::new(forward_auth));
         self
     }
 
-    /// Puts a tenant on a tier.
+    /// Assigns a tenant to a tier.
     #[must_use]
     pub fn tenant(mut self, tenant: &str, tier: &str) -> Self {
         self.tenants.insert(tenant.to_owned(), tier.to_owned());
@@ -188,7 +188,7 @@ impl Domain {
 }
 
 impl Rule {
-    /// A rule for every value of `key`, each with its own counters.
+    /// Creates a rule for every value of `key`. Each value has counters of its own.
     pub fn by(key: &str) -> Self {
         Self {
             key: key.to_owned(),
@@ -200,7 +200,7 @@ impl Rule {
             tiers: BTreeMap::new(),
             concurrency: None,
             on_store_error: OnStoreError::default(),
-            written: Written(None),
+            position: Position(None),
             enforce_percent: 100,
             shadow_mode: false,
             quota_mode: false,
@@ -212,56 +212,56 @@ impl Rule {
         }
     }
 
-    /// Narrows the rule to one value, or to those that match a pattern with `*` in it.
+    /// Restricts the rule to one value, or to the values that match a pattern with `*`.
     #[must_use]
     pub fn value(mut self, value: &str) -> Self {
         self.value = Some(value.to_owned());
         self
     }
 
-    /// Names the rule; without a name it goes by its path, `key=value/key`.
+    /// Sets the name of the rule. A rule without a name is identified by its path, such as `key=value/key`.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Adds a limit; all limits of a rule apply together.
+    /// Adds a limit. All limits of a rule apply together.
     #[must_use]
     pub fn limit(mut self, limit: LimitSpec) -> Self {
         self.limits.push(limit);
         self
     }
 
-    /// What to do while the store that nodes share fails.
+    /// Sets how requests are decided while the shared store fails.
     #[must_use]
     pub fn on_store_error(mut self, policy: OnStoreError) -> Self {
         self.on_store_error = policy;
         self
     }
 
-    /// Adds a limit on holders at once.
+    /// Limits the number of slots held at once. A slot that is not renewed becomes free after `timeout`.
     #[must_use]
     pub fn concurrency(mut self, max: u64, timeout: Duration) -> Self {
         self.concurrency = Some(Concurrency { max, timeout });
         self
     }
 
-    /// Says what a tier has in place of the limit of that name.
+    /// Sets what a tier has instead of the limit with this name.
     #[must_use]
     pub fn tier(mut self, tier: &str, limit: &str, instead: TierLimit) -> Self {
         self.tiers.entry(tier.to_owned()).or_default().insert(limit.to_owned(), instead);
         self
     }
 
-    /// Evaluates and counts, never denies.
+    /// Puts the rule into shadow mode: it is evaluated and counted, but denies nothing.
     #[must_use]
     pub fn shadow(mut self) -> Self {
         self.shadow_mode = true;
         self
     }
 
-    /// Enforces the rule for this many percent of its keys; the rest is shadow.
+    /// Enforces the rule for this percentage of its keys. For the others it is in shadow mode.
     #[must_use]
     pub fn enforce_percent(mut self, percent: u8) -> Self {
         self.enforce_percent = percent;

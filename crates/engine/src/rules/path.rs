@@ -1,29 +1,29 @@
-//! The way from a domain's root to a rule.
+//! The path from the root of a domain to a rule.
 
 use super::model::Rule;
 use super::pattern::Pattern;
 
-/// The way from the root to a rule.
+/// The path from the root of a domain to a rule.
 #[derive(Clone)]
 pub(super) struct Path {
-    /// As people read it: `key=value/key`.
+    /// The path in our notation: `key=value/key`.
     pub(super) id: String,
-    /// As envoyproxy/ratelimit writes it: `key_value.key`.
+    /// The path in the notation of envoyproxy/ratelimit: `key_value.key`.
     pub(super) dotted: String,
-    /// What makes the keys of the rule's counters.
+    /// The texts that the keys of the rule's counters are built from.
     pub(super) texts: Vec<String>,
-    /// Whether the value of each entry on the way tells one counter from another.
+    /// For each entry on the path, whether each of its values has counters of its own.
     pub(super) varies: Vec<bool>,
 }
 
 impl Path {
-    /// The path of a domain itself.
+    /// Returns the path of a domain.
     pub(super) fn root(domain: &str) -> Self {
         Self { id: String::new(), dotted: String::new(), texts: vec![domain.to_owned()], varies: Vec::new() }
     }
 
-    /// This path and one rule more. The texts mark what kind each value is, so that the value `*`
-    /// and the pattern `*` are two things.
+    /// Returns this path extended by a rule. The texts include the kind of each value, so that the exact
+    /// value `*` and the pattern `*` are distinct.
     pub(super) fn with(&self, rule: &Rule) -> Self {
         let mut path = self.clone();
         if !path.id.is_empty() {

@@ -1,19 +1,29 @@
-//! Values with `*` in them.
+//! Patterns for values.
 
-/// A pattern in which each `*` stands for any text, or none.
+/// A pattern in which each `*` matches any text, including the empty text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     text: Box<str>,
 }
 
 impl Pattern {
-    /// Whether a rule's value is a pattern.
+    /// Returns whether the value of a rule is a pattern.
     pub(crate) fn is_pattern(value: &str) -> bool {
         value.contains('*')
     }
 
     pub(crate) fn new(text: &str) -> Self {
         Self { text: text.into() }
+    }
+
+    /// The text before the first `*`.
+    pub(crate) fn prefix(&self) -> &str {
+        self.text.split_once('*').map_or(&*self.text, |(prefix, _)| prefix)
+    }
+
+    /// The text after the last `*`.
+    pub(crate) fn suffix(&self) -> &str {
+        self.text.rsplit_once('*').map_or(&*self.text, |(_, suffix)| suffix)
     }
 
     /// The first part must begin the value and the last must end it; those between are found from

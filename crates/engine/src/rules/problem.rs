@@ -1,36 +1,37 @@
-//! What is wrong with a set of rules: every mistake at once, each with its place and a remedy.
+//! Mistakes in rules. All are reported at once, each with its position and a remedy.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// One mistake.
+/// A mistake in rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The file, or `code`.
+    /// The name of the file, or `code`.
     pub file: String,
-    /// Line and column, both from 1; absent where rules were built in code.
+    /// The position in the file; `None` for rules built in code and for the file as a whole.
     pub place: Option<Place>,
-    /// The field at fault, as `descriptors[0].rate_limit.unit`; empty for the file as a whole.
+    /// The path of the field, such as `descriptors[0].rate_limit.unit`; empty for the file as a whole.
     pub field: String,
-    /// What was found and what is allowed.
+    /// What was found, what is allowed, and a remedy.
     pub message: String,
 }
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Place {
-    /// Line, from 1.
+    /// The line, from 1.
     pub line: u64,
-    /// Column, from 1.
+    /// The column, from 1.
     pub column: u64,
 }
 
-/// Every mistake found, in the order of the files.
+/// All mistakes found, in the order of the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Problems(pub Vec<Problem>);
 
-/// `api.yaml:14:9: descriptors[0].rate_limit.unit: must be one of …, got "fortnight"`
+/// Formats the mistake as in `api.yaml:14:9: descriptors[0].rate_limit.unit: must be one of …, got
+/// "fortnight"`.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;

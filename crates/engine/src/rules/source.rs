@@ -1,4 +1,4 @@
-//! Where rules come from: code, files and folders, and the catalog.
+//! The sources of rules: code, files and folders, and the catalog.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,32 +14,33 @@ use super::watch::Watch;
 use crate::switches::Switches;
 use crate::tenants::TenantSource;
 
-/// Files that change while they are read are read again, so that no rules are a mixture of two
-/// versions; this often, for some may never hold still.
+/// How many times files are read if they change during the read, so that the rules are not a mixture of two
+/// versions. There is a limit because some files may change all the time.
 const READS: usize = 5;
 
-/// Everything a limiter's rules are made of.
+/// Everything that the rules of a limiter are compiled from.
 pub(crate) struct Source {
     pub(crate) domains: Vec<Domain>,
-    /// In force where nobody else defines a domain of that name.
+    /// Domains that are used only if no other source defines a domain with the same name.
     pub(crate) default_domains: Vec<Domain>,
     pub(crate) defaults: Defaults,
     pub(crate) watch: Watch,
     pub(crate) switches: Switches,
     pub(crate) tenants: Option<Arc<dyn TenantSource>>,
-    /// What the files said when they were last good: they may be broken when something else changes.
+    /// The domains of the files when they were last valid. The files may be invalid when another source
+    /// changes.
     files: Vec<Domain>,
     catalog: Vec<Domain>,
 }
 
-/// Whose a domain is.
+/// The source that defines a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// The program's that uses the library.
+    /// The program that uses the library.
     Code,
-    /// This file's.
+    /// The file with this name.
     File(String),
-    /// The catalog's.
+    /// The catalog.
     Catalog,
 }
 
@@ -51,7 +52,7 @@ impl Source {
         Self { domains, default_domains, defaults, watch, switches, tenants, files, catalog }
     }
 
-    /// Whether there is nothing but folders in which nothing is yet.
+    /// Returns whether there are no rules: no domains, and only folders without rule files.
     pub(crate) fn is_empty(&self) -> bool {
         let empty = |path: &PathBuf| {
             path.is_dir()
@@ -64,7 +65,7 @@ impl Source {
             && self.watch.paths().iter().all(empty)
     }
 
-    /// Reads and compiles all of it, or says everything that is wrong.
+    /// Reads and compiles all sources. If any has mistakes, returns all of them.
     pub(crate) fn load(&mut self, seed: KeySeed, generation: u64) -> Result<RuleSet, Problems> {
         let mut read = self.read();
         for _ in 1..READS {
@@ -79,7 +80,7 @@ impl Source {
         Ok(rules)
     }
 
-    /// Takes these domains from the catalog instead of those before, if all is well with them.
+    /// Replaces the domains of the catalog and compiles all sources. If there are mistakes, nothing changes.
     pub(crate) fn take_catalog(
         &mut self,
         catalog: Vec<Domain>,
@@ -91,12 +92,12 @@ impl Source {
         Ok(rules)
     }
 
-    /// Compiles what was loaded last once more, as after a switch was thrown; without tenants.
+    /// Compiles the sources as they were last loaded, as after a change of a switch. Does not read tenants.
     pub(crate) fn recompile(&self, seed: KeySeed, generation: u64) -> Result<RuleSet, Problems> {
         self.compile(&self.files, &self.catalog, seed, generation)
     }
 
-    /// The domain of that name as it was written, and whose it is.
+    /// Returns the domain with this name as it was written, and its source.
     pub(crate) fn find(&self, name: &str) -> Option<(Owner, &Domain)> {
         let of = |domains: &'_ [Domain]| domains.iter().position(|domain| domain.name == name);
         let code = of(&self.domains).map(|at| (Owner::Code, &self.domains[at]));

@@ -1,8 +1,8 @@
-//! Comparing short texts.
+//! Comparison of short texts.
 
-/// Whether two texts are the same. Keys and domains are short, and for those two overlapping loads
-/// cost a third of a call into the C library.
-#[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+/// Returns whether two texts are equal. Keys and domains are short, and for short texts two overlapping loads
+/// cost a third of a call of `memcmp`.
+#[expect(clippy::inline_always, reason = "a few instructions on the path of every decision")]
 #[inline(always)]
 pub(crate) fn same(one: &str, two: &str) -> bool {
     let (one, two) = (one.as_bytes(), two.as_bytes());

@@ -1,8 +1,9 @@
-//! Rules compiled for lookup: what a request is matched against.
+//! Rules compiled for lookup.
 //!
-//! A domain is a tree of nodes. Each node has a branch per entry key, and a branch finds the next
-//! node by the entry's value: the exact value in a hash table, then the patterns in file order, then
-//! the node for any value. The same hash of a value finds the node and makes the counter's key.
+//! A domain is a tree of nodes. Each node has a branch per entry key, and a branch finds the next node by the
+//! value of the entry: the exact value in a hash table, then the patterns in file order, then the node for
+//! any value. The hash of a value is computed once, and used both for the lookup and for the key of the
+//! counter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,102 +16,106 @@ use tidegate_stores::Force;
 use super::forward_auth::ForwardAuth;
 use super::limit_spec::{Defaults, LimitSpec};
 use super::model::{OnStoreError, TierLimit};
-use super::pattern::Pattern;
+use super::patterns::Patterns;
 use super::text::same;
 use crate::counts::RuleCounts;
 use crate::decision::Item;
 use crate::standing::Standing;
 use crate::tenants::table::Tenants;
 
-/// Every domain's rules, ready to be matched, and what tenants have instead of their limits. Cheap to
-/// clone, because a change to one tenant makes another of it.
+/// The compiled rules of all domains, and the overrides of tenants. It is cheap to clone, because every
+/// change of a tenant creates a new one.
 #[derive(Clone)]
 pub(crate) struct RuleSet {
     pub(crate) seed: KeySeed,
     pub(crate) domains: Arc<[DomainTree]>,
-    /// Index into `domains` by name.
+    /// Indexes into `domains` by name.
     pub(crate) by_name: Arc<HashTable<u32>>,
     pub(crate) tenants: Tenants,
-    /// The longest way that is as short as the shortest: as long as no tenant has anything of its own, who
-    /// is named makes no difference to rules without tiers.
+    /// Rules up to this kind take the shortest path. While no tenant has a tier or override, [`Way::Tenant`]
+    /// is as short as [`Way::Plain`], because the tenant makes no difference to rules without tiers.
     pub(crate) short: Way,
-    /// What the rules were compiled under; overrides are, too.
+    /// The defaults that the rules and overrides were compiled with.
     pub(crate) defaults: Defaults,
-    /// Counts reloads: a decision tells by it which rules it was made under.
+    /// The number of reloads. It identifies the rules that a decision was made under.
     pub(crate) generation: u64,
     pub(crate) count_denied: bool,
-    /// How many values of keys are counted apart, in all rules.
+    /// The number of values with metrics of their own, over all rules.
     pub(crate) values_counted: Arc<AtomicUsize>,
 }
 
-/// One domain's rules.
+/// The compiled rules of one domain.
 pub(crate) struct DomainTree {
     pub(crate) name: Box<str>,
     pub(crate) tenant_key: Option<Box<str>>,
     pub(crate) hierarchical: bool,
     /// Tenants by name, each with the index of its tier.
     pub(crate) tenants: HashTable<(Box<str>, u16)>,
+    /// The names of tiers, sorted.
     pub(crate) tiers: Vec<Box<str>>,
-    /// Whether any rule replaces limits of others; if not, nobody looks.
+    /// Whether any rule replaces limits of others. If not, decisions skip the check.
     pub(crate) has_replaces: bool,
-    /// How many distinct limits requests may bring along; none where absent.
+    /// The most distinct inline limits of requests; `None` if requests may not have inline limits.
     pub(crate) inline_limits: Option<u64>,
-    /// What is asked about requests that a proxy describes by headers.
+    /// The descriptors of forward-auth requests, which a proxy describes by headers.
     pub(crate) forward_auth: Option<Arc<ForwardAuth>>,
-    /// The first is the root; node `n` after it belongs to rule `n - 1`.
+    /// The nodes of the tree. Node 0 is the root; node `n` belongs to rule `n - 1`.
     pub(crate) nodes: Vec<Node>,
     pub(crate) rules: Vec<RuleEntry>,
 }
 
+/// A node of a domain's tree.
 #[derive(Default)]
 pub(crate) struct Node {
-    /// One per key, in file order.
+    /// One branch per key, in file order.
     pub(super) branches: Vec<Branch>,
-    /// Index into `branches` by key, where there are too many to look through.
+    /// Indexes into `branches` by key, if there are too many for a linear search.
     pub(super) by_key: Option<Box<HashTable<u32>>>,
 }
 
-/// Where an entry with a certain key leads.
+/// The child nodes for entries with one key.
 pub(crate) struct Branch {
     pub(crate) key: Box<str>,
     pub(crate) exact: HashTable<(Box<str>, u32)>,
-    pub(crate) patterns: Vec<(Pattern, u32)>,
+    pub(crate) patterns: Patterns,
     pub(crate) any: Option<u32>,
 }
 
-/// A rule as decisions use it.
+/// A compiled rule.
 #[expect(clippy::struct_excessive_bools, reason = "these are the flags of a rule file")]
 pub(crate) struct RuleEntry {
     pub(crate) id: Box<str>,
-    /// The way here as envoyproxy/ratelimit writes it: `key_value.key`.
+    /// The path of the rule in the notation of envoyproxy/ratelimit: `key_value.key`.
     pub(crate) path: Box<str>,
     pub(crate) counts: Arc<RuleCounts>,
-    /// Index of the rule in its domain.
+    /// The index of the rule in its domain.
     pub(crate) number: u32,
-    /// The same among the rules of all domains.
+    /// The index of the rule among the rules of all domains.
     pub(crate) place: u32,
-    /// The same where what a tenant has instead is found a short way; of no rule if the way is long.
+    /// Equal to `place` if the overrides of a tenant can be applied on the short path; else `u32::MAX`, which
+    /// is not the index of any rule.
     pub(crate) place_if_short: u32,
-    /// What a request with one entry that leads here needs to be decided.
+    /// What it takes to decide a request whose only entry leads to this rule.
     pub(crate) way: Way,
-    /// Whether its limits may be others for some tenants.
+    /// Whether the limits may differ between tenants.
     pub(crate) personal: bool,
-    /// Of its own limits, for keys that are enforced.
+    /// How the rule's own limits apply to keys for which it is enforced.
     pub(crate) standing: Standing,
-    /// The path without values of the request: what all counters of the rule have in common.
+    /// The fingerprint of the rule's path without values of requests. All counters of the rule share it.
     pub(crate) key: Key,
-    /// The same from a fixed seed, so that every node picks the same keys for a staged roll-out.
+    /// The fingerprint of the path with a fixed seed, so that every node selects the same keys for a staged
+    /// roll-out.
     pub(crate) stable_key: Key,
-    /// Whether the value of the entry that leads here tells one counter from another.
+    /// Whether each value of the last entry on the path has counters of its own.
     pub(crate) varies: bool,
-    /// The same for each entry on the way here.
+    /// For each entry on the path, whether each of its values has counters of its own.
     pub(crate) path_varies: Box<[bool]>,
     pub(crate) limits: LimitSet,
-    /// What tiers have instead, each with the tier's index, in the order of those.
+    /// The limits of tiers that have others, sorted by the index of the tier.
     pub(crate) tiers: Vec<(u16, LimitSet)>,
     pub(crate) concurrency: Option<LimitEntry>,
     pub(crate) unlimited: bool,
-    /// Names of limits that do not apply to a request this rule applies to.
+    /// The names of limits that do not apply to a request to which this rule applies.
     pub(crate) replaces: Box<[Box<str>]>,
     pub(crate) enforce_percent: u8,
     pub(crate) shadow_mode: bool,
@@ -122,47 +127,46 @@ pub(crate) struct RuleEntry {
     pub(crate) written: WrittenLimits,
 }
 
-/// How short the way of a request is whose only entry leads to a rule.
+/// What it takes to decide a request whose only entry leads to a rule, from the shortest path to the longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
-    /// The rule's limits are the same for everybody who comes this way, enforced for all, and never
-    /// replaced.
+    /// The limits are the same for all requests, are enforced for all keys, and are never replaced.
     Plain,
-    /// The same, but that the entry names the tenant, who may have limits of its own.
+    /// As `Plain`, but the entry names the tenant, who may have overrides.
     Tenant,
-    /// The same, and tiers have other limits as well.
+    /// As `Tenant`, and tiers have other limits.
     Tier,
-    /// A staged roll-out, or another rule of the domain stands in for some limit.
+    /// The general path: a staged roll-out, or another rule of the domain replaces limits.
     Long,
 }
 
-/// A rule's limits as somebody wrote them: what overrides are changes of. They stay while the rule is
-/// switched off, so that overrides of that time are there when it is on again.
+/// The limits of a rule as they were written, on which overrides are based. They are kept while the rule is
+/// switched off, so that overrides made in the meantime apply when it is switched on again.
 #[derive(Clone, Default)]
 pub(crate) struct WrittenLimits {
-    /// In the order of the rule's `limits`.
+    /// The limits, in the order of [`RuleEntry::limits`].
     pub(crate) limits: Vec<LimitSpec>,
-    /// Tier name, limit name, what the tier has instead.
+    /// The changed limits of tiers, by the name of the tier and the name of the limit.
     pub(crate) tiers: BTreeMap<String, BTreeMap<String, TierLimit>>,
 }
 
 /// The limits of a rule, or of a rule for one tier.
 pub(crate) type LimitSet = Box<[LimitEntry]>;
 
-/// A limit as decisions use it.
+/// A compiled limit.
 #[derive(Clone)]
 pub(crate) struct LimitEntry {
     pub(crate) name: Box<str>,
-    /// The name as written; `replaces` refers to it.
+    /// The name in the rules, if the limit has one. `replaces` refers to it.
     pub(crate) given_name: Option<Box<str>>,
     pub(crate) limit: Limit,
-    /// Tells its counters from those of the rule's other limits.
+    /// Distinguishes the counters of this limit from those of the rule's other limits.
     pub(crate) salt: u64,
-    /// Its index among the rule's own limits, in every tier.
+    /// The index among the rule's own limits. It is the same in every tier.
     pub(crate) number: u16,
 }
 
-/// How a node was reached.
+/// How the value of an entry matched a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Exact,
@@ -171,18 +175,19 @@ pub(crate) enum Step {
 }
 
 impl RuleSet {
-    /// Sets what tenants have.
+    /// Sets the tiers and overrides of tenants.
     pub(crate) fn set_tenants(&mut self, tenants: Tenants) {
         self.short = if tenants.is_empty() { Way::Tenant } else { Way::Plain };
         self.tenants = tenants;
     }
 
-    /// The domains, of rules that nobody has yet.
+    /// Returns the domains for changes. They are empty if the rules are shared already.
     pub(crate) fn domains_mut(&mut self) -> &mut [DomainTree] {
         Arc::get_mut(&mut self.domains).unwrap_or_default()
     }
 
-    #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+    /// Returns the domain with this name, and its index.
+    #[expect(clippy::inline_always, reason = "a few instructions on the path of every decision")]
     #[inline(always)]
     pub(crate) fn domain(&self, name: &str) -> Option<(u32, &DomainTree)> {
         if let [only] = &*self.domains {
@@ -200,12 +205,12 @@ impl RuleSet {
 }
 
 impl DomainTree {
-    /// The index of the tier of that name, if the rules know it.
+    /// Returns the index of the tier with this name, if the rules define it.
     pub(crate) fn tier_named(&self, name: &str) -> Option<u16> {
         self.tiers.binary_search_by(|known| (**known).cmp(name)).ok().map(|index| index as u16)
     }
 
-    /// The tier that the rules put a tenant on.
+    /// Returns the tier that the rules assign to a tenant.
     pub(crate) fn tier_of(&self, tenant: &str, seed: KeySeed) -> Option<u16> {
         let hash = seed.text(tenant).mark;
         self.tenants.find(hash, |(name, _)| **name == *tenant).map(|(_, tier)| *tier)
@@ -217,10 +222,11 @@ impl Node {
         &self.branches
     }
 
-    #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+    /// Returns the branch for entries with this key.
+    #[expect(clippy::inline_always, reason = "a few instructions on the path of every decision")]
     #[inline(always)]
     pub(crate) fn branch(&self, key: &str, seed: KeySeed) -> Option<&Branch> {
-        // Most nodes have one.
+        // Most nodes have one branch.
         let first = self.branches.first()?;
         if same(&first.key, key) {
             return Some(first);
@@ -239,8 +245,9 @@ impl Node {
 }
 
 impl Branch {
-    /// The node a value leads to: exact, then patterns in file order, then any value.
-    #[expect(clippy::inline_always, reason = "a few instructions on the way of every decision")]
+    /// Returns the node for a value: the exact one, else the first pattern in file order that matches, else
+    /// the one for any value.
+    #[expect(clippy::inline_always, reason = "a few instructions on the path of every decision")]
     #[inline(always)]
     pub(crate) fn step(&self, value: &str, hash: u64) -> Option<(u32, Step)> {
         if !self.exact.is_empty()
@@ -249,27 +256,22 @@ impl Branch {
             return Some((node, Step::Exact));
         }
         if !self.patterns.is_empty()
-            && let Some(node) = self.by_pattern(value)
+            && let Some(node) = self.patterns.find(value)
         {
             return Some((node, Step::Pattern));
         }
         self.any.map(|node| (node, Step::Any))
     }
 
-    // Not inlined: whoever has no such rules should not make room for looking.
+    // Not inlined, so that decisions without such rules do not pay for it.
     #[inline(never)]
     fn exactly(&self, value: &str, hash: u64) -> Option<u32> {
         self.exact.find(hash, |(known, _)| **known == *value).map(|(_, node)| *node)
     }
-
-    #[inline(never)]
-    fn by_pattern(&self, value: &str) -> Option<u32> {
-        self.patterns.iter().find(|(pattern, _)| pattern.matches(value)).map(|(_, node)| *node)
-    }
 }
 
 impl RuleEntry {
-    /// A rule without limits.
+    /// Creates a rule without limits that is in no domain.
     pub(crate) fn bare(id: &str, key: Key) -> Self {
         Self {
             id: id.into(),
@@ -301,7 +303,7 @@ impl RuleEntry {
         }
     }
 
-    /// The rule's limits for a tier.
+    /// Returns the limits of the rule for a tier.
     #[inline]
     pub(crate) fn limits_for(&self, tier: Option<u16>) -> &LimitSet {
         let Some(tier) = tier else { return &self.limits };

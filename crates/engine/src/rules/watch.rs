@@ -1,8 +1,8 @@
-//! Noticing that rule files have changed.
+//! Detects changes of rule files.
 //!
-//! Files are looked at, not watched: one `stat` per file a few times a second sees every way a file
-//! can change (plain writes, editors that rename, symbolic links swapped by Kubernetes at any level,
-//! network file systems), which no notification interface does. See docs/adr/0004.
+//! Files are polled: one `stat` per file a few times per second detects every kind of change (plain writes,
+//! editors that rename, symbolic links swapped by Kubernetes at any level, network file systems), which no
+//! notification interface does. See docs/adr/0004.
 
 use std::ffi::OsString;
 use std::fs::Metadata;
@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use super::file::is_rule_file;
 
-/// What rule files look like from outside.
+/// The metadata of all rule files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Look(Vec<(OsString, Option<FileLook>)>);
+struct Snapshot(Vec<(OsString, Option<FileStamp>)>);
 
-/// Enough of a file's metadata to tell that it was written or exchanged.
+/// The metadata that shows whether a file was written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileLook {
+struct FileStamp {
     device: u64,
     inode: u64,
     bytes: u64,
@@ -24,71 +24,71 @@ struct FileLook {
     changed_ns: i128,
 }
 
-/// Paths, and what they looked like when rules were last loaded from them.
+/// The paths of rules, and their metadata when rules were last loaded from them.
 pub(crate) struct Watch {
     paths: Vec<PathBuf>,
-    loaded: Look,
-    /// What they looked like at the last poll, if that was something new.
-    seen: Option<Look>,
+    loaded: Snapshot,
+    /// The metadata at the last poll, if it differed from `loaded`.
+    seen: Option<Snapshot>,
 }
 
 impl Watch {
     pub(crate) fn new(paths: Vec<PathBuf>) -> Self {
-        Self { paths, loaded: Look::default(), seen: None }
+        Self { paths, loaded: Snapshot::default(), seen: None }
     }
 
     pub(crate) fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
-    /// Remembers what is about to be read. A change during the reading is then seen as one.
+    /// Records the metadata before files are read, so that a change during the read is detected.
     pub(crate) fn begin_load(&mut self) {
-        self.loaded = self.look();
+        self.loaded = self.snapshot();
         self.seen = None;
     }
 
-    /// Whether anything has changed since [`Watch::begin_load`].
+    /// Returns whether anything has changed since [`Watch::begin_load`].
     pub(crate) fn changed(&self) -> bool {
-        self.look() != self.loaded
+        self.snapshot() != self.loaded
     }
 
-    /// Whether there is something new that has held still since the last poll, so that a file is
+    /// Returns whether files have changed since they were loaded, but not since the last poll. So a file is
     /// not read while it is being written.
     pub(crate) fn poll(&mut self) -> bool {
-        let look = self.look();
-        if look == self.loaded {
+        let snapshot = self.snapshot();
+        if snapshot == self.loaded {
             self.seen = None;
             return false;
         }
-        let settled = self.seen.as_ref() == Some(&look);
-        self.seen = Some(look);
+        let settled = self.seen.as_ref() == Some(&snapshot);
+        self.seen = Some(snapshot);
         settled
     }
 
-    fn look(&self) -> Look {
-        let mut look = Look::default();
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
         for path in &self.paths {
-            look.add(path);
+            snapshot.add(path);
             if path.is_dir() {
                 let listing = std::fs::read_dir(path).into_iter().flatten().flatten();
                 let mut files: Vec<_> = listing.map(|entry| entry.path()).collect();
                 files.sort_unstable();
-                files.iter().filter(|file| is_rule_file(file)).for_each(|file| look.add(file));
+                files.iter().filter(|file| is_rule_file(file)).for_each(|file| snapshot.add(file));
             }
         }
-        look
+        snapshot
     }
 }
 
-impl Look {
+impl Snapshot {
     fn add(&mut self, path: &Path) {
-        // Follows symbolic links: what counts is the file at the end of them.
-        let file = std::fs::metadata(path).ok().map(|metadata| FileLook::of(&metadata));
+        // Follows symbolic links, because the target file is what matters.
+        let file = std::fs::metadata(path).ok().map(|metadata| FileStamp::of(&metadata));
         self.0.push((path.as_os_str().to_owned(), file));
     }
 }
 
-impl FileLook {
+impl FileStamp {
     #[cfg(unix)]
     fn of(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;

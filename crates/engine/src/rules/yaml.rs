@@ -1,12 +1,12 @@
-//! YAML as a tree in which every value and every key knows its place.
+//! YAML as a tree in which every value and every key has its position.
 //!
-//! The tree is composed from granit-parser's events, the parser beneath serde-saphyr. serde would
-//! decide what a scalar means before the field is known: `value: 1.0` would arrive as a number and
-//! `yes` as a flag, though the field is text. Here a scalar keeps its text and whether it was plain,
-//! and the field decides.
+//! The tree is composed from the events of granit-parser, the parser that serde-saphyr uses. serde would
+//! decide the type of a scalar before the field is known: `value: 1.0` would become a number and `yes` a
+//! flag, although the field is text. Here a scalar keeps its text and whether it was unquoted, and the field
+//! decides.
 //!
-//! Aliases share what they stand for, and what they would expand to counts against a bound: a file
-//! of a few lines cannot become a billion values.
+//! Aliases share the value they refer to, but their expanded size counts against a limit, so that a file of a
+//! few lines cannot become a billion values.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -16,38 +16,38 @@ use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Sp
 
 use super::problem::Place;
 
-/// Levels of lists and mappings, aliases followed. Rules nest up to 32 deep at two levels each; the
-/// rest is for what is inside a rule.
+/// The most levels of lists and mappings, with aliases expanded. Rules are nested up to 32 deep, at two
+/// levels each; the rest is for the contents of a rule.
 const MAX_DEPTH: usize = 100;
 
-/// Values and keys, aliases expanded. The largest file that is read has fewer if it holds rules.
+/// The most values and keys, with aliases expanded. The largest valid rule file has fewer.
 const MAX_NODES: usize = 1_000_000;
 
-/// Bytes of text, aliases expanded.
+/// The most bytes of text, with aliases expanded.
 const MAX_TEXT_BYTES: usize = 16 << 20;
 
 /// A value.
 #[derive(Clone, Debug)]
 pub struct Node<'t> {
-    /// Where it begins; for an alias, where the alias is.
+    /// Where the value begins; for an alias, the position of the alias.
     pub place: Place,
-    /// What it is.
+    /// The contents of the value.
     pub content: Content<'t>,
 }
 
-/// What a value is.
+/// The contents of a value.
 #[derive(Clone, Debug)]
 pub enum Content<'t> {
-    /// `plain` text may be a number, a flag or nothing, if the field is one; quoted text never is.
+    /// A scalar. If it is `plain`, it may be a number, a flag or null, depending on the field.
     Scalar {
-        /// As it is written, without the quotes.
+        /// The text as it is written, without quotes.
         text: Cow<'t, str>,
-        /// Whether it had none.
+        /// Whether the text was written without quotes.
         plain: bool,
     },
-    /// Items in the order of the file.
+    /// The items in the order of the file.
     List(Rc<[Node<'t>]>),
-    /// Entries in the order of the file, keys that occur twice included.
+    /// The entries in the order of the file, including repeated keys.
     Mapping(Rc<[Entry<'t>]>),
 }
 
@@ -56,23 +56,24 @@ pub enum Content<'t> {
 pub struct Entry<'t> {
     /// The key.
     pub key: Cow<'t, str>,
-    /// Where the key is.
+    /// The position of the key.
     pub place: Place,
-    /// What it stands for.
+    /// The value.
     pub value: Node<'t>,
 }
 
-/// Why a text is not one YAML document. There is one at most: what follows it cannot be trusted.
+/// The reason why a text is not a single YAML document. Only the first is reported, because what follows it
+/// is not reliable.
 #[derive(Debug)]
 pub struct Fault {
-    /// Where reading stopped.
+    /// Where parsing stopped.
     pub place: Place,
-    /// What is wrong and what to do.
+    /// What is wrong, and a remedy.
     pub message: String,
 }
 
 impl Node<'_> {
-    /// Whether nothing was written, or `~` or `null`.
+    /// Returns whether the value is empty, `~` or `null`.
     pub fn is_null(&self) -> bool {
         match &self.content {
             Content::Scalar { text, plain } => {
@@ -83,10 +84,10 @@ impl Node<'_> {
     }
 }
 
-/// Reads the one document of `text`; `None` if there is none.
+/// Parses the only document of `text`. Returns `None` if there is none.
 ///
 /// # Errors
-/// The first thing that is not YAML, or too much of it.
+/// Returns the first syntax error or exceeded limit.
 pub fn parse(text: &str) -> Result<Option<Node<'_>>, Fault> {
     let options = granit_parser::options! {
         emit_comments: false,
@@ -99,7 +100,8 @@ pub fn parse(text: &str) -> Result<Option<Node<'_>>, Fault> {
     loop {
         match composer.next()? {
             (Event::DocumentStart(..), span) if document.is_some() => {
-                let message = "a second document begins here; write one domain per file, or remove the `---`";
+                let message =
+                    "a second document begins here; write one document per file, or remove the `---`";
                 return Err(Fault::at(span.start, message));
             }
             (Event::DocumentStart(..), _) => {
@@ -112,7 +114,8 @@ pub fn parse(text: &str) -> Result<Option<Node<'_>>, Fault> {
     }
 }
 
-/// The place of the character at a byte offset; for bytes that are not text and never get parsed.
+/// Returns the position of the character at a byte offset, for texts that are not parsed because they are not
+/// UTF-8.
 pub fn place_of(text: &str, offset: usize) -> Place {
     let before = &text[..offset];
     let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
@@ -151,14 +154,14 @@ fn too_deep() -> String {
     format!("lists and mappings are nested too deep; at most {MAX_DEPTH} levels are allowed")
 }
 
-/// How much a value is, aliases expanded.
+/// The size of a value, with aliases expanded.
 #[derive(Clone, Copy, Default)]
 struct Size {
     nodes: usize,
     text_bytes: usize,
 }
 
-/// What an alias stands for. `height` is how many levels it is, 0 for a scalar.
+/// A value that aliases can refer to. `height` is its number of levels, 0 for a scalar.
 struct Anchored<'t> {
     node: Node<'t>,
     size: Size,
@@ -168,17 +171,17 @@ struct Anchored<'t> {
 struct Composer<'t> {
     events: Parser<'t, StrInput<'t>>,
     anchors: HashMap<usize, Anchored<'t>>,
-    /// Of all that was composed so far.
+    /// The size of everything composed so far.
     size: Size,
 }
 
 impl<'t> Composer<'t> {
     fn next(&mut self) -> Result<(Event<'t>, Span), Fault> {
-        // The parser ends with `StreamEnd`, after which nobody asks.
+        // The parser ends with `StreamEnd`, after which this is not called again.
         self.events.next().unwrap_or_else(|| Ok((Event::StreamEnd, Span::default()))).map_err(Fault::from)
     }
 
-    /// The value that begins with `event`, at that depth, and its height.
+    /// Composes the value that begins with `event` at `depth`. Returns it and its height.
     fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<(Node<'t>, usize), Fault> {
         if let Event::Alias(anchor) = event {
             return self.alias(anchor, span, depth);
@@ -293,8 +296,8 @@ fn check_depth(depth: usize, span: Span) -> Result<(), Fault> {
     if depth > MAX_DEPTH { Err(Fault::at(span.start, too_deep())) } else { Ok(()) }
 }
 
-/// Adds the entries of `<<` whose keys the mapping does not have itself; of several mappings the
-/// first to have a key wins.
+/// Adds the entries of `<<` whose keys the mapping does not have itself. If several merged mappings have a
+/// key, the first one wins.
 fn merge<'t>(entries: &mut Vec<Entry<'t>>, merged: &Node<'t>) -> Result<(), Fault> {
     let mut known: HashSet<Cow<'t, str>> = entries.iter().map(|entry| entry.key.clone()).collect();
     let sources = match &merged.content {
@@ -316,8 +319,8 @@ enum Kind {
     Text,
 }
 
-/// Whether a scalar is open to interpretation. YAML's own tags are known; `!include` and the like
-/// would ask for something that does not happen here.
+/// Returns whether a scalar is plain or text. Only the tags of YAML itself are accepted; tags such as
+/// `!include` would have no effect.
 fn kind_of(tag: Option<&Tag>, style: ScalarStyle, span: Span) -> Result<Kind, Fault> {
     let Some(tag) = tag else {
         return Ok(if style == ScalarStyle::Plain { Kind::Plain } else { Kind::Text });

@@ -1,8 +1,9 @@
-//! Putting tenants in force.
+//! Applies changes of tenants.
 
 use std::collections::BTreeMap;
 
 use tidegate_core::Key;
+use tidegate_stores::Charge;
 
 use super::own::Draft;
 use super::table::Tenants;
@@ -12,16 +13,15 @@ use crate::rules::problem::{Problem, Problems};
 use crate::rules::tree::RuleSet;
 
 impl Limiter {
-    /// Puts changes to tenants in force, all at once. Decisions never wait for it, and counters stay as
-    /// they are.
+    /// Applies changes of tenants, all at once. Decisions never wait for this, and counters are kept.
     ///
-    /// When rules are loaded the next time, tenants are read from [`Builder::tenants`](crate::Builder::tenants)
-    /// alone: what that does not know by then is gone.
+    /// The next time that rules are loaded, tenants are read only from
+    /// [`Builder::tenants`](crate::Builder::tenants): changes that this source does not have are lost.
     pub fn change_tenants(&self, changes: impl IntoIterator<Item = TenantChange>) {
         self.inner.change_tenants(changes);
     }
 
-    /// How many tenants have a tier or limits of their own.
+    /// Returns the number of tenants that have a tier or overrides.
     pub fn tenants(&self) -> usize {
         self.inner.rules.load().tenants.len()
     }
@@ -29,11 +29,11 @@ impl Limiter {
 
 impl Inner {
     fn change_tenants(&self, changes: impl IntoIterator<Item = TenantChange>) {
-        // Loading rules reads tenants, too: neither may undo what the other does.
+        // Loading rules reads tenants too, and must not run at the same time.
         let _loading = self.source.lock();
         let rules = self.rules.load();
         let mut tenants = rules.tenants.clone();
-        // Of several changes to one tenant the last counts.
+        // If a tenant is changed several times, the last change counts.
         let mut last: BTreeMap<Key, (String, Option<Draft>)> = BTreeMap::new();
         for change in changes {
             let (name, draft) = match change {
@@ -56,42 +56,42 @@ impl Inner {
         next.set_tenants(tenants);
         self.rules.store(next);
         tracing::debug!(tenants = names.len(), "tenants changed");
-        #[cfg(feature = "redis")]
-        if let Some(shared) = &self.shared {
+        if let Some(shared) = self.backend.shared() {
             shared.forget_denials_of(&rules, &self.rules.load(), &names);
         }
     }
 }
 
-#[cfg(feature = "redis")]
-impl crate::shared::Shared {
-    /// Forgets what was denied these tenants: of those whose counters are all known only that, so that a
-    /// flood of others goes on to cost nothing while tenants are changed one after the other.
-    fn forget_denials_of(&self, before: &RuleSet, now: &RuleSet, tenants: &[String]) {
-        for tenant in tenants {
-            let reached = now.reached(tenant, None);
-            let known = |rule: u32| reached.iter().any(|reached| reached.found.rule.place == rule);
-            let draft = |rules: &RuleSet| {
-                let own = rules.tenants.find(rules.seed.text(tenant));
-                own.map(|own| own.draft()).unwrap_or_default()
-            };
-            let (old, new) = (draft(before), draft(now));
-            if old.tier != new.tier || !old.own.iter().chain(&new.own).all(|own| known(own.rule)) {
-                return self.store.forget_denials();
-            }
-            self.store.forget_denials_of(&now.charges(&reached, tenant));
-        }
-    }
-}
-
 impl RuleSet {
+    /// Calls `changed` with charges of nothing for every counter of a tenant that has changed since the rules
+    /// `before`, if all of its counters are known; else does nothing and returns false.
+    pub(crate) fn changed_counters(
+        &self,
+        before: &RuleSet,
+        tenant: &str,
+        changed: impl FnOnce(&[Charge<'_>]),
+    ) -> bool {
+        let reached = self.reached(tenant, None);
+        let known = |rule: u32| reached.iter().any(|reached| reached.found.rule.place == rule);
+        let draft = |rules: &RuleSet| {
+            let own = rules.tenants.find(rules.seed.text(tenant));
+            own.map(|own| own.draft()).unwrap_or_default()
+        };
+        let (old, new) = (draft(before), draft(self));
+        let all_known = old.tier == new.tier && old.own.iter().chain(&new.own).all(|own| known(own.rule));
+        if all_known {
+            changed(&self.charges(&reached, tenant));
+        }
+        all_known
+    }
+
     /// Reads all tenants, and what they have under these rules.
     pub(crate) fn read_tenants(&mut self, source: &dyn TenantSource) -> Result<(), Problems> {
         let mut tenants = Tenants::default();
         let mut drafts: Vec<(Key, Draft)> = Vec::new();
         let read = source.each(&mut |tenant: Tenant| {
             let draft = self.draft(&tenant, &mut tenants);
-            // As when it changes: whoever has nothing of its own is one like any other.
+            // As for changes: a tenant without a tier or overrides is not stored.
             if draft != Draft::default() {
                 drafts.push((self.seed.text(&tenant.name), draft));
             }

@@ -1,9 +1,9 @@
-//! What applies to a tenant.
+//! The limits that apply to a tenant.
 
 use serde::Serialize;
 use tidegate_core::Limit;
 
-use super::walk::{Descriptor, Found, Wanted};
+use super::walk::{Descriptor, Found, Target};
 use crate::limiter::Limiter;
 use crate::request::Entry;
 use crate::rules::find::Hit;
@@ -15,32 +15,33 @@ use crate::tenants::own::OwnPlace;
 pub struct TenantLimit {
     /// The domain.
     pub domain: String,
-    /// The rule's name, or its path.
+    /// The name of the rule, or its path.
     pub rule: String,
-    /// The entries besides the tenant's, as text: `endpoint:POST /orders`; empty for the tenant's own rule.
+    /// The entries without the tenant's as text, such as `endpoint:POST /orders`; empty for the tenant's own
+    /// rule.
     pub descriptor: String,
-    /// The limit's name, or its window.
+    /// The name of the limit, or its window.
     pub name: String,
-    /// Its numbers; `None` where the tenant has no such limit.
+    /// The numbers of the limit; `None` if it does not apply to the tenant.
     pub limit: Option<Limit>,
-    /// Where the numbers come from.
+    /// Whether the numbers come from the rule, the tier or an override.
     pub from: Origin,
 }
 
-/// Where a limit's numbers come from.
+/// The origin of a limit's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// The rule.
+    /// The rule itself.
     Rule,
-    /// What the rule has for the tenant's tier.
+    /// The rule's limits for the tenant's tier.
     Tier,
     /// The tenant's override.
     Override,
 }
 
 impl Origin {
-    /// The word for it in answers.
+    /// Returns the name of the origin in API responses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rule => "rule",
@@ -50,15 +51,15 @@ impl Origin {
     }
 }
 
-/// A rule that applies to a tenant, with all the entries that lead to it.
+/// A rule that applies to a tenant, with the entries that lead to it.
 pub(super) struct Reached<'r> {
     pub(super) found: Found<'r>,
     pub(super) entries: Vec<Entry<'r>>,
 }
 
 impl Limiter {
-    /// What applies to a tenant by the rules that its name leads to, alone or with fixed values, whether
-    /// some limit holds it or not.
+    /// Returns the limits of the rules that the name of the tenant leads to, alone or with fixed values.
+    /// Limits that do not apply to the tenant are included, with `limit` set to `None`.
     pub fn tenant_limits(&self, tenant: &str) -> Vec<TenantLimit> {
         let rules = self.inner.rules.load();
         let mut limits = Vec::new();
@@ -80,14 +81,14 @@ impl Limiter {
 }
 
 impl RuleSet {
-    /// The rules that a tenant leads to with this descriptor, or else with fixed values, and whose
-    /// counters are then known.
+    /// Returns the rules that a tenant leads to with this descriptor, or without one with fixed values, and
+    /// whose counters are known from that.
     pub(super) fn reached<'r>(
         &'r self,
         tenant: &'r str,
         descriptor: Option<&'r Descriptor>,
     ) -> Vec<Reached<'r>> {
-        let wanted = descriptor.map_or(Wanted::Fixed, Wanted::Descriptor);
+        let wanted = descriptor.map_or(Target::Fixed, Target::Descriptor);
         let found = self.walk(tenant, None, wanted).into_iter();
         found
             .filter(|found| !found.is_shared())
@@ -95,13 +96,14 @@ impl RuleSet {
             .collect()
     }
 
-    /// How such a rule applies.
+    /// Returns how a rule applies to the tenant.
     pub(super) fn hit<'r>(&'r self, reached: &'r Reached<'r>, tenant: &str) -> Option<Hit<'r>> {
         let Found { domain_number, domain, .. } = reached.found;
         self.find_for((domain_number, domain), &reached.entries, Some(tenant))
     }
 
-    /// Every limit of a rule with the numbers that apply, `None` where none do, and where they come from.
+    /// Calls `each` for every limit of a rule, with the numbers that apply (`None` if the limit does not
+    /// apply to the tenant) and their origin.
     pub(super) fn each_named<'r>(
         &self,
         hit: &Hit<'r>,

@@ -1,7 +1,7 @@
-//! Tenants: their tiers, and limits of their own in place of those in the rules.
+//! Tenants, their tiers, and their overrides of limits in the rules.
 //!
-//! What applies to a tenant is its override, else what its tier has, else the rule's own limit. All rules
-//! that a request falls under still apply together.
+//! For each limit, the tenant's override applies; else the limit of its tier; else the rule's own limit. All
+//! rules that match a request still apply together.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -21,12 +21,12 @@
 //!
 //! # Layout
 //!
-//! - `table`, `shard`, `own`: what decisions look up, shared between one change and the next
-//! - `walk`: the rules that a tenant and a descriptor lead to
-//! - `resolve`: from an override as written to limits in the table
-//! - [`problem`]: why an override is none
-//! - `change`: putting tenants in force
-//! - [`limits`], [`usage`]: what applies to a tenant, and how much of it is used
+//! - `table`, `shard`, `own`: the table that decisions look up; unchanged parts are shared between versions
+//! - `walk`: finds the rules for a tenant and a descriptor
+//! - `resolve`: resolves overrides to limits in the table
+//! - [`problem`]: reasons why an override is rejected
+//! - `change`: applies changes of tenants
+//! - [`limits`], [`usage`]: the limits of a tenant, and their usage
 
 mod change;
 pub mod limits;
@@ -41,64 +41,64 @@ mod walk;
 use crate::rules::limit_spec::LimitChange;
 use crate::rules::model::TierLimit;
 
-/// A customer, with what is in effect for it now.
+/// A tenant (a customer) with its tier and the overrides that are in effect now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenant {
-    /// The value of the entry that names it.
+    /// The name: the value of the entry that identifies the tenant.
     pub name: String,
-    /// Its tier; where absent, the one that the rules put it on.
+    /// The tier; if `None`, the one that the rules assign to the tenant.
     pub tier: Option<String>,
-    /// Limits of its own.
+    /// The overrides.
     pub overrides: Vec<Override>,
 }
 
-/// A limit of one tenant, in place of one in the rules.
+/// A limit of one tenant that replaces one in the rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
-    /// The domain; where absent, every one that has such a rule.
+    /// The domain; if `None`, every domain that has such a rule.
     pub domain: Option<String>,
-    /// The entries that lead to the rule besides the tenant's, in order; none for the tenant's own rule.
-    /// An entry without a value stands for every value of its key.
+    /// The entries that lead to the rule, in order and without the tenant's; empty for the tenant's own rule.
+    /// An entry without a value matches every value of its key.
     pub descriptor: Vec<(String, Option<String>)>,
-    /// Which of the rule's limits; where absent, the one with the same window, or the only one.
+    /// The name of the rule's limit; if `None`, the limit with the same window, or the only one.
     pub limit: Option<String>,
-    /// What the tenant has instead.
+    /// What the tenant has instead of the limit.
     pub instead: TierLimit,
 }
 
-/// What has become of a tenant.
+/// A change of a tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TenantChange {
-    /// From now on it is this, whatever it was.
+    /// Creates or replaces the tenant.
     Put(Tenant),
-    /// It is one like any other.
+    /// Removes the tier and the overrides of the tenant with this name.
     Gone(String),
 }
 
-/// Where tenants come from. It is read whenever rules are loaded, so that nobody else has to keep what
-/// was written.
+/// The source of tenants. It is read whenever rules are loaded, so that overrides need not be kept in memory
+/// as they were written.
 pub trait TenantSource: Send + Sync {
-    /// Hands over every tenant that has a tier or overrides now.
+    /// Calls `put` for every tenant that has a tier or overrides now.
     ///
     /// # Errors
-    /// Why they cannot be read; the rules and tenants from before then stay in force.
+    /// Returns why the tenants cannot be read. Then the earlier rules and tenants stay in force.
     fn each(&self, put: &mut dyn FnMut(Tenant)) -> Result<(), String>;
 }
 
 impl Tenant {
-    /// A tenant without a tier or limits of its own.
+    /// Creates a tenant without a tier or overrides.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), tier: None, overrides: Vec::new() }
     }
 
-    /// Puts it on a tier.
+    /// Sets the tier.
     #[must_use]
     pub fn tier(mut self, tier: &str) -> Self {
         self.tier = Some(tier.to_owned());
         self
     }
 
-    /// Adds a limit of its own.
+    /// Adds an override.
     #[must_use]
     pub fn with(mut self, limit: Override) -> Self {
         self.overrides.push(limit);
@@ -107,31 +107,31 @@ impl Tenant {
 }
 
 impl Override {
-    /// Other numbers for the tenant's own rule, in every domain.
+    /// Creates an override with other numbers for the tenant's own rule, in every domain.
     pub fn of(change: LimitChange) -> Self {
         Self { domain: None, descriptor: Vec::new(), limit: None, instead: TierLimit::Change(change) }
     }
 
-    /// No limit for the tenant's own rule, in every domain.
+    /// Creates an override without a limit for the tenant's own rule, in every domain.
     pub fn unlimited() -> Self {
         Self { instead: TierLimit::Unlimited, ..Self::of(LimitChange::default()) }
     }
 
-    /// Narrows it to one domain.
+    /// Restricts the override to one domain.
     #[must_use]
     pub fn domain(mut self, domain: &str) -> Self {
         self.domain = Some(domain.to_owned());
         self
     }
 
-    /// Narrows it to the rule of one entry more; every value of the key where `value` is absent.
+    /// Adds an entry to the descriptor. A `value` of `None` matches every value of the key.
     #[must_use]
     pub fn entry(mut self, key: &str, value: Option<&str>) -> Self {
         self.descriptor.push((key.to_owned(), value.map(str::to_owned)));
         self
     }
 
-    /// Says which of the rule's limits it is about.
+    /// Sets the name of the rule's limit that is replaced.
     #[must_use]
     pub fn limit(mut self, name: &str) -> Self {
         self.limit = Some(name.to_owned());

@@ -1,39 +1,41 @@
-//! What one tenant has: a tier, and limits in place of some in the rules.
+//! The tier and the overrides of one tenant, as decisions look them up.
 
 use tidegate_core::Limit;
 
-/// So many limits of tenants are in one shard at most; items of decisions have three bytes for it.
+/// The most overrides in one shard. The items of decisions have three bytes for the index.
 pub(super) const MOST_IN_SHARD: usize = 1 << 24;
 
-/// The number of no tier.
+/// The number that means no tier.
 pub(super) const NO_TIER: u32 = u32::MAX;
 
-/// A limit that one tenant has in place of one in the rules.
+/// A resolved override: a limit that replaces one of the rules for one tenant.
 #[derive(Clone, PartialEq)]
-pub(crate) struct OwnLimit {
-    /// Whose limit it stands for: the rule's place among those of all domains.
+pub(crate) struct OverrideLimit {
+    /// The index of the rule among the rules of all domains ([`RuleEntry::place`]).
+    ///
+    /// [`RuleEntry::place`]: crate::rules::tree::RuleEntry::place
     pub(crate) rule: u32,
-    /// Which entries of the descriptor have to have a certain value: one bit each, the first lowest.
+    /// The descriptor entries that must have a certain value: one bit each, the first entry lowest.
     pub(crate) given: u32,
     /// The fingerprint of those values.
     pub(crate) values: u64,
     pub(crate) salt: u64,
-    /// Index among the rule's own limits.
+    /// The index of the replaced limit among the rule's own limits.
     pub(crate) number: u16,
-    /// `None` for no limit at all.
+    /// The new limit; `None` for unlimited.
     pub(crate) limit: Option<Limit>,
 }
 
-/// Where in the table a tenant's limit is.
+/// The position of an override in the table of tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnPlace {
     pub(crate) shard: u32,
-    /// Below [`MOST_IN_SHARD`].
+    /// The index in the shard, below [`MOST_IN_SHARD`].
     pub(crate) index: u32,
 }
 
 impl OwnPlace {
-    /// Of limits that are in the rules.
+    /// The position of limits that are not overrides.
     pub(crate) const NONE: Self = Self { shard: u32::MAX, index: u32::MAX };
 
     #[inline]
@@ -42,27 +44,29 @@ impl OwnPlace {
     }
 }
 
-/// What one tenant has.
+/// The tier and the overrides of one tenant.
 #[derive(Clone, Copy)]
-pub(crate) struct Own<'t> {
+pub(crate) struct TenantOverrides<'t> {
     pub(super) tier: u32,
-    pub(crate) limits: &'t [OwnLimit],
-    /// The place of the first.
+    pub(crate) limits: &'t [OverrideLimit],
+    /// The position of the first override.
     pub(super) first: OwnPlace,
 }
 
-/// What one tenant has in place of the only limit of a rule. Two words, so that it stays in registers.
+/// The result of the fast lookup of a tenant's override for the only limit of a rule. It has two words, so
+/// that it stays in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Instead<'t> {
-    /// Applies whatever the descriptor's values are.
-    pub(crate) limit: Option<&'t OwnLimit>,
-    /// Where in its shard; or without a limit, whether that is known.
+    /// The override, which applies whatever the values of the descriptor are.
+    pub(crate) limit: Option<&'t OverrideLimit>,
+    /// The index in the shard. Without a limit: 0 if there is no override, `u32::MAX` if that is unknown.
     pub(crate) index: u32,
 }
 
 impl Instead<'_> {
+    /// There is no override.
     pub(super) const NOTHING: Self = Self { limit: None, index: 0 };
-    /// Has to be found out the longer way.
+    /// The general lookup is needed.
     pub(super) const UNKNOWN: Self = Self { limit: None, index: u32::MAX };
 
     #[inline]
@@ -71,18 +75,19 @@ impl Instead<'_> {
     }
 }
 
-/// A tenant on its way into the table.
+/// The tier and the overrides of a tenant, before they are put into the table.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Draft {
     pub(crate) tier: Option<u32>,
-    pub(crate) own: Vec<OwnLimit>,
+    pub(crate) own: Vec<OverrideLimit>,
 }
 
-impl<'t> Own<'t> {
-    /// Those for a rule, in the order of its limits; of each limit the most special first.
+impl<'t> TenantOverrides<'t> {
+    /// Returns the overrides for a rule, in the order of its limits. For each limit, the most specific
+    /// override comes first.
     #[inline]
     pub(crate) fn of_rule(self, rule: u32) -> Option<Self> {
-        // Most tenants have one or none.
+        // Most tenants have at most one override.
         match self.limits {
             [] => None,
             [only] => (only.rule == rule).then_some(self),
@@ -99,16 +104,20 @@ impl<'t> Own<'t> {
         (count > 0).then_some(self)
     }
 
-    /// The place of one of these.
+    /// Returns the position of the override at `index`.
     #[inline]
     pub(crate) fn place(&self, index: usize) -> OwnPlace {
         OwnPlace { index: self.first.index + index as u32, ..self.first }
     }
 
-    /// What stands in place of the rule's limit of that number: the most special that fits the entries,
-    /// whose values `values` makes a fingerprint of.
+    /// Returns the most specific override for the rule's limit with this number that matches the entries.
+    /// `values` returns the fingerprint of the values of the given entries.
     #[inline]
-    pub(crate) fn limit(&self, number: u16, values: impl Fn(u32) -> u64) -> Option<(OwnPlace, &'t OwnLimit)> {
+    pub(crate) fn limit(
+        &self,
+        number: u16,
+        values: impl Fn(u32) -> u64,
+    ) -> Option<(OwnPlace, &'t OverrideLimit)> {
         match self.limits {
             [only] => {
                 let fits = only.number == number && (only.given == 0 || values(only.given) == only.values);
@@ -118,7 +127,7 @@ impl<'t> Own<'t> {
         }
     }
 
-    fn limit_among(&self, number: u16, values: impl Fn(u32) -> u64) -> Option<(OwnPlace, &'t OwnLimit)> {
+    fn limit_among(&self, number: u16, values: impl Fn(u32) -> u64) -> Option<(OwnPlace, &'t OverrideLimit)> {
         let mut at = self.limits.partition_point(|own| own.number < number);
         while let Some(first) = self.limits.get(at).filter(|own| own.number == number) {
             let rest = &self.limits[at..];
@@ -132,16 +141,17 @@ impl<'t> Own<'t> {
         None
     }
 
-    /// The same as it would be put into the table.
+    /// Returns a copy that can be put into a table.
     pub(crate) fn draft(&self) -> Draft {
         let tier = Some(self.tier).filter(|tier| *tier != NO_TIER);
         Draft { tier, own: self.limits.to_vec() }
     }
 }
 
-impl OwnLimit {
-    /// In the order that [`Own::limit`] looks: those with more values given come first, and of as many
-    /// those that come earlier in the descriptor.
+impl OverrideLimit {
+    /// Returns the sort key for the order in which [`TenantOverrides::limit`] searches: overrides with more
+    /// given values come first, and of those with equally many, the ones whose values are earlier in the
+    /// descriptor.
     pub(crate) fn order(&self) -> impl Ord + use<> {
         let special = std::cmp::Reverse((self.given.count_ones(), self.given.reverse_bits()));
         (self.rule, self.number, special, self.values)

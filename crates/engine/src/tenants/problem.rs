@@ -1,29 +1,29 @@
-//! Why an override is none.
+//! Reasons why an override can be rejected.
 
 use thiserror::Error;
 
-use super::walk::{Found, Wanted, written};
+use super::walk::{Found, Target, format_descriptor};
 use super::{Override, Tenant};
 use crate::limiter::Limiter;
 use crate::rules::file::words::list;
 use crate::rules::limit_spec::{LimitSpec, SpecError};
 use crate::rules::tree::{RuleEntry, RuleSet};
 
-/// What is wrong with an override.
+/// The reason why an override is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field}: {reason}")]
 pub struct OverrideProblem {
     /// The field at fault: `domain`, `descriptor`, `limit`, or one of the numbers.
     pub field: &'static str,
-    /// What is wrong with it, and what there is instead.
+    /// What is wrong with the field, and what is available instead.
     pub reason: String,
 }
 
 impl Limiter {
-    /// Whether an override of this tenant acts on some limit of the rules in force.
+    /// Checks that an override of this tenant applies to some limit of the rules in force.
     ///
     /// # Errors
-    /// Why it does not, and what there is instead.
+    /// Returns why it does not, and what is available instead.
     pub fn check_override(&self, tenant: &Tenant, written: &Override) -> Result<(), OverrideProblem> {
         self.inner.rules.load().resolve(tenant, written).map(drop)
     }
@@ -70,7 +70,7 @@ fn limit_names(rule: &RuleEntry) -> String {
 }
 
 impl RuleSet {
-    /// Why no rule is meant by an override.
+    /// Returns the reason why an override matches no rule.
     pub(super) fn nothing_found(&self, tenant: &Tenant, written: &Override) -> OverrideProblem {
         let with_tenants = self.domains.iter().filter(|domain| domain.tenant_key.is_some());
         let names: Vec<String> = with_tenants.map(|domain| domain.name.to_string()).collect();
@@ -89,7 +89,7 @@ impl RuleSet {
             );
             return OverrideProblem::new("domain", reason);
         }
-        let found = self.walk(&tenant.name, written.domain.as_deref(), Wanted::Fixed);
+        let found = self.walk(&tenant.name, written.domain.as_deref(), Target::Fixed);
         let texts = found.iter().map(Found::text).map(|text| match text.as_str() {
             "" => "the tenant's own, with no descriptor".to_owned(),
             _ => text,
@@ -102,12 +102,12 @@ impl RuleSet {
         };
         let what = match written.descriptor.as_slice() {
             [] => "no rule is for the tenant alone".to_owned(),
-            entries => format!("no rule with limits is for {}", told(entries)),
+            entries => format!("no rule with limits is for {}", format_entries(entries)),
         };
         OverrideProblem::new("descriptor", format!("{what}; {instead}"))
     }
 }
 
-fn told(entries: &[(String, Option<String>)]) -> String {
-    written(entries.iter().map(|(key, value)| (key.as_str(), value.as_deref())))
+fn format_entries(entries: &[(String, Option<String>)]) -> String {
+    format_descriptor(entries.iter().map(|(key, value)| (key.as_str(), value.as_deref())))
 }

@@ -1,32 +1,33 @@
-//! From a tenant's overrides as written to limits that decisions look up.
+//! Resolves the overrides of a tenant to limits that decisions look up.
 
 use tidegate_core::{Key, KeySeed, Window};
 
-use super::own::{Draft, OwnLimit};
+use super::own::{Draft, OverrideLimit};
 use super::problem::OverrideProblem;
 use super::table::Tenants;
-use super::walk::{Found, Wanted};
+use super::walk::{Found, Target};
 use super::{Override, Tenant};
 use crate::request::Entry;
 use crate::rules::limit_spec::{LimitChange, LimitSpec};
 use crate::rules::model::TierLimit;
 use crate::rules::tree::{DomainTree, RuleEntry, RuleSet, Step};
 
-/// The fingerprint of those values of a descriptor that are given.
+/// Returns the fingerprint of the descriptor values at the indexes whose bits are set in `given`.
 pub(crate) fn values_of(seed: KeySeed, given: u32, entries: &[Entry<'_>]) -> u64 {
     let given_values = entries.iter().enumerate().filter(|(index, _)| *index < 32 && given >> index & 1 == 1);
     given_values.fold(Key::NONE, |key, (_, (_, value))| key.then(seed.text(value))).mark
 }
 
-/// How an override stands to another of the same limit: one for this domain before one for all, one that
-/// names the limit before one that does not, a later one before an earlier.
+/// The precedence of an override among others for the same limit: one for a domain wins over one for all, one
+/// that names the limit over one that does not, a later one over an earlier one.
 type Rank = (bool, bool, usize);
 
 impl RuleSet {
-    /// What a tenant has under these rules. An override that fits none of them is left out, and told.
+    /// Resolves the tier and the overrides of a tenant with these rules. An override that matches no rule is
+    /// skipped, with a warning in the log.
     pub(crate) fn draft(&self, tenant: &Tenant, tenants: &mut Tenants) -> Draft {
         let tier = tenant.tier.as_deref().map(|tier| tenants.number_tier(tier, &self.domains));
-        let mut ranked: Vec<(Rank, OwnLimit)> = Vec::new();
+        let mut ranked: Vec<(Rank, OverrideLimit)> = Vec::new();
         for (number, written) in tenant.overrides.iter().enumerate() {
             let rank = (written.domain.is_some(), written.limit.is_some(), number);
             match self.resolve(tenant, written) {
@@ -41,13 +42,13 @@ impl RuleSet {
         Draft { tier, own: ranked.into_iter().map(|(_, own)| own).collect() }
     }
 
-    /// The limits that one override stands for; at least one, or why there is none.
+    /// Resolves one override. Returns at least one limit, or the reason why there is none.
     pub(super) fn resolve(
         &self,
         tenant: &Tenant,
         written: &Override,
-    ) -> Result<Vec<OwnLimit>, OverrideProblem> {
-        let wanted = Wanted::Descriptor(&written.descriptor);
+    ) -> Result<Vec<OverrideLimit>, OverrideProblem> {
+        let wanted = Target::Descriptor(&written.descriptor);
         let found = self.walk(&tenant.name, written.domain.as_deref(), wanted);
         if found.is_empty() {
             return Err(self.nothing_found(tenant, written));
@@ -70,7 +71,7 @@ impl RuleSet {
         found: &Found<'_>,
         tenant: &Tenant,
         written: &Override,
-    ) -> Result<OwnLimit, OverrideProblem> {
+    ) -> Result<OverrideLimit, OverrideProblem> {
         let rule = found.rule;
         if found.is_shared() {
             return Err(OverrideProblem::shared(rule));
@@ -92,11 +93,12 @@ impl RuleSet {
         let (given, values) = given(self.seed, found);
         let salt = entry.as_ref().map_or(0, |entry| entry.salt);
         let limit = entry.map(|entry| entry.limit);
-        Ok(OwnLimit { rule: rule.place, given, values, salt, number: number as u16, limit })
+        Ok(OverrideLimit { rule: rule.place, given, values, salt, number: number as u16, limit })
     }
 }
 
-/// Which values the override asks for where the rule does not already.
+/// Returns the values that the override requires in addition to those of the rule: a bit per entry, and the
+/// fingerprint of the values.
 fn given(seed: KeySeed, found: &Found<'_>) -> (u32, u64) {
     let (mut given, mut key) = (0, Key::NONE);
     for (index, stop) in found.stops.iter().enumerate() {
@@ -108,7 +110,7 @@ fn given(seed: KeySeed, found: &Found<'_>) -> (u32, u64) {
     (given, key.mark)
 }
 
-/// The rule's limit that is meant.
+/// Returns the index of the rule's limit that the override is for.
 fn chosen(rule: &RuleEntry, written: &Override) -> Result<usize, OverrideProblem> {
     let limits = &rule.written.limits;
     if let Some(name) = &written.limit {
@@ -127,7 +129,8 @@ fn chosen(rule: &RuleEntry, written: &Override) -> Result<usize, OverrideProblem
     Err(OverrideProblem::several_limits(rule))
 }
 
-/// A limit as the tenant's tier has it; the rule's own where the tier does not, or has none.
+/// Returns a limit as the tenant's tier has it, or the rule's own if there is no tier or it does not change
+/// the limit.
 fn tier_spec(
     seed: KeySeed,
     domain: &DomainTree,
@@ -147,7 +150,8 @@ fn tier_spec(
     }
 }
 
-/// A change to the same unit as the limit's calendar keeps the calendar.
+/// Returns the change without its window, if that has the unit of the limit's calendar window. Then the limit
+/// keeps its calendar.
 fn in_calendar_of(spec: &LimitSpec, change: &LimitChange) -> LimitChange {
     let mut change = change.clone();
     let keeps = matches!(spec.window, Window::Calendar(_))
@@ -158,7 +162,7 @@ fn in_calendar_of(spec: &LimitSpec, change: &LimitChange) -> LimitChange {
     change
 }
 
-/// Whether two windows have the same unit or length, in whatever calendar.
+/// Returns whether two windows have the same unit or length. Time zones do not matter.
 fn same_length(one: &Window, other: &Window) -> bool {
     let length = |window: &Window| match window {
         Window::Calendar(calendar) => Window::named(&calendar.unit().to_string()),

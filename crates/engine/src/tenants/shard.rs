@@ -1,41 +1,43 @@
-//! A few dozen tenants, found by fingerprint.
+//! A hash table of a few dozen tenants.
 
 use tidegate_core::Key;
 
-use super::own::{Draft, Instead, MOST_IN_SHARD, NO_TIER, Own, OwnLimit, OwnPlace};
+use super::own::{Draft, Instead, MOST_IN_SHARD, NO_TIER, OverrideLimit, OwnPlace, TenantOverrides};
 
-/// The end of a search.
+/// An empty slot, which ends a search.
 const FREE: u32 = u32::MAX;
 
-/// Tenants whose fingerprints begin alike.
+/// The tenants whose fingerprints have the same highest bits.
 #[derive(Default)]
 pub(super) struct Shard {
-    /// Indices of `records` by `mark`, a power of two of them and at least twice as many.
+    /// Indexes into `records`, hashed by `mark`. Their number is a power of two and at least twice that of
+    /// the records.
     slots: Box<[u32]>,
     records: Box<[Record]>,
-    /// Those of all tenants, each tenant's together.
-    pub(super) own: Box<[OwnLimit]>,
+    /// The overrides of all tenants. Those of one tenant are consecutive.
+    pub(super) own: Box<[OverrideLimit]>,
 }
 
-/// A tenant.
+/// A tenant in a shard.
 #[derive(Clone, Copy)]
 struct Record {
     tenant: Key,
-    /// Number of its tier's name.
+    /// The number of the tier's name.
     tier: u32,
     first: u32,
     count: u32,
-    /// The place of the rule that its only limit is for, whatever the values of a descriptor are; or that
-    /// there is no such limit, as a number that is nobody's place and nobody asks for.
+    /// The index of the rule of the tenant's only override, if that applies whatever the values of a
+    /// descriptor are. Otherwise one of the constants below, which are not the index of any rule.
     only: u32,
 }
 
 impl Record {
+    /// The tenant has no overrides.
     const NO_LIMITS: u32 = u32::MAX - 1;
-    /// Or one, for certain values.
+    /// The tenant has several overrides, or one for certain values.
     const SEVERAL_LIMITS: u32 = u32::MAX - 2;
 
-    fn only(own: &[OwnLimit]) -> u32 {
+    fn only(own: &[OverrideLimit]) -> u32 {
         match own {
             [] => Self::NO_LIMITS,
             [only] if only.given == 0 => only.rule,
@@ -45,7 +47,7 @@ impl Record {
 }
 
 impl Shard {
-    /// Of tenants that are not the same.
+    /// Creates a shard. No tenant may occur twice.
     pub(super) fn new(drafts: &[(Key, Draft)]) -> Self {
         if drafts.is_empty() {
             return Self::default();
@@ -54,7 +56,7 @@ impl Shard {
         let mut records = Vec::with_capacity(drafts.len());
         for (tenant, draft) in drafts {
             let first = own.len() as u32;
-            // More would be thousands of times the usual, and are left out.
+            // More would be thousands of times the normal number, and are dropped.
             own.extend_from_slice(&draft.own[..draft.own.len().min(MOST_IN_SHARD - own.len())]);
             let of_tenant = &own[first as usize..];
             let (count, only) = (of_tenant.len() as u32, Record::only(of_tenant));
@@ -75,16 +77,16 @@ impl Shard {
         self.records.len()
     }
 
-    /// What a tenant has, in the shard of that number.
+    /// Returns the tier and the overrides of a tenant. `number` is the number of this shard.
     #[inline]
-    pub(super) fn find(&self, number: u32, tenant: Key) -> Option<Own<'_>> {
+    pub(super) fn find(&self, number: u32, tenant: Key) -> Option<TenantOverrides<'_>> {
         let record = self.record(tenant)?;
         let limits = self.own.get(record.first as usize..(record.first + record.count) as usize)?;
         let first = OwnPlace { shard: number, index: record.first };
-        Some(Own { tier: record.tier, limits, first })
+        Some(TenantOverrides { tier: record.tier, limits, first })
     }
 
-    /// What a tenant has in place of the only limit of a rule, as far as it takes no search.
+    /// Returns the tenant's override for the only limit of a rule, if that needs no search.
     #[inline]
     pub(super) fn instead(&self, tenant: Key, rule: u32) -> Instead<'_> {
         let Some(record) = self.record(tenant) else { return Instead::NOTHING };
@@ -98,7 +100,7 @@ impl Shard {
     fn record(&self, tenant: Key) -> Option<&Record> {
         let last = self.slots.len().wrapping_sub(1);
         let mut at = tenant.mark as usize & last;
-        // There is a free slot, so it ends; an empty shard has no slots.
+        // The loop ends, because there is a free slot. An empty shard has no slots.
         loop {
             let record = self.records.get(*self.slots.get(at)? as usize)?;
             if record.tenant == tenant {

@@ -1,30 +1,32 @@
-//! What tenants have instead of the rules' limits, as decisions look it up.
+//! The table of tenants that decisions look up.
 //!
-//! Tenants go by fingerprint; names and overrides as written are not kept. The table never changes: a
-//! change makes another, which shares with the one before all but the shard of the tenant and the way
-//! there. So decisions hold on to the one they were made under, and none waits for a change.
+//! Tenants are identified by fingerprint; their names, and overrides as they were written, are not kept. A
+//! table is immutable: a change creates a new one, which shares everything with the old one except the shard
+//! of the tenant and the path to it. So decisions keep the table that they were made with, and never wait for
+//! a change.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tidegate_core::Key;
 
-use super::own::{Draft, Instead, Own, OwnLimit, OwnPlace};
+use super::own::{Draft, Instead, OverrideLimit, OwnPlace, TenantOverrides};
 use super::shard::Shard;
 use crate::rules::tree::DomainTree;
 
-/// Shards lie together in branches of so many, so that a change copies little of a large table.
+/// The number of shards per branch. Branches keep the amount small that a change of a large table copies.
 const BRANCH: usize = 64;
-/// How many tenants a shard is made for, and how many on average make more shards of it.
-const USUAL: usize = 24;
-const CROWDED: usize = 96;
+/// The average number of tenants per shard in a new table.
+const PER_SHARD: usize = 24;
+/// The average number of tenants per shard above which the number of shards is raised.
+const MAX_PER_SHARD: usize = 96;
 
-/// Every tenant that has a tier or limits of its own. Cheap to clone.
+/// All tenants that have a tier or overrides. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Tenants {
-    /// A power of two of them, or none.
+    /// The branches: a power of two, or none if there are no tenants.
     branches: Arc<[Arc<Branch>]>,
-    /// What of a tenant's `home` is not the number of its shard.
+    /// How far to shift the `home` of a tenant's fingerprint to get the number of its shard.
     shift: u32,
     len: usize,
     tiers: Arc<TierNames>,
@@ -32,12 +34,12 @@ pub(crate) struct Tenants {
 
 type Branch = [Arc<Shard>; BRANCH];
 
-/// Names of tiers, and which of each domain's they are.
+/// The names of tiers, and their indexes in each domain.
 #[derive(Clone, Default)]
 struct TierNames {
     numbers: HashMap<Box<str>, u32>,
     names: Vec<Box<str>>,
-    /// For each of them its index in each domain.
+    /// For each name, the index of the tier in each domain; `None` if the domain does not have it.
     in_domains: Vec<Box<[Option<u16>]>>,
 }
 
@@ -51,9 +53,9 @@ impl Tenants {
         self.len
     }
 
-    /// What a tenant has, by the fingerprint of its name.
+    /// Returns the tier and the overrides of a tenant, by the fingerprint of its name.
     #[inline]
-    pub(crate) fn find(&self, tenant: Key) -> Option<Own<'_>> {
+    pub(crate) fn find(&self, tenant: Key) -> Option<TenantOverrides<'_>> {
         if self.is_empty() {
             return None;
         }
@@ -61,22 +63,22 @@ impl Tenants {
         self.shard(number)?.find(number as u32, tenant)
     }
 
-    /// What a tenant has in place of the only limit of a rule.
-    // Apart, so that decisions without tenants are as they would be if there were none.
+    /// Returns the tenant's override for the only limit of a rule.
+    // Not inlined, so that decisions without tenants do not pay for it.
     #[inline(never)]
     pub(crate) fn instead(&self, tenant: Key, rule: u32) -> Instead<'_> {
         let shard = self.shard(self.shard_of(tenant));
         shard.map_or(Instead::NOTHING, |shard| shard.instead(tenant, rule))
     }
 
-    /// The place of what was found in place of a limit.
+    /// Returns the position of an override that [`Tenants::instead`] has returned.
     #[inline]
     pub(crate) fn place(&self, tenant: Key, found: Instead<'_>) -> OwnPlace {
         OwnPlace { shard: self.shard_of(tenant) as u32, index: found.index }
     }
 
-    /// The limit at a place.
-    pub(crate) fn at(&self, place: OwnPlace) -> Option<&OwnLimit> {
+    /// Returns the override at a position.
+    pub(crate) fn at(&self, place: OwnPlace) -> Option<&OverrideLimit> {
         self.shard(place.shard as usize)?.own.get(place.index as usize)
     }
 
@@ -90,17 +92,17 @@ impl Tenants {
         Some(&self.branches.get(number / BRANCH)?[number % BRANCH])
     }
 
-    /// The name of a tenant's tier.
-    pub(crate) fn tier_name(&self, own: &Own<'_>) -> Option<&str> {
+    /// Returns the name of a tenant's tier.
+    pub(crate) fn tier_name(&self, own: &TenantOverrides<'_>) -> Option<&str> {
         self.tiers.names.get(own.tier as usize).map(|name| &**name)
     }
 
-    /// Which of a domain's tiers a tenant is on; `otherwise` if it has none of its own. One that the
-    /// domain's rules do not know is none of theirs.
+    /// Returns the index of a tenant's tier in a domain; the result of `otherwise` if the tenant was given
+    /// none. Returns `None` for a tier that the rules of the domain do not define.
     #[inline]
     pub(crate) fn tier(
         &self,
-        own: Option<&Own<'_>>,
+        own: Option<&TenantOverrides<'_>>,
         domain: u32,
         otherwise: impl FnOnce() -> Option<u16>,
     ) -> Option<u16> {
@@ -110,7 +112,7 @@ impl Tenants {
         }
     }
 
-    /// The number of a tier's name.
+    /// Returns the number of a tier's name, and assigns one if there is none yet.
     pub(crate) fn number_tier(&mut self, name: &str, domains: &[DomainTree]) -> u32 {
         if let Some(number) = self.tiers.numbers.get(name) {
             return *number;
@@ -123,10 +125,10 @@ impl Tenants {
         number
     }
 
-    /// The table with these tenants alone; of two of the same name the last.
+    /// Returns a table with exactly these tenants. If a tenant occurs twice, the last one counts.
     pub(crate) fn filled(mut self, mut drafts: Vec<(Key, Draft)>) -> Self {
         drafts.sort_by_key(|(tenant, _)| *tenant);
-        // Of those that are the same the last stays.
+        // Keeps the last of equal ones.
         drafts.reverse();
         drafts.dedup_by_key(|(tenant, _)| *tenant);
         drafts.reverse();
@@ -135,7 +137,7 @@ impl Tenants {
             self.branches = Arc::default();
             return self;
         }
-        let branches = (drafts.len() / (USUAL * BRANCH)).next_power_of_two();
+        let branches = (drafts.len() / (PER_SHARD * BRANCH)).next_power_of_two();
         self.shift = u64::BITS - (branches * BRANCH).ilog2();
         let shift = self.shift;
         let mut drafts = drafts.into_iter().peekable();
@@ -151,7 +153,7 @@ impl Tenants {
         self
     }
 
-    /// The table with these tenants changed; `None` for those that are to be gone.
+    /// Returns the table with changes applied. A draft of `None` removes the tenant.
     pub(crate) fn changed(mut self, changes: Vec<(Key, Option<Draft>)>) -> Self {
         if self.is_empty() {
             let mut last: BTreeMap<Key, Option<Draft>> = BTreeMap::new();
@@ -172,10 +174,10 @@ impl Tenants {
             *shard = Arc::new(new);
         }
         self.branches = branches.into();
-        if self.len > self.branches.len() * BRANCH * CROWDED { self.spread() } else { self }
+        if self.len > self.branches.len() * BRANCH * MAX_PER_SHARD { self.spread() } else { self }
     }
 
-    /// The same in more shards.
+    /// Returns the table with more shards.
     fn spread(self) -> Self {
         let shards = self.branches.iter().flat_map(|branch| branch.iter());
         let drafts = shards.flat_map(|shard| shard.drafts()).collect();

@@ -1,51 +1,49 @@
-//! How much of its limits a tenant has used, and giving it back.
+//! The usage of a tenant's limits, and its reset.
 
 use tidegate_core::{Algorithm, Limit, MAX_COUNT, Micros, Span, Verdict};
-use tidegate_stores::Charge;
-#[cfg(feature = "redis")]
-use tidegate_stores::Store as _;
-use tidegate_stores::{StoreError, Verdicts};
+use tidegate_stores::{Charge, StoreError};
 
 use super::limits::{Origin, Reached};
 use super::walk::Descriptor;
-use crate::decide::{Charges, Intent};
 use crate::decision::Source;
-use crate::limiter::{Inner, Limiter};
+use crate::limiter::Limiter;
+use crate::plan::Charges;
 use crate::rules::tree::RuleSet;
 
-/// So many limits are asked about at a time.
+/// The number of limits per call to the store.
 const AT_A_TIME: usize = 64;
 
-/// How much of a limit is used.
+/// The usage of a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
     /// The domain.
     pub domain: String,
-    /// The rule's name, or its path.
+    /// The name of the rule, or its path.
     pub rule: String,
-    /// The entries besides the tenant's, as text: `endpoint:POST /orders`; empty for the tenant's own rule.
+    /// The entries without the tenant's as text, such as `endpoint:POST /orders`; empty for the tenant's own
+    /// rule.
     pub descriptor: String,
-    /// The limit's name, or its window.
+    /// The name of the limit, or its window.
     pub name: String,
-    /// Its numbers.
+    /// The numbers of the limit.
     pub limit: Limit,
-    /// Units used of what may pass at once.
+    /// The units used, out of the burst.
     pub used: u64,
-    /// Units left.
+    /// The units left.
     pub remaining: u64,
-    /// Where the window begins; for limits whose window has no beginning, one length of it ago.
+    /// When the window began; for limits without fixed windows, one window's length ago.
     pub window_start: Micros,
-    /// Where it ends; for limits whose window has no end, when they are untouched if nothing more is
-    /// charged.
+    /// When the window ends; for limits without fixed windows, when the limit is unused again if nothing more
+    /// is charged.
     pub window_end: Micros,
-    /// Where the numbers come from.
+    /// Whether the numbers come from the rule, the tier or an override.
     pub from: Origin,
-    /// Who says how much is used: the store that nodes share, or this node's memory where there is none or it
+    /// Where the usage was read: from the shared store, or from this node's memory if there is none or it
     /// fails.
     pub source: Source,
 }
 
-/// What is asked about: a limit's names, and its counter.
+/// A limit of a tenant and its counter.
 struct Counter<'r> {
     reached: usize,
     name: &'r str,
@@ -54,9 +52,9 @@ struct Counter<'r> {
 }
 
 impl Limiter {
-    /// How much of its limits a tenant has used, by the store that nodes share if there is one; charges
-    /// nothing. Without a descriptor it tells of rules whose counters follow from the tenant and fixed
-    /// values; for others, `descriptor` has the values of the entries besides the tenant's.
+    /// Returns the usage of a tenant's limits, from the shared store if there is one. Charges nothing.
+    /// Without a descriptor, it covers the rules whose counters follow from the tenant and fixed values; for
+    /// other rules, `descriptor` has the values of the entries without the tenant's.
     pub async fn usage(&self, tenant: &str, descriptor: Option<&Descriptor>) -> Vec<Usage> {
         let rules = self.inner.rules.load();
         let reached = rules.reached(tenant, descriptor);
@@ -64,7 +62,7 @@ impl Limiter {
         let mut usage = Vec::with_capacity(counters.len());
         for some in counters.chunks(AT_A_TIME) {
             let charges: Charges<'_> = some.iter().map(|counter| counter.charge).collect();
-            let (verdicts, source) = self.inner.look(&charges).await;
+            let (verdicts, source) = self.inner.backend.look(&charges).await;
             let told = some.iter().zip(&verdicts);
             let told = told.map(|(counter, verdict)| counter.usage(&reached, verdict, self.now()));
             usage.extend(told.map(|usage| Usage { source, ..usage }));
@@ -72,11 +70,11 @@ impl Limiter {
         usage
     }
 
-    /// Gives a tenant back all it has used of its limits, as [`Limiter::usage`] finds them. Answers how
-    /// many limits that were.
+    /// Refunds everything that a tenant has used of the limits that [`Limiter::usage`] returns. Returns the
+    /// number of limits.
     ///
     /// # Errors
-    /// If the store that nodes share fails; some of it may be given back then. Doing it again does no harm.
+    /// Returns an error if the shared store fails. Some limits may be refunded then. It is safe to retry.
     pub async fn reset_usage(
         &self,
         tenant: &str,
@@ -87,43 +85,14 @@ impl Limiter {
         let counters = rules.counters(&reached, tenant);
         for some in counters.chunks(AT_A_TIME) {
             let all = some.iter().map(|counter| Charge { cost: MAX_COUNT, ..counter.charge });
-            self.inner.give_back_all(&all.collect()).await?;
+            self.inner.backend.give_back_everywhere(&all.collect::<Charges<'_>>()).await?;
         }
         Ok(counters.len())
     }
 }
 
-#[cfg_attr(
-    not(feature = "redis"),
-    expect(clippy::unused_async, reason = "the memory store never waits; stores across a network do")
-)]
-impl Inner {
-    /// What limits hold; if the shared store does not say, by this node's memory.
-    async fn look(&self, charges: &Charges<'_>) -> (Verdicts, Source) {
-        #[cfg(feature = "redis")]
-        if let Some(shared) = &self.shared
-            && let Ok(verdicts) = shared.store.settle(charges, Intent::Look).await
-        {
-            return (verdicts, Source::Shared);
-        }
-        let mut verdicts = Verdicts::new();
-        self.store.settle_now(charges, Intent::Look, &mut verdicts);
-        (verdicts, Source::Memory)
-    }
-
-    async fn give_back_all(&self, charges: &Charges<'_>) -> Result<(), StoreError> {
-        self.store.give_back_now(charges);
-        #[cfg(feature = "redis")]
-        if let Some(shared) = &self.shared {
-            shared.store.give_back(charges).await?;
-        }
-        Ok(())
-    }
-}
-
 impl RuleSet {
     /// Charges of nothing for every limit of these rules.
-    #[cfg(feature = "redis")]
     pub(super) fn charges<'r>(&'r self, reached: &'r [Reached<'r>], tenant: &str) -> Vec<Charge<'r>> {
         self.counters(reached, tenant).into_iter().map(|counter| counter.charge).collect()
     }

@@ -1,19 +1,20 @@
-//! The rules that a tenant's name and a descriptor lead to.
+//! Finds the rules that a tenant and a descriptor lead to.
 
 use tidegate_core::KeySeed;
 
 use crate::request::Entry;
 use crate::rules::tree::{Branch, DomainTree, RuleEntry, RuleSet, Step};
 
-/// Entries besides the tenant's, which may be there all the same; without a value, for every value of the key.
+/// The entries of a descriptor; the tenant's may be left out. An entry without a value matches every value of
+/// its key.
 pub(crate) type Descriptor = [(String, Option<String>)];
 
-/// What is looked for.
+/// The rules to look for.
 #[derive(Clone, Copy)]
-pub(super) enum Wanted<'a> {
-    /// The rules of this descriptor.
+pub(super) enum Target<'a> {
+    /// The rules for this descriptor.
     Descriptor(&'a Descriptor),
-    /// Every rule whose counter follows from the tenant alone.
+    /// Every rule whose counters follow from the tenant and fixed values.
     Fixed,
 }
 
@@ -25,23 +26,24 @@ pub(super) struct Found<'r> {
     pub(super) stops: Vec<Stop<'r>>,
 }
 
-/// One entry on the way to a rule.
+/// One entry on the path to a rule.
 #[derive(Clone, Copy)]
 pub(super) struct Stop<'r> {
     pub(super) key: &'r str,
-    /// Absent where any value of the key leads here.
+    /// The value; `None` if any value of the key leads to the rule.
     pub(super) value: Option<&'r str>,
     pub(super) step: Step,
     pub(super) is_tenant: bool,
 }
 
 impl<'r> Found<'r> {
-    /// Whether the tenant's entry is on the way.
+    /// Returns whether the tenant's entry is on the path.
     pub(super) fn names_tenant(&self) -> bool {
         self.stops.iter().any(|stop| stop.is_tenant)
     }
 
-    /// Whether the rule's counter is another's, too: nothing on the way tells tenants apart.
+    /// Returns whether the counters of the rule are shared with other tenants, because nothing on the path
+    /// distinguishes tenants.
     pub(super) fn is_shared(&self) -> bool {
         let mut stops = self.stops.iter().zip(&self.rule.path_varies);
         if self.names_tenant() {
@@ -50,21 +52,21 @@ impl<'r> Found<'r> {
         stops.all(|(_, varies)| !varies)
     }
 
-    /// The descriptor, if every value is known.
+    /// Returns the entries, if every value is known.
     pub(super) fn entries(&self) -> Option<Vec<Entry<'r>>> {
         self.stops.iter().map(|stop| stop.value.map(|value| (stop.key, value))).collect()
     }
 
-    /// The entries besides the tenant's as text: `endpoint:POST /orders`.
+    /// Returns the entries without the tenant's as text, such as `endpoint:POST /orders`.
     pub(super) fn text(&self) -> String {
         let others = self.stops.iter().filter(|stop| !stop.is_tenant);
-        written(others.map(|stop| (stop.key, stop.value)))
+        format_descriptor(others.map(|stop| (stop.key, stop.value)))
     }
 }
 
-/// A descriptor as overrides have it: `key:value` or `key`, joined by `|`, with `\\` before what would mean
-/// something else.
-pub(super) fn written<'a>(entries: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> String {
+/// Formats a descriptor as in overrides: `key:value` or `key`, joined by `|`, with special characters escaped
+/// by `\`.
+pub(super) fn format_descriptor<'a>(entries: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> String {
     let plain = |text: &str| text.replace('\\', r"\\").replace('|', r"\|");
     let text = |(key, value): (&str, Option<&str>)| {
         let key = plain(key).replace(':', r"\:");
@@ -74,13 +76,13 @@ pub(super) fn written<'a>(entries: impl Iterator<Item = (&'a str, Option<&'a str
 }
 
 impl RuleSet {
-    /// The rules with limits that are found, by domain and in the order of rules. Where a domain has some
-    /// with the tenant's entry on the way, those without are not meant.
+    /// Returns the matching rules that have limits, by domain and in the order of rules. If a domain has
+    /// matching rules with the tenant's entry on the path, those without it are left out.
     pub(super) fn walk<'r>(
         &'r self,
         tenant: &'r str,
         domain: Option<&str>,
-        wanted: Wanted<'r>,
+        wanted: Target<'r>,
     ) -> Vec<Found<'r>> {
         let mut all = Vec::new();
         for (number, tree) in self.domains.iter().enumerate() {
@@ -97,7 +99,7 @@ impl RuleSet {
                 found: vec![],
             };
             walk.from(0, wanted, &mut Vec::new());
-            if matches!(wanted, Wanted::Fixed) || walk.found.iter().any(Found::names_tenant) {
+            if matches!(wanted, Target::Fixed) || walk.found.iter().any(Found::names_tenant) {
                 walk.found.retain(Found::names_tenant);
             }
             walk.found.sort_by_key(|found| found.rule.number);
@@ -107,7 +109,7 @@ impl RuleSet {
     }
 }
 
-/// A walk through one domain.
+/// The search through the tree of one domain.
 struct Walk<'r> {
     seed: KeySeed,
     number: u32,
@@ -118,13 +120,13 @@ struct Walk<'r> {
 }
 
 impl<'r> Walk<'r> {
-    fn from(&mut self, node: u32, wanted: Wanted<'r>, stops: &mut Vec<Stop<'r>>) {
+    fn from(&mut self, node: u32, wanted: Target<'r>, stops: &mut Vec<Stop<'r>>) {
         let domain = self.domain;
         let wanted = self.besides_tenant(wanted);
         if let Some(rule) = domain.rules.get((node as usize).wrapping_sub(1)) {
             let arrived = match wanted {
-                Wanted::Descriptor(rest) => rest.is_empty(),
-                Wanted::Fixed => true,
+                Target::Descriptor(rest) => rest.is_empty(),
+                Target::Fixed => true,
             };
             if arrived && !rule.written.limits.is_empty() {
                 let (domain_number, stops) = (self.number, stops.clone());
@@ -138,29 +140,29 @@ impl<'r> Walk<'r> {
                 continue;
             }
             match wanted {
-                Wanted::Descriptor([(key, value), rest @ ..]) if **key == *branch.key => match value {
+                Target::Descriptor([(key, value), rest @ ..]) if **key == *branch.key => match value {
                     Some(value) => {
-                        self.follow(branch, Some(value), false, Wanted::Descriptor(rest), stops);
+                        self.follow(branch, Some(value), false, Target::Descriptor(rest), stops);
                     }
-                    None => self.follow_all(branch, Wanted::Descriptor(rest), stops),
+                    None => self.follow_all(branch, Target::Descriptor(rest), stops),
                 },
-                Wanted::Descriptor(_) => {}
-                Wanted::Fixed => self.follow_exact(branch, wanted, stops),
+                Target::Descriptor(_) => {}
+                Target::Fixed => self.follow_exact(branch, wanted, stops),
             }
         }
     }
 
-    /// What is looked for without the tenant's own entry, which is on the way anyhow: an override for
-    /// `api_key` or `api_key:ann` of tenant ann is one for ann alone.
-    fn besides_tenant(&self, wanted: Wanted<'r>) -> Wanted<'r> {
-        let Wanted::Descriptor(mut rest) = wanted else { return wanted };
+    /// Removes the tenant's own entry from the beginning of the target, because it is on the path anyway: an
+    /// override for `api_key` or `api_key:ann` of tenant ann is the same as one without a descriptor.
+    fn besides_tenant(&self, wanted: Target<'r>) -> Target<'r> {
+        let Target::Descriptor(mut rest) = wanted else { return wanted };
         while let [(key, value), others @ ..] = rest
             && *key == *self.tenant_key
             && value.as_ref().is_none_or(|value| *value == *self.tenant)
         {
             rest = others;
         }
-        Wanted::Descriptor(rest)
+        Target::Descriptor(rest)
     }
 
     fn follow(
@@ -168,7 +170,7 @@ impl<'r> Walk<'r> {
         branch: &'r Branch,
         value: Option<&'r str>,
         is_tenant: bool,
-        wanted: Wanted<'r>,
+        wanted: Target<'r>,
         stops: &mut Vec<Stop<'r>>,
     ) {
         let Some(text) = value else { return };
@@ -176,25 +178,25 @@ impl<'r> Walk<'r> {
         self.go(node, Stop { key: &branch.key, value, step, is_tenant }, wanted, stops);
     }
 
-    fn follow_exact(&mut self, branch: &'r Branch, wanted: Wanted<'r>, stops: &mut Vec<Stop<'r>>) {
+    fn follow_exact(&mut self, branch: &'r Branch, wanted: Target<'r>, stops: &mut Vec<Stop<'r>>) {
         for (value, node) in &branch.exact {
             let stop = Stop { key: &branch.key, value: Some(value), step: Step::Exact, is_tenant: false };
             self.go(*node, stop, wanted, stops);
         }
     }
 
-    fn follow_all(&mut self, branch: &'r Branch, wanted: Wanted<'r>, stops: &mut Vec<Stop<'r>>) {
+    fn follow_all(&mut self, branch: &'r Branch, wanted: Target<'r>, stops: &mut Vec<Stop<'r>>) {
         self.follow_exact(branch, wanted, stops);
         let stop = |step| Stop { key: &branch.key, value: None, step, is_tenant: false };
-        for (_, node) in &branch.patterns {
-            self.go(*node, stop(Step::Pattern), wanted, stops);
+        for node in branch.patterns.nodes() {
+            self.go(node, stop(Step::Pattern), wanted, stops);
         }
         if let Some(node) = branch.any {
             self.go(node, stop(Step::Any), wanted, stops);
         }
     }
 
-    fn go(&mut self, node: u32, stop: Stop<'r>, wanted: Wanted<'r>, stops: &mut Vec<Stop<'r>>) {
+    fn go(&mut self, node: u32, stop: Stop<'r>, wanted: Target<'r>, stops: &mut Vec<Stop<'r>>) {
         stops.push(stop);
         self.from(node, wanted, stops);
         stops.pop();

@@ -3,7 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use tidegate::{Acquired, Decision, Domain, Lease, Limiter, Permit, Request, Rule, VirtualClock, per_minute};
+use tidegate::{
+    Acquired, Decision, Domain, Limiter, Permit, Request, Rule, SlotId, VirtualClock, per_minute,
+};
 
 use crate::support::{by, limited_by, limiter_of};
 
@@ -254,22 +256,22 @@ fn threads_never_hold_more_than_the_limit_together() {
 }
 
 #[test]
-fn a_detached_permit_is_renewed_and_released_by_its_lease_alone() {
+fn a_detached_permit_is_renewed_and_released_by_its_slot_id_alone() {
     let (limiter, clock) = at_most(1);
     let permit = limiter.acquire_now(&by("ann")).permit().expect("the first one fits");
     assert_eq!(permit.timeout(), Some(Duration::from_micros(TIMEOUT_US)));
-    let lease = permit.detach();
+    let slot = permit.detach();
     assert!(limiter.acquire_now(&by("ann")).permit().is_none(), "the slot is still held");
-    let guess = Lease(lease.0.wrapping_add(1 << 20));
+    let guess = SlotId(slot.0.wrapping_add(1 << 20));
     assert!(!limiter.renew_now(&by("ann"), guess) && !limiter.release_now(&by("ann"), guess));
 
     clock.advance_us(50_000_000);
-    assert!(limiter.renew_now(&by("ann"), lease));
+    assert!(limiter.renew_now(&by("ann"), slot));
     clock.advance_us(50_000_000);
     assert!(limiter.acquire_now(&by("ann")).permit().is_none(), "the renewal holds");
-    assert!(limiter.release_now(&by("ann"), lease));
-    assert!(!limiter.release_now(&by("ann"), lease), "once is enough");
-    assert!(!limiter.renew_now(&by("ann"), lease));
+    assert!(limiter.release_now(&by("ann"), slot));
+    assert!(!limiter.release_now(&by("ann"), slot), "once is enough");
+    assert!(!limiter.renew_now(&by("ann"), slot));
     assert!(limiter.acquire_now(&by("ann")).permit().is_some());
 }
 

@@ -369,7 +369,7 @@ fn any_limit() -> impl Strategy<Value = LimitSpec> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(tidegate_testkit::cases(2_000))]
 
     #[test]
     fn a_limit_that_is_said_to_be_forestalled_never_denies_alone(

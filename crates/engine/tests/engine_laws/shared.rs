@@ -59,9 +59,9 @@ async fn slots_are_held_for_all_nodes_and_return_with_the_permit() {
     let Acquired::Permit(permit) = one.acquire(&ann()).await else { panic!("the slot is free") };
     assert!(permit.renew().await);
     assert!(matches!(two.acquire(&ann()).await, Acquired::Denied(_)));
-    let lease = permit.detach();
-    assert!(two.renew(&ann(), lease).await, "any node may renew it");
-    assert!(two.release(&ann(), lease).await && !two.release(&ann(), lease).await);
+    let slot = permit.detach();
+    assert!(two.renew(&ann(), slot).await, "any node may renew it");
+    assert!(two.release(&ann(), slot).await && !two.release(&ann(), slot).await);
     let Acquired::Permit(permit) = two.acquire(&ann()).await else { panic!("it was returned") };
     drop(permit);
     let acquired = one.acquire(&ann()).await;

@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Reads an address that may have quotes around it, a port, brackets (version 6 only) and a zone, none
-/// of which matter: `203.0.113.7`, `203.0.113.7:4711`, `[2001:db8::1]:443`, `fe80::1%eth0`.
+/// Parses an address that may have quotes around it, a port, brackets (IPv6 only) and a zone, all of which are
+/// ignored: `203.0.113.7`, `203.0.113.7:4711`, `[2001:db8::1]:443`, `fe80::1%eth0`.
 ///
-/// Version 4 inside version 6 is the former. Networks, names, and numbers that only some readers take
-/// for an address (`010.1.2.3`, `0x7f000001`) are none.
+/// An IPv4 address mapped into IPv6 becomes the IPv4 address. Networks, names, and numbers that only some parsers
+/// accept as addresses (`010.1.2.3`, `0x7f000001`) are rejected.
 pub fn parse_address(text: &str) -> Option<IpAddr> {
     let text = text.trim_matches([' ', '\t']);
     let inner = match text.strip_prefix('"') {
@@ -30,7 +30,7 @@ pub(super) fn parse_unquoted(text: &str) -> Option<IpAddr> {
     parse_v4(text).or_else(|| parse_v6(text))
 }
 
-/// Four decimal parts without leading zeros, which is all that the standard library takes.
+/// Parses four decimal parts without leading zeros, which is all that the standard library accepts.
 fn parse_v4(text: &str) -> Option<IpAddr> {
     text.parse::<Ipv4Addr>().ok().map(IpAddr::V4)
 }

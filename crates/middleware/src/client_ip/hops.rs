@@ -7,14 +7,14 @@ use http::HeaderMap;
 use super::ForwardingHeader;
 use super::address::{parse_address, parse_unquoted};
 
-/// So many are looked at: no honest chain is longer, and a hostile one costs no more than this.
+/// How many hops are looked at: no honest chain is longer, and a hostile one costs no more than this.
 const MOST_HOPS: usize = 32;
 
 /// The longest value with escapes in it that may still be an address, with its zone.
 const LONGEST_ESCAPED: usize = 128;
 
-/// Calls `next` with each hop, `None` for one that is no address, until it answers false. Empty hops
-/// are passed over; several lines are one list.
+/// Calls `next` with each hop, `None` for one that is not an address, until it returns false. Empty hops are
+/// skipped; several header lines are one list.
 pub(super) fn each(
     header: ForwardingHeader,
     headers: &HeaderMap,
@@ -32,7 +32,7 @@ pub(super) fn each(
     }
 }
 
-/// The hops of one line of `X-Forwarded-For`. Answers whether that was all.
+/// Calls `next` with the hops of one line of `X-Forwarded-For`. Returns true if no more hops are wanted.
 fn each_listed(line: &[u8], left: &mut usize, next: &mut impl FnMut(Option<IpAddr>) -> bool) -> bool {
     for hop in line.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|hop| !hop.is_empty()) {
         if *left == 0 {
@@ -46,8 +46,8 @@ fn each_listed(line: &[u8], left: &mut usize, next: &mut impl FnMut(Option<IpAdd
     false
 }
 
-/// The same of `Forwarded`, which has to be read from the front because of its quotes: the last
-/// elements are kept on the way.
+/// Calls `next` with the hops of one line of `Forwarded`, which has to be read from the front because of its
+/// quotes: the last elements are kept on the way.
 fn each_element(line: &[u8], left: &mut usize, next: &mut impl FnMut(Option<IpAddr>) -> bool) -> bool {
     let mut last = [&line[..0]; MOST_HOPS];
     let mut count = 0;

@@ -1,8 +1,8 @@
-//! Who asked, behind proxies.
+//! The address of the client, behind proxies.
 //!
-//! The peer is the client unless it is a trusted proxy; then the last hop that is none is. Where proxies are
-//! counted and not known, it is the hop of that number from the end. What is decided here is fixed by
-//! `vectors/client_ip.json` and `vectors/client_ip_hops.json`, and their README says the rules in full.
+//! The peer is the client unless it is a trusted proxy; then the client is the last hop that is not a trusted proxy.
+//! Where only the number of proxies is known, the client is the hop of that number from the end.
+//! `vectors/client_ip.json` and `vectors/client_ip_hops.json` fix the results, and their README has the full rules.
 //!
 //! ```
 //! use http::HeaderMap;
@@ -32,17 +32,17 @@ pub use address::parse_address;
 
 use crate::warnings;
 
-/// How much of an address of version 6 is one client, unless told otherwise: what a provider gives to
-/// one household or site at least.
+/// How many leading bits of an IPv6 address are one client by default: what a provider gives to one household or
+/// site at least.
 const USUAL_IPV6_PREFIX: u8 = 56;
 
-/// Beyond this one client has as many keys as it likes.
+/// With more leading bits than this, one client has as many keys as it likes.
 const LONGEST_GROUPING_PREFIX: u8 = 64;
 
-/// So many leading bits of a mapped address say that it is one.
+/// Leading bits that mark an IPv4 address mapped into IPv6.
 const MAPPED_BITS: u8 = 96;
 
-/// How to tell who asked.
+/// How to find the address of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientIp {
     trusted: Trusted,
@@ -53,13 +53,13 @@ pub struct ClientIp {
 /// Which proxies are believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Trusted {
-    /// Those in these networks.
+    /// The proxies in these networks.
     Networks(Vec<IpNet>),
-    /// So many in a row, the peer included, wherever they are.
+    /// This many proxies in a row, the peer included, wherever they are.
     Hops(u8),
 }
 
-/// The header in which proxies say who asked. Only one is read: the other is one that clients can write.
+/// The header in which proxies state the client's address. Only one is read, because clients can write the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForwardingHeader {
     /// `X-Forwarded-For: 198.51.100.1, 10.0.0.2`.
@@ -78,7 +78,7 @@ impl ForwardingHeader {
         }
     }
 
-    /// The header of that name, in any case; `None` if nobody says there who asked.
+    /// Returns the header of that name, in upper or lower case; `None` if proxies do not use it for addresses.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::XForwardedFor, Self::Forwarded]
             .into_iter()
@@ -86,16 +86,16 @@ impl ForwardingHeader {
     }
 }
 
-/// Who asked.
+/// The address of a client, and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientAddress {
-    /// The address; one of version 4 is never wrapped into version 6.
+    /// The address. An IPv4 address is never mapped into IPv6.
     pub ip: IpAddr,
-    /// What it is counted under: the address, or the network of one of version 6.
+    /// What the client is counted under: the IPv4 address, or the network of the IPv6 address.
     pub key: String,
 }
 
-/// A network of proxies that is none.
+/// A text that is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "trusted proxy {0:?} is neither an address nor a network; write one such as 10.0.0.0/8, 192.0.2.7 or fd00::/8"
@@ -118,11 +118,11 @@ impl ClientIp {
         Self::default()
     }
 
-    /// The networks of the proxies that are believed, in place of those before: `10.0.0.0/8`,
+    /// Sets the networks of the proxies that are trusted, in place of those before: `10.0.0.0/8`,
     /// `192.0.2.7`, `fd00::/8`.
     ///
     /// # Errors
-    /// The first that is no network.
+    /// The first text that is not a network.
     pub fn trusted_proxies<N: AsRef<str>>(
         mut self,
         networks: impl IntoIterator<Item = N>,
@@ -132,11 +132,11 @@ impl ClientIp {
         Ok(self)
     }
 
-    /// How many proxies every request comes through, in place of networks: where their addresses are not
+    /// Sets how many proxies every request comes through, in place of networks: for proxies whose addresses are not
     /// known, as behind the router of a platform. The client is then the entry that the first of them wrote,
     /// the last but `hops - 1` in the header. 0 trusts nobody, and no header has more than 32 hops.
     ///
-    /// Whoever can reach the server past these proxies can say who they are.
+    /// A client that can reach the server without these proxies can claim any address.
     ///
     /// ```
     /// # use tidegate_middleware::ClientIp;
@@ -151,22 +151,22 @@ impl ClientIp {
         self
     }
 
-    /// The header in which they say who asked.
+    /// Sets the header in which proxies state the client's address.
     #[must_use]
     pub fn header(mut self, header: ForwardingHeader) -> Self {
         self.header = header;
         self
     }
 
-    /// How many leading bits of an address of version 6 are one client: 56 unless told otherwise, 128 at
-    /// most, and then every address is one by itself.
+    /// Sets how many leading bits of an IPv6 address are one client: 56 by default, 128 at most, and then every
+    /// address is a client of its own.
     #[must_use]
     pub fn ipv6_prefix(mut self, bits: u8) -> Self {
         self.ipv6_prefix = bits.min(128);
         self
     }
 
-    /// Who asked, by the peer and what it says.
+    /// Returns the client's address, by the peer and the headers it sent.
     pub fn resolve(&self, peer: IpAddr, headers: &HeaderMap) -> ClientAddress {
         let peer = peer.to_canonical();
         let ip = match self.trusted {
@@ -177,14 +177,14 @@ impl ClientIp {
         self.address(ip)
     }
 
-    /// Who asked where the peer has no address, as on a Unix socket: by the header alone, if every request
-    /// comes through proxies. `None` if nobody said.
+    /// Returns the client's address where the peer has none, as on a Unix socket: by the header alone, if every
+    /// request comes through proxies. `None` if the header has none.
     pub fn resolve_without_peer(&self, headers: &HeaderMap) -> Option<ClientAddress> {
         let Trusted::Hops(hops) = self.trusted else { return None };
         self.hops_away(hops, headers).map(|ip| self.address(ip))
     }
 
-    /// Whether this peer is believed about who asked.
+    /// Returns whether this peer is a trusted proxy.
     pub fn believes(&self, peer: IpAddr) -> bool {
         match self.trusted {
             Trusted::Hops(hops) => hops > 0,
@@ -192,7 +192,7 @@ impl ClientIp {
         }
     }
 
-    /// The header in which proxies say who asked.
+    /// Returns the header in which proxies state the client's address.
     pub fn forwarding_header(&self) -> ForwardingHeader {
         self.header
     }
@@ -201,7 +201,7 @@ impl ClientIp {
         ClientAddress { ip, key: self.key(ip) }
     }
 
-    /// What an address is counted under.
+    /// Returns what an address is counted under.
     pub fn key(&self, ip: IpAddr) -> String {
         match ip.to_canonical() {
             IpAddr::V6(ip) if self.ipv6_prefix < 128 => {
@@ -213,14 +213,14 @@ impl ClientIp {
         }
     }
 
-    /// Tells the log of settings that are mostly mistakes, once per process.
+    /// Logs settings that are mostly mistakes, once per process.
     pub fn warn(&self) {
         let all = |networks: &Vec<IpNet>| networks.iter().any(|network| network.prefix_len() == 0);
         if matches!(&self.trusted, Trusted::Networks(networks) if all(networks)) {
-            warnings::TRUST_ALL.tell();
+            warnings::TRUST_ALL.log();
         }
         if self.ipv6_prefix > LONGEST_GROUPING_PREFIX {
-            warnings::IPV6_UNGROUPED.tell();
+            warnings::IPV6_UNGROUPED.log();
         }
     }
 
@@ -229,8 +229,8 @@ impl ClientIp {
         networks.iter().any(|network| network.contains(&ip))
     }
 
-    /// The hop of that number from the end, or the first one of a shorter list. A hop that is no address ends
-    /// the search: the client is then whoever wrote it.
+    /// The hop of that number from the end, or the first one of a shorter list. A hop that is not an address ends
+    /// the search: the client is then the hop that wrote it.
     fn hops_away(&self, mut hops: u8, headers: &HeaderMap) -> Option<IpAddr> {
         let mut client = None;
         if hops > 0 {
@@ -243,8 +243,8 @@ impl ClientIp {
         client
     }
 
-    /// The first hop from the end that is no proxy. A hop that is no address ends the search: the client
-    /// is then whoever wrote it.
+    /// The first hop from the end that is not a trusted proxy. A hop that is not an address ends the search: the
+    /// client is then the hop that wrote it.
     fn behind(&self, proxy: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = proxy;
         hops::each(self.header, headers, |hop| {
@@ -256,7 +256,7 @@ impl ClientIp {
     }
 }
 
-/// A network, or an address alone. One of version 4 written as version 6 is the former.
+/// A network, or a single address. An IPv4 address mapped into IPv6 becomes the IPv4 address.
 fn parse_network(text: &str) -> Result<IpNet, NetworkError> {
     let text = text.trim();
     let network = match text.parse::<IpAddr>() {

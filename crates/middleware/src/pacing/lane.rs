@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use super::learn::Learned;
 
-/// So many own requests are remembered, to tell when the first of them leaves the server's window.
+/// How many own requests are remembered, to tell when the first of them leaves the server's window.
 const MOST_STARTS: usize = 1_000;
 
-/// So long the others wait for the response to a request that was sent to find out how much is left.
+/// How long the others wait for the response to a request that was sent to find out how much is left.
 const SCOUT: Duration = Duration::from_secs(1);
 
 /// Longer than anybody waits.
@@ -34,7 +34,7 @@ struct Started {
 
 #[derive(Default)]
 pub(super) struct Lane {
-    /// What the last response that told something did, and when.
+    /// The limits in the last response that stated any, and when it came.
     learned: Option<(Learned, Instant)>,
     in_flight: usize,
     /// How many may start as far as is known. Below 0 if more have started than may.
@@ -49,7 +49,7 @@ pub(super) struct Lane {
     starts: VecDeque<Started>,
     /// Whether the server gives back little by little.
     gradual: bool,
-    /// Whether there was a response, and none so far told anything.
+    /// Whether there was a response, and none so far stated a limit.
     silent: bool,
 }
 
@@ -110,7 +110,7 @@ impl Lane {
         }
     }
 
-    /// Takes in what a response tells. One that tells nothing changes nothing.
+    /// Learns the limits in a response. One without limits changes nothing.
     pub(super) fn respond(&mut self, start: Start, learned: Learned, denied: bool, now: Instant) {
         self.fail(start, now);
         if denied {

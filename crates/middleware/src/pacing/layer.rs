@@ -1,4 +1,4 @@
-//! What a client adds to its service.
+//! The Tower layer of clients that pace themselves.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use super::pacer::Pacer;
 use super::retry::Random;
 use super::service::Paced;
 
-/// Paces requests to each host by what its answers say. Clones share what they learnt.
+/// Paces requests to each host by the rate limits in its responses. Clones share what they learned.
 #[derive(Clone)]
 #[must_use = "add it to a client"]
 pub struct PacingLayer {
@@ -24,7 +24,7 @@ pub(super) struct Settings {
     pub(super) max_retries: u32,
     pub(super) deadline: Duration,
     pub(super) key: Arc<dyn Fn(&Parts) -> String + Send + Sync>,
-    /// Answers may name moments instead of waits.
+    /// For responses that name points in time instead of waits.
     pub(super) wall_clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     pub(super) random: Arc<Random>,
 }
@@ -43,43 +43,43 @@ impl Default for PacingLayer {
 }
 
 impl PacingLayer {
-    /// Three retries within 30 seconds, and what is learnt is by host, unless told otherwise.
+    /// A layer with up to three retries within 30 seconds, that learns limits by host.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How often a request is tried again at most.
+    /// Sets how often a request is tried again at most.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.settings.max_retries = retries;
         self
     }
 
-    /// When to give up. A wait that would end later is not begun: the last response or error is returned,
+    /// Sets when to give up. A wait that would end later is not begun: the last response or error is returned,
     /// or the request goes at once if there is none yet.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.settings.deadline = deadline;
         self
     }
 
-    /// Which requests share their limits, such as all with one API key.
+    /// Sets which requests share their limits, such as all with one API key.
     pub fn key(mut self, key: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
         self.settings.key = Arc::new(key);
         self
     }
 
-    /// Where the date and time come from, which some answers are about; the system's unless told otherwise.
+    /// Sets where the date and time come from, which some responses refer to; the system's by default.
     pub fn wall_clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.settings.wall_clock = Arc::new(now);
         self
     }
 
-    /// Where random numbers from 0 to 1 come from, for jitter and backoff.
+    /// Sets where random numbers from 0 to 1 come from, for jitter and backoff.
     pub fn random(mut self, random: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         self.settings.random = Arc::new(random);
         self
     }
 
-    /// What a host, or whatever the key function names, said last.
+    /// Returns the limits in the last response of a host, or of whatever the key function names.
     pub fn learned(&self, key: &str) -> Option<Learned> {
         self.pacer.learned(key)
     }
@@ -93,7 +93,7 @@ impl<S> Layer<S> for PacingLayer {
     }
 }
 
-/// The host of the address, or of the header where the address has none.
+/// The host of the URI, or of the `Host` header where the URI has none.
 fn host_of(head: &Parts) -> String {
     let named = || head.headers.get(http::header::HOST)?.to_str().ok();
     head.uri

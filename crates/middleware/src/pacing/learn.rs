@@ -1,4 +1,4 @@
-//! What an answer says about limits, and how long the next request waits by it.
+//! The rate limits in a response, and how long the next request waits by them.
 //!
 //! `vectors/pacing.json` fixes both; its README says the rules in full.
 
@@ -13,13 +13,13 @@ use crate::names;
 /// Less than this part of a limit is little.
 const LITTLE_PART: u64 = 5;
 
-/// Less than this is little where no limit is told. What is left is spread as if it were at least this.
+/// Less than this is little where no limit is stated. What is left is spread as if it were at least this.
 const LITTLE: u64 = 10;
 
 /// What is left is spread only over a time this long or longer: a shorter one can be waited for.
 const SPREAD_FROM: Duration = Duration::from_secs(30);
 
-/// What an answer said.
+/// The rate limits in a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
     /// Units per window of the tightest limit.
@@ -34,7 +34,7 @@ pub struct Learned {
     pub policies: Vec<Policy>,
 }
 
-/// What an answer said about one limit.
+/// One limit in a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Its name.
@@ -49,7 +49,7 @@ pub struct Policy {
     pub reset_after: Option<Duration>,
 }
 
-/// Reads every family of headers; what cannot be read is as if it were not there.
+/// Parses every family of headers. What cannot be parsed is ignored.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -73,13 +73,13 @@ pub fn learn(_status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Learn
 }
 
 impl Learned {
-    /// How long the next request waits when so much time has gone by since.
+    /// Returns how long the next request waits, when `elapsed` has gone by since the response.
     pub fn delay(&self, elapsed: Duration) -> Duration {
         self.told_wait().or_else(|| self.spread()).unwrap_or_default().saturating_sub(elapsed)
     }
 
-    /// Whether a response with this status says that nothing was done because of a limit. GitHub denies with
-    /// 403, and tells either how long to wait or that nothing is left.
+    /// Returns whether a response with this status is a denial by a limit. GitHub denies with 403, and states either
+    /// how long to wait or that nothing is left.
     pub fn is_denial(&self, status: StatusCode) -> bool {
         match status {
             StatusCode::TOO_MANY_REQUESTS => true,
@@ -89,13 +89,13 @@ impl Learned {
         }
     }
 
-    /// Whether there is anything to go by.
+    /// Returns whether the response states any limit.
     pub(super) fn tells_something(&self) -> bool {
         let Self { limit, remaining, reset_after, retry_after, policies } = self;
         limit.or(*remaining).is_some() || reset_after.or(*retry_after).is_some() || !policies.is_empty()
     }
 
-    /// The wait that is asked for: `Retry-After`, or the time until there is more if nothing is left.
+    /// The wait that the response requires: `Retry-After`, or the time until there is more if nothing is left.
     pub(super) fn told_wait(&self) -> Option<Duration> {
         self.retry_after.or_else(|| self.reset_after.filter(|_| self.remaining == Some(0)))
     }
@@ -203,7 +203,7 @@ fn by_family(headers: &HeaderMap, [limit, remaining, reset]: &Family, now: Syste
 const RESOURCES: [&str; 4] = ["requests", "tokens", "input-tokens", "output-tokens"];
 
 /// `x-ratelimit-limit-requests` (as `OpenAI` sends it) or `anthropic-ratelimit-requests-limit`: each resource of which
-/// anything is told is a policy. The one of which nothing is left counts, the longest of several; else
+/// anything is stated is a policy. The one of which nothing is left counts, the longest of several; else
 /// requests, for nobody knows how many tokens a request takes.
 fn by_resources(headers: &HeaderMap, prefix: &str, resource_first: bool, now: SystemTime) -> Option<Learned> {
     let mut policies = Vec::new();

@@ -1,5 +1,5 @@
-//! Clients that pace themselves: what an answer says about limits is learnt, the next request waits for its
-//! turn, and what was denied is tried again if that is safe.
+//! Clients that pace themselves: they learn the limits in each response, let the next request wait for its turn,
+//! and try denied requests again if that is safe.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::lane::{Lane, Start};
 use super::learn::Learned;
 
-/// So many hosts are remembered; of more, nothing is.
+/// How many hosts are remembered at most.
 const MOST_HOSTS: usize = 10_000;
 
 /// All hosts.
@@ -24,7 +24,7 @@ pub(super) struct Pacer(Mutex<HashMap<String, Arc<Host>>>);
 pub(super) struct Host {
     line: tokio::sync::Mutex<()>,
     lane: Mutex<Lane>,
-    /// Told of every response.
+    /// Notified of every response.
     changed: Notify,
 }
 
@@ -82,7 +82,7 @@ impl Host {
         }
     }
 
-    /// Starts a request now, whatever is known.
+    /// Starts a request now, whatever the limits.
     pub(super) fn start(self: &Arc<Self>) -> InFlight {
         let start = self.lane.lock().start(Instant::now());
         InFlight { host: Arc::clone(self), start: Some(start) }
@@ -90,7 +90,7 @@ impl Host {
 }
 
 impl InFlight {
-    /// Takes in what the response tells.
+    /// Learns the limits in the response.
     pub(super) fn respond(mut self, learned: Learned, denied: bool) {
         if let Some(start) = self.start.take() {
             self.host.lane.lock().respond(start, learned, denied, Instant::now());

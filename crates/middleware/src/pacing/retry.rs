@@ -10,16 +10,16 @@ use super::learn::Learned;
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
-/// Jitter on top of a wait that was told goes up to a tenth of it, between these two.
+/// Jitter on top of a wait that the response states goes up to a tenth of it, between these two.
 const LEAST_JITTER: Duration = Duration::from_millis(100);
 const MOST_JITTER: Duration = Duration::from_secs(5);
 
 /// Where random numbers from 0 to 1 come from.
 pub(super) type Random = dyn Fn() -> f64 + Send + Sync;
 
-/// A body that can be sent more than once. Whatever can be cloned is one.
+/// A body that can be sent more than once. Every body that can be cloned is one.
 pub trait Replay: Sized {
-    /// The same body anew; `None` if it can be sent once only, and then nothing is tried again.
+    /// Returns a copy of the body; `None` if it can be sent only once, and then nothing is tried again.
     fn replay(&self) -> Option<Self>;
 }
 
@@ -29,7 +29,7 @@ impl<B: Clone> Replay for B {
     }
 }
 
-/// How long to wait before a response is asked for again; `None` if it is not.
+/// How long to wait before a request is sent again after this response; `None` if it is not.
 pub(super) fn wait_after_response(
     head: &Parts,
     status: StatusCode,
@@ -47,7 +47,8 @@ pub(super) fn wait_after_response(
     })
 }
 
-/// The same after an error: nobody knows what was done.
+/// How long to wait before a request is sent again after an error, when nobody knows what was done; `None` if it is
+/// not.
 pub(super) fn wait_after_error(head: &Parts, random: &Random, tries: u32) -> Option<Duration> {
     is_idempotent(head).then(|| backoff(tries, random))
 }

@@ -100,6 +100,8 @@ fn what_no_text_is_ends_the_search() {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testkit::cases(256))]
+
     #[test]
     fn whoever_is_no_proxy_is_the_client_whatever_it_says(
         line in prop::collection::vec(prop_oneof![any::<u8>(), Just(b','), Just(b'"'), Just(b'1'), Just(b'.')], 0..60),

@@ -71,6 +71,8 @@ fn families_agree(decision: &Decision, found: &[(String, String)], now_us: u64) 
 }
 
 proptest! {
+    #![proptest_config(tidegate_testkit::cases(256))]
+
     #[test]
     fn a_structured_field_parser_reads_the_numbers_of_the_decision(story in any_story()) {
         story.play(|request, decision, now| {

@@ -33,6 +33,8 @@ fn decoded(name: &str) -> String {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testkit::cases(256))]
+
     #[test]
     fn hostile_names_and_values_never_break_a_header(
         domain in hostile(), rule in hostile(), limit in hostile(), value in hostile(),

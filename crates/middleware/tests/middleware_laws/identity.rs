@@ -10,13 +10,12 @@ use serde_json::{Value, json};
 use tidegate::rules::file::window_of;
 use tidegate::{Domain, LimitSpec, Limiter};
 use tidegate_middleware::key::by_header;
-use tidegate_middleware::{RateLimitLayer, RateLimited};
+use tidegate_middleware::{Decider, RateLimitLayer, RateLimited};
 use tidegate_testkit::vector::{IdentityAsk, IdentityCase, IdentityTally, identity_cases};
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
-use crate::layer::{Caller, serve};
-use crate::remote::asking;
-use crate::remote::stub::Stub;
+use crate::layer::{Caller, client_of, serve};
+use crate::stub::Stub;
 
 fn spec(written: &Value) -> LimitSpec {
     let window = window_of(written["per"].as_str().unwrap()).unwrap();
@@ -30,9 +29,10 @@ fn spec(written: &Value) -> LimitSpec {
     }
 }
 
-fn layers(limiter: &Limiter, case: &IdentityCase) -> Vec<RateLimitLayer> {
+fn layers(decider: impl Into<Decider>, case: &IdentityCase) -> Vec<RateLimitLayer> {
+    let decider = decider.into();
     let layer = |written: &Value| {
-        let layer = RateLimitLayer::new(limiter.clone()).key(by_header("x-client"));
+        let layer = RateLimitLayer::new(decider.clone()).key(by_header("x-client"));
         let layer = if let Some(text) = written["limits"].as_str() {
             layer.limits(text).unwrap()
         } else {
@@ -79,7 +79,7 @@ fn apps() -> Limiter {
 #[tokio::test]
 async fn layers_count_in_their_process_as_the_vectors_say() {
     for case in identity_cases() {
-        let layers = layers(&apps(), &case);
+        let layers = layers(apps(), &case);
         let mut tally = IdentityTally::default();
         for ask in &case.asks {
             let left = left_after(&layers[ask.limiter], ask).await;
@@ -92,7 +92,7 @@ async fn layers_count_in_their_process_as_the_vectors_say() {
 async fn layers_send_to_a_service_what_the_vectors_say_and_are_counted_there() {
     for case in identity_cases() {
         let stub = Stub::start().await;
-        let layers = layers(&asking(&stub), &case);
+        let layers = layers(client_of(&stub), &case);
         let mut tally = IdentityTally::default();
         for (number, ask) in case.asks.iter().enumerate() {
             let left = left_after(&layers[ask.limiter], ask).await;

@@ -2,13 +2,13 @@
 //! like anybody else.
 
 use serde::Deserialize;
-use tidegate::{Limiter, Remote, RemoteFallback, spelling};
+use tidegate::spelling;
+use tidegate_client::{Client, Fallback};
 use tidegate_middleware::RateLimitLayer;
 use tidegate_middleware::key::by_header;
 
 use crate::layer::{app, serve};
-use crate::remote::built;
-use crate::remote::stub::Stub;
+use crate::stub::Stub;
 use crate::support::vectors;
 
 #[derive(Deserialize)]
@@ -33,8 +33,8 @@ fn costs_are_at_most_what_a_service_takes() {
     assert_eq!([0, 1 << 53, (1 << 53) + 1, u64::MAX].map(spelling::cost), [0, 1 << 53, 1 << 53, 1 << 53]);
 }
 
-fn allowing(stub: &Stub) -> Limiter {
-    built(Limiter::builder().remote(Remote::new(stub.url()).fallback(RemoteFallback::Allow)))
+fn allowing(stub: &Stub) -> Client {
+    Client::builder(stub.url()).fallback(Fallback::Allow).build().unwrap()
 }
 
 #[tokio::test]
@@ -70,21 +70,4 @@ async fn neither_does_a_value_or_a_cost_that_a_service_refuses() {
     assert_eq!(asked["cost"], 1_u64 << 53);
     let route = asked["descriptors"][0]["entries"][0]["value"].as_str().unwrap();
     assert!(route.len() <= 256 && !route.contains(char::is_control));
-}
-
-#[tokio::test]
-async fn a_limiter_that_is_asked_directly_spells_them_too() {
-    let stub = Stub::start().await;
-    let limiter = allowing(&stub);
-    let limits = limiter.inline_limits("apps", &[tidegate::per_minute(5)]).unwrap();
-    let request =
-        tidegate::Request::new("apps", [("user", "ann\r\n")]).limits(&limits).descriptor_cost(u64::MAX);
-    let decision = limiter.check(&request.cost(u64::MAX)).await;
-    assert!(!decision.allowed() && decision.rendered().is_some());
-    let asked = &stub.asked()[0].1;
-    assert_eq!(asked["descriptors"][0]["entries"][0]["value"], "ann%0D%0A");
-    assert_eq!(
-        (&asked["cost"], &asked["descriptors"][0]["cost"]),
-        (&(1_u64 << 53).into(), &(1_u64 << 53).into())
-    );
 }

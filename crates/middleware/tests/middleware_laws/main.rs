@@ -12,7 +12,9 @@ mod layer;
 mod limits;
 mod pacing;
 mod pacing_runs;
-mod remote;
 mod retry;
+#[path = "../../../client/tests/client_laws/stub.rs"]
+#[expect(dead_code, reason = "the laws of clients use more of it")]
+mod stub;
 mod support;
 mod vectors;

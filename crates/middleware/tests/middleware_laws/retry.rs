@@ -9,6 +9,8 @@ use tidegate_middleware::Headers;
 use crate::support::{START, any_story, header, headers, json, limiter};
 
 proptest! {
+    #![proptest_config(tidegate_testkit::cases(256))]
+
     #[test]
     fn retry_after_is_never_too_early_and_at_most_a_tenth_or_5_s_late(story in any_story()) {
         story.play(|request, decision, now| {

@@ -1,4 +1,4 @@
-//! A descriptor of a rule file: one rule and those below it.
+//! A descriptor of a rule file: a rule and its child rules.
 
 use super::domain::Reading;
 use super::fields::Fields;
@@ -8,7 +8,7 @@ use super::report::{Firsts, Report};
 use super::store;
 use super::tiers::tiers;
 use super::value::Value;
-use crate::rules::model::{Rule, Written};
+use crate::rules::model::{Position, Rule};
 
 const FIELDS: [&str; 17] = [
     "key",
@@ -30,15 +30,16 @@ const FIELDS: [&str; 17] = [
     "metadata",
 ];
 
-/// Entries of a descriptor; requests of more are refused anyway.
+/// The deepest nesting of rules. Requests with more entries per descriptor are rejected anyway.
 const MAX_DEPTH: usize = 32;
 
+/// The most rules in a file.
 const MAX_RULES: usize = 100_000;
 
-/// Every request that matches a rule is charged to all its limits.
+/// The most limits of a rule. Every request that matches the rule is charged to all of them.
 const MAX_LIMITS: usize = 64;
 
-/// Reads the rules of one level, the first of which is 1.
+/// Reads the rules of one level. `depth` is 1 for the top level.
 pub(super) fn descriptor_list(value: Value<'_>, depth: usize, reading: &mut Reading) -> Vec<Rule> {
     let mut rules = Vec::new();
     if depth > MAX_DEPTH {
@@ -57,7 +58,7 @@ pub(super) fn descriptor_list(value: Value<'_>, depth: usize, reading: &mut Read
             return rules;
         }
         let Some(rule) = rule(item, depth, reading) else { continue };
-        // A rule without a key is reported as that already.
+        // A rule without a key has been reported already.
         if !rule.key.is_empty()
             && let Some(first) = seen.earlier((rule.key.clone(), rule.value.clone()), item.place())
         {
@@ -74,8 +75,8 @@ fn rule(item: Value<'_>, depth: usize, reading: &mut Reading) -> Option<Rule> {
     let fields = item.fields(&FIELDS, &mut reading.report)?;
     let report = &mut reading.report;
     let mut rule = Rule::by(&key(&fields, report).unwrap_or_default());
-    rule.written = Written(Some(item.place()));
-    // Empty is absent, as in envoyproxy/ratelimit.
+    rule.position = Position(Some(item.place()));
+    // An empty value counts as absent, as in envoyproxy/ratelimit.
     rule.value = fields.text("value", report);
     rule.concurrency = fields.get("concurrency").and_then(|value| store::concurrency(value, report));
     if let Some(value) = fields.get("on_store_error") {
@@ -101,8 +102,8 @@ fn rule(item: Value<'_>, depth: usize, reading: &mut Reading) -> Option<Rule> {
     Some(rule)
 }
 
-/// envoyproxy/ratelimit matches `key_value` as one text, so that a `*` in a key happens to be a
-/// wildcard there. Here it would match nothing, silently.
+/// Reads the key of a rule. A `*` is rejected: envoyproxy/ratelimit matches `key_value` as one text, so that
+/// a `*` in a key happens to be a wildcard there, but here it would match nothing.
 fn key(fields: &Fields<'_>, report: &mut Report) -> Option<String> {
     let key = fields.required_text("key", "every descriptor names the key it matches", report)?;
     if key.contains('*') {
@@ -112,7 +113,7 @@ fn key(fields: &Fields<'_>, report: &mut Report) -> Option<String> {
     Some(key)
 }
 
-/// The name a rule was given; two rules of one domain cannot share it.
+/// Reads the name of a rule, which must be unique in its domain.
 fn name(fields: &Fields<'_>, reading: &mut Reading) -> Option<String> {
     let name = fields.text("name", &mut reading.report)?;
     let value = fields.get("name")?;
@@ -124,7 +125,7 @@ fn name(fields: &Fields<'_>, reading: &mut Reading) -> Option<String> {
     Some(name)
 }
 
-/// Reads `rate_limit`, `limits` and the `tiers` over both.
+/// Reads `rate_limit`, `limits` and `tiers`.
 fn limits(fields: &Fields<'_>, rule: &mut Rule, reading: &mut Reading) {
     let (defaults, report) = (reading.defaults, &mut reading.report);
     let mut limits = Limits::default();

@@ -1,4 +1,4 @@
-//! The top of a rule file.
+//! The top level of a rule file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,15 +17,15 @@ const FIELDS: [&str; 7] =
 
 const MAX_INLINE_LIMITS: u64 = 1_000_000;
 
-/// What is known while a file is read.
+/// The state while a file is read.
 pub(super) struct Reading {
     pub(super) defaults: Defaults,
     pub(super) report: Report,
-    /// Whether the domain says which entry names the tenant.
+    /// Whether the domain has a tenant key.
     pub(super) has_tenant_key: bool,
-    /// Rules so far.
+    /// The number of rules so far.
     pub(super) rules: usize,
-    /// Where each rule name was given.
+    /// The position of each rule name.
     pub(super) names: Firsts<String>,
     /// The tiers that rules define.
     pub(super) tiers: BTreeSet<String>,
@@ -38,7 +38,7 @@ impl Reading {
     }
 }
 
-/// Reads the domain, and its name and the name's place where there is one.
+/// Reads the domain. Also returns its name and the position of the name, if there is one.
 pub(super) fn domain(top: Value<'_>, reading: &mut Reading) -> (Domain, Option<(String, Place)>) {
     let mut domain = Domain::default();
     let Some(fields) = top.fields(&FIELDS, &mut reading.report) else { return (domain, None) };
@@ -73,7 +73,7 @@ fn inline_limits(value: Value<'_>, report: &mut Report) -> Option<u64> {
     max.whole(1..=MAX_INLINE_LIMITS, report)
 }
 
-/// Which tenant is on which tier. A tier that no rule defines would change nothing, silently.
+/// Reads the tiers of tenants. A tier that no rule defines is a mistake, because it would have no effect.
 fn tenants(value: Value<'_>, reading: &mut Reading) -> BTreeMap<String, String> {
     let report = &mut reading.report;
     let mut tenants = BTreeMap::new();
@@ -98,6 +98,6 @@ fn tenants(value: Value<'_>, reading: &mut Reading) -> BTreeMap<String, String> 
     tenants
 }
 
-/// The remedy where tiers are used and nothing says whose they are.
+/// The message for tiers in a domain without a tenant key.
 pub(super) const NO_TENANT_KEY: &str =
     "needs `tenant` at the top of the file: the key of the entry that names the tenant";

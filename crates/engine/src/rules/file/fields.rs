@@ -1,4 +1,4 @@
-//! The fields of a mapping whose fields are fixed.
+//! A mapping with fixed fields.
 
 use std::ops::RangeInclusive;
 
@@ -8,7 +8,8 @@ use super::words::{did_you_mean, list};
 use crate::rules::problem::Place;
 use crate::rules::yaml::{Content, Entry};
 
-/// A mapping in which every field is known and occurs once; what else was in it is reported.
+/// A mapping in which every field is known and occurs once. Unknown and repeated fields are reported and
+/// dropped.
 pub(super) struct Fields<'a> {
     pub(super) value: Value<'a>,
     entries: Vec<&'a Entry<'a>>,
@@ -42,20 +43,20 @@ impl<'a> Fields<'a> {
         Some(Self { value, entries })
     }
 
-    /// The value of a field; `None` where it is absent or null, which YAML readers treat alike.
+    /// Returns the value of a field, or `None` if it is absent or null.
     pub(super) fn get<'b>(&'b self, name: &'b str) -> Option<Value<'b>> {
         let entry = self.entries.iter().find(|entry| entry.key == name)?;
         let value = Value { node: &entry.value, path: self.value.path.field(name) };
         (!value.node.is_null()).then_some(value)
     }
 
-    /// Where a field's name is; for a field that is absent, where the mapping begins.
+    /// Returns the position of a field's name; for an absent field, the position of the mapping.
     pub(super) fn place_of(&self, name: &str) -> Place {
         let entry = self.entries.iter().find(|entry| entry.key == name);
         entry.map_or(self.value.place(), |entry| entry.place)
     }
 
-    /// The value of a field that must be there; `remedy` says what to write.
+    /// Returns the value of a required field, and reports if it is missing. `remedy` says what to write.
     pub(super) fn required<'b>(
         &'b self,
         name: &'b str,
@@ -69,18 +70,18 @@ impl<'a> Fields<'a> {
         value
     }
 
-    /// Reports that a field is not there.
+    /// Reports that a field is missing.
     pub(super) fn missing(&self, name: &str, report: &mut Report, remedy: impl FnOnce() -> String) {
         report.add(self.place_of(name), &self.value.path.field(name), || format!("missing; {}", remedy()));
     }
 
-    /// A text; `None` where it is empty too.
+    /// Returns the text of a field, or `None` if it is absent or empty.
     pub(super) fn text(&self, name: &str, report: &mut Report) -> Option<String> {
         let text = self.get(name)?.text(report)?;
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// A text that must be there and not be empty.
+    /// Returns the text of a required field, which must not be empty.
     pub(super) fn required_text(&self, name: &str, remedy: &str, report: &mut Report) -> Option<String> {
         let value = self.required(name, remedy, report)?;
         let text = value.text(report)?;
@@ -91,12 +92,12 @@ impl<'a> Fields<'a> {
         Some(text.to_owned())
     }
 
-    /// A whole number.
+    /// Returns the whole number of a field.
     pub(super) fn whole(&self, name: &str, range: RangeInclusive<u64>, report: &mut Report) -> Option<u64> {
         self.get(name)?.whole(range, report)
     }
 
-    /// A flag, off where absent.
+    /// Returns the flag of a field; false if it is absent.
     pub(super) fn flag(&self, name: &str, report: &mut Report) -> bool {
         self.get(name).and_then(|value| value.flag(report)).unwrap_or(false)
     }

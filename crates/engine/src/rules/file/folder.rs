@@ -1,4 +1,4 @@
-//! From a path to texts: one file, or the rule files of a folder.
+//! Loads rules from a path: a single file, or the rule files of a folder.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,17 +13,17 @@ use crate::rules::model::Domain;
 use crate::rules::problem::{Place, Problem, Problems};
 use crate::rules::yaml;
 
-/// More files than that are not a folder of rules.
+/// The most rule files in a folder.
 const MAX_FILES: usize = 10_000;
 
 /// Reads a rule file, or the `*.yaml` and `*.yml` files of a folder in the order of their names.
 ///
-/// Symbolic links are followed. Names that begin with a dot are left out: in a Kubernetes
-/// `ConfigMap`, `..data` holds the same files again.
+/// Symbolic links are followed. Names that begin with a dot are skipped: in a Kubernetes `ConfigMap`,
+/// `..data` contains the same files again.
 ///
 /// # Errors
-/// Every mistake of every file, in the order of the files; what could not be read; and domains
-/// that are defined twice.
+/// Returns every mistake of every file, in the order of the files, including files that cannot be read and
+/// domains that are defined twice.
 pub fn load_path(path: &Path, defaults: &Defaults) -> Result<Vec<Domain>, Problems> {
     let files = match files(path) {
         Ok(files) => files,
@@ -47,7 +47,7 @@ pub fn load_path(path: &Path, defaults: &Defaults) -> Result<Vec<Domain>, Proble
                 Entry::Occupied(first) => found.push(defined_twice(file, place, first.key(), first.get())),
             }
         }
-        // What has no place is about the whole file, and comes last.
+        // Problems without a position concern the whole file, and come last.
         found.sort_by_key(|problem| (problem.place.is_none(), problem.place));
         problems.append(&mut found);
     }
@@ -66,7 +66,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for entry in fs::read_dir(path).map_err(unreadable)? {
         let file = entry.map_err(unreadable)?.path();
-        // A link to nowhere is kept, to be reported; a folder is not a rule file whatever its name.
+        // A broken link is kept, so that it is reported. A folder is not a rule file, whatever its name.
         if is_rule_file(&file) && !file.is_dir() {
             files.push(file);
         }
@@ -83,7 +83,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Whether a file of a folder is one of its rule files, by its name.
+/// Returns whether a file in a folder is a rule file, according to its name.
 pub(crate) fn is_rule_file(file: &Path) -> bool {
     let hidden = file.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
     let extension = file.extension().and_then(OsStr::to_str);
@@ -107,8 +107,8 @@ fn load_file(path: &Path, defaults: Defaults) -> Outcome {
     }
 }
 
-/// The size is looked at first, so that a huge file is refused at once, and again while reading,
-/// for what has no size.
+/// Reads a file of at most [`MAX_FILE_BYTES`]. The size is checked first, so that a huge file is rejected at
+/// once, and again while reading, because special files report no size.
 fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
     let file = File::open(path).map_err(unreadable)?;
     let size = file.metadata().map_err(unreadable)?.len();

@@ -1,4 +1,4 @@
-//! `forward_auth`: which descriptors a request has by its headers.
+//! The field `forward_auth`: the descriptors of a request that a proxy describes by headers.
 
 use super::report::Report;
 use super::value::Value;
@@ -8,7 +8,7 @@ use crate::rules::forward_auth::{ForwardAuth, MappedEntry, Proxy, ValueFrom};
 const FIELDS: [&str; 3] = ["proxy", "deny_status", "descriptors"];
 const ENTRY_FIELDS: [&str; 4] = ["key", "header", "from", "default"];
 
-/// Where a value may be, besides a header.
+/// The sources of a value other than a header.
 #[derive(Clone, Copy)]
 enum Word {
     ClientIp,
@@ -27,9 +27,10 @@ const STATUSES: std::ops::RangeInclusive<u64> = 400..=599;
 
 pub(super) fn forward_auth(value: Value<'_>, report: &mut Report) -> Option<ForwardAuth> {
     let fields = value.fields(&FIELDS, report)?;
-    let usual = u64::from(ForwardAuth::USUAL_STATUS);
+    let default_status = u64::from(ForwardAuth::DEFAULT_STATUS);
     let proxy = fields.get("proxy").map(|proxy| proxy.choice(&PROXIES, report));
-    let deny_status = fields.get("deny_status").map_or(Some(usual), |status| status.whole(STATUSES, report));
+    let deny_status =
+        fields.get("deny_status").map_or(Some(default_status), |status| status.whole(STATUSES, report));
     let remedy = "list the descriptors to ask about, each a list of entries";
     let list = fields.required("descriptors", remedy, report)?;
     let mut descriptors = Vec::new();
@@ -46,10 +47,11 @@ pub(super) fn forward_auth(value: Value<'_>, report: &mut Report) -> Option<Forw
     if descriptors.is_empty() {
         list.fault(report, format!("must not be empty; {remedy}"));
     }
-    let told =
+    let needs_proxy =
         |entry: &MappedEntry| matches!(entry.from, ValueFrom::Method | ValueFrom::Path | ValueFrom::Host);
-    if proxy.is_none() && descriptors.iter().flatten().any(told) {
-        let remedy = "say who asks: nginx, traefik or caddy; method, path and host are in headers of its own";
+    if proxy.is_none() && descriptors.iter().flatten().any(needs_proxy) {
+        let remedy =
+            "name the proxy: nginx, traefik or caddy; each has its own headers for method, path and host";
         fields.missing("proxy", report, || remedy.to_owned());
     }
     Some(ForwardAuth { proxy: proxy.flatten(), deny_status: deny_status? as u16, descriptors })
@@ -68,7 +70,7 @@ fn mapped(value: Value<'_>, report: &mut Report) -> Option<MappedEntry> {
             Word::Host => ValueFrom::Host,
         }),
         (Some(_), Some(word)) => {
-            word.fault(report, "stands beside header; an entry has one value, remove one of them");
+            word.fault(report, "cannot be combined with header; an entry has one value, remove one of them");
             None
         }
         (None, None) => {

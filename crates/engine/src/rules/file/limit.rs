@@ -1,4 +1,4 @@
-//! A limit of a rule file: `rate_limit` as in envoyproxy/ratelimit, or an item of `limits`.
+//! A limit in a rule file: `rate_limit` as in envoyproxy/ratelimit, or an item of `limits`.
 
 use tidegate_core::{Calendar, CalendarUnit, LeakyMode, MAX_COUNT, Window};
 
@@ -28,21 +28,22 @@ const RATE_LIMIT_FIELDS: [&str; 10] = [
 
 const MODES: [(&str, LeakyMode); 2] = [("meter", LeakyMode::Meter), ("queue", LeakyMode::Queue)];
 
-/// What stands in for requests that could not be read, so that the rest of the limit is checked all
-/// the same. With [`stand_in_window`], any burst a person would write fits.
+/// The value used for `requests` if it is invalid, so that the rest of the limit can still be checked.
+/// Together with [`stand_in_window`], it allows any plausible burst.
 const STAND_IN_REQUESTS: u64 = 1_000;
 
+/// Returns the window used if it is invalid, so that the rest of the limit can still be checked.
 fn stand_in_window(fields: &Fields<'_>) -> Window {
     let calendar = fields.get("calendar").and_then(|_| Calendar::new(CalendarUnit::Day, "UTC"));
     calendar.map_or(Window::seconds(1), Window::Calendar)
 }
 
-/// A limit that was read, perhaps with mistakes.
+/// A limit that was read, possibly with mistakes.
 pub(super) struct ReadLimit {
     pub(super) spec: LimitSpec,
-    /// The name decisions show; `None` if it is the window's and that could not be read.
+    /// The name of the limit in decisions; `None` if it is named after its window and that is invalid.
     pub(super) name: Option<String>,
-    /// Whether nothing is wrong with it.
+    /// Whether the limit has no mistakes.
     pub(super) sound: bool,
 }
 
@@ -50,14 +51,13 @@ pub(super) struct ReadLimit {
 #[derive(Default)]
 pub(super) struct Limits {
     pub(super) all: Vec<ReadLimit>,
-    /// Whether there is a limit whose name could not be read.
+    /// Whether the name of some limit is unknown.
     pub(super) unknown_names: bool,
     names: Firsts<String>,
 }
 
 impl Limits {
-    /// Adds what was read of a limit. Decisions, tiers and counters go by its name, so each has its
-    /// own.
+    /// Adds a limit. Names must be unique, because decisions, tiers and counters refer to limits by name.
     pub(super) fn add(&mut self, value: &Value<'_>, limit: Option<ReadLimit>, report: &mut Report) {
         match limit.as_ref().and_then(|limit| limit.name.clone()) {
             None => self.unknown_names = true,
@@ -72,12 +72,12 @@ impl Limits {
     }
 }
 
-/// What `rate_limit` says.
+/// The contents of `rate_limit`.
 #[derive(Default)]
 pub(super) struct RateLimit {
     pub(super) name: Option<String>,
     pub(super) unlimited: bool,
-    /// What an unlimited one replaces; a limit has its own list.
+    /// The limits that it replaces if it is unlimited. Otherwise the list is in `limit`.
     pub(super) replaces: Vec<String>,
     pub(super) limit: Option<ReadLimit>,
 }
@@ -115,8 +115,8 @@ pub(super) fn rate_limit(value: Value<'_>, defaults: Defaults, report: &mut Repo
     Some(RateLimit { name, limit: Some(limit), ..RateLimit::default() })
 }
 
-/// `unlimited` and a window contradict each other. Requests alone do not, nor does a unit that is none:
-/// envoyproxy/ratelimit reads files that have them.
+/// Checks the other fields of an unlimited `rate_limit`. A window contradicts `unlimited`. Requests alone are
+/// accepted, and so is an empty or unknown unit, because envoyproxy/ratelimit accepts files that have them.
 fn bare_unlimited(fields: &Fields<'_>, report: &mut Report) {
     if let Some(requests) = fields.get("requests_per_unit") {
         requests.whole(0..=u64::from(u32::MAX), report);
@@ -131,7 +131,7 @@ fn bare_unlimited(fields: &Fields<'_>, report: &mut Report) {
     }
 }
 
-/// Reads what both kinds of limit have in common, and checks the numbers together.
+/// Reads the fields that both kinds of limit have, and checks the numbers together.
 fn rest(
     fields: &Fields<'_>,
     names: [&'static str; 2],
@@ -159,7 +159,7 @@ fn rest(
     ReadLimit { spec, name, sound: true }
 }
 
-/// Reports what the numbers are not, taking away one field at fault after the other.
+/// Reports every mistake in the numbers: after each one, removes the field at fault and checks again.
 fn check(
     mut spec: LimitSpec,
     fields: &Fields<'_>,
@@ -187,7 +187,7 @@ fn check(
     }
 }
 
-/// Names of limits that this one switches off in the same request.
+/// Reads the names of limits that this one replaces in the same request.
 fn replaces(fields: &Fields<'_>, own: Option<&str>, report: &mut Report) -> Vec<String> {
     let Some(value) = fields.get("replaces") else { return Vec::new() };
     value.items(report).filter_map(|item| replaced(item, own, report)).collect()

@@ -1,4 +1,4 @@
-//! `metadata`: any YAML mapping, kept as JSON.
+//! The field `metadata`: any YAML mapping, stored as JSON.
 
 use serde_json::{Map, Number};
 
@@ -38,7 +38,8 @@ fn json(value: &Value<'_>, report: &mut Report) -> Option<serde_json::Value> {
     }
 }
 
-/// A flag, a number or a text; `None` for a number that JSON does not have.
+/// Converts an unquoted scalar to a flag, a number or a text. Returns `None` for a number that JSON cannot
+/// represent.
 fn plain(text: &str) -> Option<serde_json::Value> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if let Some(flag) = flag(text) {
@@ -56,8 +57,8 @@ fn plain(text: &str) -> Option<serde_json::Value> {
     }
 }
 
-/// `007` and the like are text: YAML's versions disagree on their value, and most are identifiers.
-/// So are `inf` and `nan`, which Rust would read.
+/// Returns whether a scalar may be a number. Scalars such as `007` are text, because the versions of YAML
+/// disagree on their value and most are identifiers. So are `inf` and `nan`, which Rust would parse.
 fn may_be_number(unsigned: &str) -> bool {
     match unsigned.as_bytes() {
         [b'0', second, ..] if second.is_ascii_digit() => false,

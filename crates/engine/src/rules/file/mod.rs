@@ -1,7 +1,7 @@
-//! Rule files: YAML in, the [`model`](super::model) out, or every mistake at its place.
+//! Parses rule files: YAML to the [`model`](super::model), or to every mistake with its position.
 //!
-//! A file holds one domain, in a superset of what envoyproxy/ratelimit reads. [`load`] reads a text,
-//! [`load_path`] a file or a folder of them.
+//! A file has one domain, in a superset of the format of envoyproxy/ratelimit. [`load`] reads a text,
+//! [`load_path`] a file or a folder of files.
 //!
 //! ```
 //! use tidegate::rules::file;
@@ -22,11 +22,11 @@
 //!
 //! # Layout
 //!
-//! - `folder`: from a path to texts
-//! - `domain`, `descriptor`, `store`, `limit`, `tiers`, `window`, `metadata`, `forward_auth`: one noun of the
-//!   file each
-//! - `value`, `fields`: a value read as what its field is
-//! - `report`, `words`: mistakes, and how they are worded
+//! - `folder`: files and folders
+//! - `domain`, `descriptor`, `store`, `limit`, `tiers`, `window`, `metadata`, `forward_auth`: the parts of a
+//!   file
+//! - `value`, `fields`: values and mappings, read as the type of their field
+//! - `report`, `words`: mistakes and their messages
 
 mod descriptor;
 mod domain;
@@ -55,19 +55,19 @@ use super::yaml::{self, Fault};
 use report::{Path, Report};
 use value::Value;
 
-/// A longer file is refused unread.
+/// The largest rule file. Larger ones are rejected without reading them.
 pub const MAX_FILE_BYTES: usize = 4 << 20;
 
-/// Reads the rules of one domain. `source` is the file's name, for messages.
+/// Parses the rules of one domain. `source` is the name of the file, for messages.
 ///
 /// # Errors
-/// Every mistake of the text, in its order; a syntax error is alone.
+/// Returns every mistake in the text, in order. A syntax error is the only one.
 pub fn load(source: &str, text: &str, defaults: &Defaults) -> Result<Domain, Problems> {
     read(source, text, *defaults).domain
 }
 
-/// What came of a file: the domain, or what is wrong with it. The name is known even where
-/// something else is wrong, so that a domain that is defined twice is noticed at once.
+/// The result of reading a file: the domain or its mistakes. The name is known even if there are other
+/// mistakes, so that a domain that is defined twice is reported together with them.
 struct Outcome {
     name: Option<(String, Place)>,
     domain: Result<Domain, Problems>,

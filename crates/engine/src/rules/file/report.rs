@@ -1,4 +1,4 @@
-//! Every mistake of one file, each with the way to the field.
+//! Collects every mistake of a file, each with the path of its field.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,10 +7,10 @@ use std::hash::Hash;
 
 use crate::rules::problem::{Place, Problem, Problems};
 
-/// How many mistakes of one file are told; a file of garbage is not worth a gigabyte of messages.
+/// The most mistakes of one file that are reported. More would only fill the memory.
 const MAX_PROBLEMS: usize = 1_000;
 
-/// Collects what is wrong with a file.
+/// The mistakes of a file.
 pub(super) struct Report {
     file: String,
     problems: Vec<Problem>,
@@ -22,7 +22,7 @@ impl Report {
         Self { file: file.to_owned(), problems: Vec::new(), left_off: 0 }
     }
 
-    /// `message` is made only if it is kept.
+    /// Adds a mistake. `message` is called only if the mistake is kept.
     pub(super) fn add(&mut self, place: Place, path: &Path<'_>, message: impl FnOnce() -> String) {
         if self.problems.len() == MAX_PROBLEMS {
             self.left_off += 1;
@@ -32,12 +32,12 @@ impl Report {
         self.problems.push(Problem { file, place: Some(place), field, message });
     }
 
-    /// How many mistakes there are so far, to see whether something added one.
+    /// Returns the number of mistakes so far, including those that were not kept.
     pub(super) fn count(&self) -> usize {
         self.problems.len() + self.left_off
     }
 
-    /// `Ok` if there were none; else all of them, in the order of the file.
+    /// Returns `Ok` if there were no mistakes; else all of them, in the order of the file.
     pub(super) fn finish(mut self) -> Result<(), Problems> {
         if self.problems.is_empty() {
             return Ok(());
@@ -51,7 +51,7 @@ impl Report {
     }
 }
 
-/// Where each of the things that may occur only once occurred first.
+/// The position of the first occurrence of each key.
 pub(super) struct Firsts<K>(HashMap<K, Place>);
 
 impl<K> Default for Firsts<K> {
@@ -61,7 +61,7 @@ impl<K> Default for Firsts<K> {
 }
 
 impl<K: Eq + Hash> Firsts<K> {
-    /// Where `key` occurred before; `None` if this is the first time.
+    /// Records an occurrence of `key`. Returns where it occurred first, or `None` if this is the first time.
     pub(super) fn earlier(&mut self, key: K, place: Place) -> Option<Place> {
         match self.0.entry(key) {
             Entry::Occupied(first) => Some(*first.get()),
@@ -73,8 +73,8 @@ impl<K: Eq + Hash> Firsts<K> {
     }
 }
 
-/// The way from the top of the file to a field. It is a chain through the callers' stack, and
-/// becomes text only for a message.
+/// The path from the top of the file to a field. It is a linked list on the stacks of the callers, and is
+/// formatted only for a message.
 #[derive(Clone, Copy)]
 pub(super) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -103,7 +103,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// `descriptors[0].limits[1].burst`; a name that would blur that is quoted.
+/// Formats the path as in `descriptors[0].limits[1].burst`. Names with special characters are quoted.
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(parent) = self.parent {

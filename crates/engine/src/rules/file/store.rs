@@ -1,4 +1,4 @@
-//! What a rule asks of the store: slots, consistency, and what holds while it is away.
+//! The fields of a rule that concern the store: `concurrency`, `consistency` and `on_store_error`.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::rules::yaml::Content;
 pub(super) fn concurrency(value: Value<'_>, report: &mut Report) -> Option<Concurrency> {
     let fields = value.fields(&["max", "timeout"], report)?;
     let max = fields
-        .required("max", "say how many may be at work at once", report)
+        .required("max", "say how many slots may be held at once", report)
         .and_then(|max| max.whole(1..=MAX_LOGGED, report));
     let timeout = fields.required("timeout", "say when a lost slot returns, as in 60s", report)?;
     let us = duration_us(&timeout, report)?;
@@ -45,7 +45,7 @@ pub(super) fn on_store_error(value: Value<'_>, report: &mut Report) -> Option<On
     Some(OnStoreError::Staged { first: first?, after: Duration::from_micros(after?), then: then? })
 }
 
-/// Only `exact` is built; the others are known, so that the message can say so.
+/// Reads `consistency`. Only `exact` is implemented; the others have a message of their own.
 pub(super) fn consistency(value: &Value<'_>, report: &mut Report) {
     match value.node.content {
         Content::Scalar { ref text, .. } if text == "leased" || text == "synced" => {

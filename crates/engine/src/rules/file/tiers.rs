@@ -1,4 +1,4 @@
-//! What tiers have in place of a rule's limits.
+//! The field `tiers`: the limits of tiers.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use crate::rules::yaml::Content;
 
 const FIELDS: [&str; 4] = ["requests", "per", "burst", "algorithm"];
 
-/// Reads the tiers of a rule with these limits. Where not every limit's name is known, a name that
-/// fits none is left alone: the mistake is elsewhere.
+/// Reads the tiers of a rule with these limits. If the name of some limit is unknown, a name that matches no
+/// limit is not reported, because the mistake is elsewhere.
 pub(super) fn tiers(
     value: Value<'_>,
     limits: &Limits,
@@ -32,7 +32,7 @@ pub(super) fn tiers(
         let name = entry.key.as_ref().to_owned();
         reading.tiers.insert(name.clone());
         let changes: &mut BTreeMap<_, _> = tiers.entry(name).or_default();
-        // A tier may have every limit as it is.
+        // A tier may leave every limit unchanged.
         if tier.node.is_null() {
             continue;
         }

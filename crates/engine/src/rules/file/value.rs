@@ -1,7 +1,7 @@
-//! One value of a rule file, read as what its field is.
+//! A value of a rule file, read as the type of its field.
 //!
-//! Every reader here reports its own mistake and then answers `None`, so that reading goes on and
-//! one pass finds all mistakes.
+//! Every function here reports its own mistake and then returns `None`. So reading continues, and one pass
+//! finds all mistakes.
 
 use std::ops::RangeInclusive;
 
@@ -11,10 +11,10 @@ use super::words::{did_you_mean, list, quoted};
 use crate::rules::problem::Place;
 use crate::rules::yaml::{Content, Entry, Node};
 
-/// Keys, values and names: far above what a header or a path brings.
+/// The longest key, value or name. Far longer than any real header or path.
 pub(super) const MAX_TEXT_BYTES: usize = 4_096;
 
-/// A value and the way to it.
+/// A value and the path of its field.
 #[derive(Clone, Copy)]
 pub(super) struct Value<'a> {
     pub(super) node: &'a Node<'a>,
@@ -31,7 +31,7 @@ impl<'a> Value<'a> {
         report.add(self.place(), &self.path, || message.into());
     }
 
-    /// Text: any scalar as it is written, as Go's YAML reads text fields.
+    /// Reads a text: any scalar as it is written, as the YAML library of Go reads text fields.
     pub(super) fn text(&self, report: &mut Report) -> Option<&'a str> {
         let message = match &self.node.content {
             Content::Scalar { text, .. } if text.len() > MAX_TEXT_BYTES => too_long(text),
@@ -42,7 +42,8 @@ impl<'a> Value<'a> {
         None
     }
 
-    /// A whole number within a range. `1_000` is 1000; `010` is refused, for some read it as 8.
+    /// Reads a whole number within a range. `1_000` is 1000; `010` is rejected, because some readers take it
+    /// for 8.
     pub(super) fn whole(&self, range: RangeInclusive<u64>, report: &mut Report) -> Option<u64> {
         let number = self.plain().and_then(whole).filter(|number| range.contains(number));
         if number.is_none() {
@@ -58,7 +59,7 @@ impl<'a> Value<'a> {
         number
     }
 
-    /// `true` or `false`, in the spellings of Go's YAML.
+    /// Reads `true` or `false`, in the spellings of the YAML library of Go.
     pub(super) fn flag(&self, report: &mut Report) -> Option<bool> {
         let flag = self.plain().and_then(flag);
         if flag.is_none() {
@@ -68,7 +69,7 @@ impl<'a> Value<'a> {
         flag
     }
 
-    /// One of a few words.
+    /// Reads one of a few words.
     pub(super) fn choice<T: Copy>(&self, words: &[(&'static str, T)], report: &mut Report) -> Option<T> {
         let names = || words.iter().map(|(name, _)| *name);
         if let Content::Scalar { text, .. } = &self.node.content {
@@ -85,7 +86,7 @@ impl<'a> Value<'a> {
         None
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub(super) fn items<'b>(&'b self, report: &mut Report) -> impl Iterator<Item = Value<'b>> + use<'a, 'b> {
         let items = if let Content::List(items) = &self.node.content {
             items.as_ref()
@@ -96,7 +97,7 @@ impl<'a> Value<'a> {
         items.iter().enumerate().map(|(index, node)| Value { node, path: self.path.index(index) })
     }
 
-    /// The entries of a mapping with keys of the user's choice, each key once.
+    /// Returns the entries of a mapping whose keys the user chooses. Keys that occur twice are reported.
     pub(super) fn entries<'b>(
         &'b self,
         report: &mut Report,
@@ -119,12 +120,12 @@ impl<'a> Value<'a> {
         entries.iter().map(|entry| (entry, Value { node: &entry.value, path: self.path.field(&entry.key) }))
     }
 
-    /// The fields of a mapping with fixed fields.
+    /// Returns the fields of a mapping with fixed fields.
     pub(super) fn fields(self, allowed: &'static [&'static str], report: &mut Report) -> Option<Fields<'a>> {
         Fields::read(self, allowed, report)
     }
 
-    /// What is there, for a message.
+    /// Describes the value for a message.
     pub(super) fn found(&self) -> String {
         match &self.node.content {
             Content::List(_) => "a list".to_owned(),
@@ -144,7 +145,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The remedy for a number or a flag that was quoted.
+    /// Returns the remedy for a number or a flag in quotes.
     fn quotes(&self, meant: impl Fn(&str) -> bool) -> &'static str {
         match &self.node.content {
             Content::Scalar { text, plain: false } if meant(text) => "; remove the quotes",
@@ -157,7 +158,7 @@ fn too_long(text: &str) -> String {
     format!("must be at most {MAX_TEXT_BYTES} bytes long, got {}", text.len())
 }
 
-/// The mistake of a key that occurs again.
+/// Returns the message for a key that occurs again.
 pub(super) fn second_key(first: Place) -> String {
     format!("the same key is on line {} already; keep one of them", first.line)
 }
@@ -171,7 +172,7 @@ fn whole(text: &str) -> Option<u64> {
     text.replace('_', "").parse().ok()
 }
 
-/// A flag as YAML 1.1 spells it: files written for envoyproxy/ratelimit are read by that rule.
+/// Parses a flag in the spellings of YAML 1.1, which files for envoyproxy/ratelimit may use.
 pub(super) fn flag(text: &str) -> Option<bool> {
     match text {
         "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "y" | "Y" | "on" | "On" | "ON" => Some(true),

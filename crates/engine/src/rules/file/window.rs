@@ -1,4 +1,4 @@
-//! Lengths of time in a rule file: windows by name, by duration, by calendar.
+//! Windows and durations in a rule file.
 
 use jiff::SpanRelativeTo;
 use jiff::fmt::friendly::SpanParser;
@@ -20,16 +20,16 @@ const CALENDAR_UNITS: [(&str, CalendarUnit); 4] = [
     ("year", CalendarUnit::Year),
 ];
 
-/// What a field for a window takes.
+/// The values that a field for a window accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Accepts {
-    /// The names of units only, as `unit` of envoyproxy/ratelimit.
+    /// Only the names of units, as `unit` of envoyproxy/ratelimit.
     Names,
-    /// Durations too.
+    /// The names of units, and durations.
     Durations,
 }
 
-/// The window of a limit: its field for the length, and `calendar` where that is set.
+/// Reads the window of a limit from the field `name`, and from `calendar` if that is set.
 pub(super) fn window(
     fields: &Fields<'_>,
     name: &'static str,
@@ -50,7 +50,7 @@ pub(super) fn window(
     }
 }
 
-/// The window of a tier's `per`; in the calendar of the window it replaces, if that has one.
+/// Reads the window of a tier's `per`. If the window that it replaces is a calendar window, so is this one.
 pub(super) fn changed(per: &Value<'_>, now: Option<&Window>, report: &mut Report) -> Option<Window> {
     match now {
         Some(Window::Calendar(now)) => {
@@ -60,7 +60,7 @@ pub(super) fn changed(per: &Value<'_>, now: Option<&Window>, report: &mut Report
     }
 }
 
-/// A duration such as `90s`, in microseconds, at least 1.
+/// Reads a duration such as `90s`. Returns it in microseconds, at least 1.
 pub(super) fn duration_us(value: &Value<'_>, report: &mut Report) -> Option<u64> {
     let text = value.text(report)?;
     let result = micros(text);
@@ -93,10 +93,10 @@ fn period(length: &Value<'_>, accepts: Accepts, report: &mut Report) -> Option<W
     window.ok()
 }
 
-/// The window of a text: the name of a unit such as `minute`, or a duration such as `90s`.
+/// Parses a window: the name of a unit such as `minute`, or a duration such as `90s`.
 ///
 /// # Errors
-/// What it must be, and a remedy.
+/// Returns a message that says what is allowed, and a remedy.
 pub fn window_of(text: &str) -> Result<Window, String> {
     read(text, Accepts::Durations)
 }
@@ -124,7 +124,8 @@ fn calendar_unit(length: &Value<'_>, report: &mut Report) -> Option<CalendarUnit
     unit.map(|(_, unit)| *unit)
 }
 
-/// The zone's own spelling of its name, so that `europe/berlin` is the same window.
+/// Reads a time zone. Returns its name in the canonical spelling, so that `europe/berlin` is the same window
+/// as `Europe/Berlin`.
 fn zone_name(value: &Value<'_>, report: &mut Report) -> Option<String> {
     let text = value.text(report)?;
     let zone = TimeZone::get(text).ok();
@@ -140,10 +141,10 @@ fn zone_name(value: &Value<'_>, report: &mut Report) -> Option<String> {
     name
 }
 
-/// A duration such as `1h30m` in microseconds. Days are 24 hours, weeks 7 days.
+/// Parses a duration such as `1h30m`. Returns it in microseconds. Days are 24 hours, weeks 7 days.
 ///
 /// # Errors
-/// A remedy, empty where there is none but to write a duration.
+/// Returns a remedy to append to the message; empty if the text is not a duration at all.
 pub fn micros(text: &str) -> Result<u64, &'static str> {
     let span = SpanParser::new().parse_span(text).map_err(|_| match text.parse::<f64>() {
         Ok(_) => "; add a unit, as in 90s",

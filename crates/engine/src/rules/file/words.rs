@@ -1,12 +1,12 @@
-//! Words for messages: what was found, what is allowed, what was probably meant.
+//! Parts of messages: what was found, what is allowed, what was probably meant.
 
-/// Longer text is cut in messages.
+/// The most characters of a text that messages show.
 const MAX_SHOWN_CHARS: usize = 60;
 
-/// Longer words are not typing mistakes, and comparing them takes its time.
+/// The longest words that are compared. Longer ones are not typing mistakes, and comparing them is slow.
 const MAX_COMPARED_BYTES: usize = 64;
 
-/// The text in quotes, on one line and not too long.
+/// Returns the text in quotes, on one line and truncated.
 pub fn quoted(text: &str) -> String {
     match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{:?}...", &text[..end]),
@@ -14,7 +14,7 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
-/// `a, b, c`, or the first of them.
+/// Returns the words joined as in `a, b, c`. Long lists are truncated.
 pub fn list<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     const MAX_LISTED: usize = 30;
     let mut words = words.into_iter();
@@ -25,12 +25,12 @@ pub fn list<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     listed.join(", ")
 }
 
-/// `; did you mean limits?` if one of `known` is close to `word`, else nothing.
+/// Returns `; did you mean limits?` if one of `known` is similar to `word`, else an empty text.
 pub fn did_you_mean<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> String {
     nearest(word, known).map_or_else(String::new, |meant| format!("; did you mean {meant}?"))
 }
 
-/// The word that takes the fewest changes, if they are few; else one that begins like it.
+/// Returns the known word with the smallest edit distance, if that is small; else one with a common prefix.
 fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     if word.len() > MAX_COMPARED_BYTES {
         return None;

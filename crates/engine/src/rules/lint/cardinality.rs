@@ -1,7 +1,8 @@
-//! Counters and metric labels for each of endlessly many values.
+//! Counters and metric labels for an unbounded number of values.
 //!
-//! A counter for every path a client can think of is no limit: the next path has a fresh one. It is
-//! harmless where a limit above bounds how many a client can try, which takes a hierarchical domain.
+//! A counter per path limits nothing if clients can invent paths: the next path has a fresh counter. It is
+//! harmless if a limit of an ancestor rule bounds how many a client can try, which needs a hierarchical
+//! domain.
 
 use super::super::model::Rule;
 use super::keys::{endless, too_many_for_metrics};
@@ -25,12 +26,12 @@ pub(super) fn find(linter: &mut Linter<'_>) {
 }
 
 fn counter(visit: &Visit<'_>, hierarchical: bool) -> Option<String> {
-    let at = visit.way.iter().position(|rule| rule.varies() && endless(&rule.key))?;
-    if hierarchical && visit.way[..at].iter().any(|above| above.counts() && enforced(above)) {
+    let at = visit.path.iter().position(|rule| rule.varies() && endless(&rule.key))?;
+    if hierarchical && visit.path[..at].iter().any(|above| above.counts() && enforced(above)) {
         return None;
     }
-    let key = &visit.way[at].key;
-    let shared = match visit.way[at].given_value() {
+    let key = &visit.path[at].key;
+    let shared = match visit.path[at].given_value() {
         Some(_) => "share one counter among all values with share_threshold: true".to_owned(),
         None => format!("match the values of {key} you know, or patterns with share_threshold: true"),
     };
@@ -43,12 +44,13 @@ fn enforced(rule: &Rule) -> bool {
     !rule.shadow_mode && rule.enforce_percent == 100
 }
 
-/// `value_to_metric` shows the value of the rule's own key, `detailed_metric` those of the whole way.
+/// Checks the labels of metrics. `value_to_metric` shows the value of the rule's own key, `detailed_metric`
+/// the values of the whole path.
 fn label(visit: &Visit<'_>) -> Option<String> {
     let rule = visit.rule();
     let (flag, shown): (_, &[&Rule]) = match (rule.detailed_metric, rule.value_to_metric) {
-        (true, _) => ("detailed_metric", &visit.way),
-        (false, true) => ("value_to_metric", &visit.way[visit.way.len() - 1..]),
+        (true, _) => ("detailed_metric", &visit.path),
+        (false, true) => ("value_to_metric", &visit.path[visit.path.len() - 1..]),
         (false, false) => return None,
     };
     let key = &shown.iter().find(|rule| rule.varies() && too_many_for_metrics(&rule.key))?.key;

@@ -1,8 +1,8 @@
-//! Limits that never deny because another limit of the same rule always denies first.
+//! Limits that never deny, because another limit of the same rule always denies first.
 //!
-//! Both count the same requests of the same key, and a request that one denies is charged to neither.
-//! So a limit is implied if the most that the other lets pass, however requests arrive, is within it.
-//! The bounds used are safe ones: what is told is so, and what is not told may be so all the same.
+//! Both limits count the same requests of the same key, and a request that one denies is charged to neither.
+//! So a limit is implied if the most that the other one allows, however requests arrive, is within it. The
+//! bounds are conservative: every finding is correct, but not every implied limit is found.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use super::super::model::Rule;
 use super::{FindingKind, Linter, Severity};
 
 pub(super) fn find(linter: &mut Linter<'_>) {
-    // A denied request that is counted all the same fills the other limit, too.
+    // If denied requests are counted, they also fill the other limit.
     if linter.defaults.count_denied {
         return;
     }
@@ -29,7 +29,7 @@ pub(super) fn find(linter: &mut Linter<'_>) {
         for (at, limit) in rule.limits.iter().enumerate() {
             let stricter = rule.limits.iter().enumerate().find(|(other_at, other)| {
                 let (Some(one), Some(two)) = (&rates[*other_at], &rates[at]) else { return false };
-                // Of two limits that come to the same the second is the one too many.
+                // Of two equivalent limits, the second one is reported.
                 *other_at != at
                     && is_always_there(rule, other, &replaced)
                     && !changes(rule, limit)
@@ -47,7 +47,7 @@ pub(super) fn find(linter: &mut Linter<'_>) {
     }
 }
 
-/// The names of limits that a rule stands in for.
+/// Returns the names of limits that a rule replaces.
 pub(super) fn replaces(rule: &Rule) -> impl Iterator<Item = &str> {
     let own = rule.limits.iter().flat_map(|limit| &limit.replaces);
     rule.replaces.iter().chain(own).map(String::as_str)
@@ -58,24 +58,24 @@ fn changes(rule: &Rule, limit: &LimitSpec) -> bool {
     rule.tiers.values().any(|tier| tier.contains_key(&name))
 }
 
-/// Whether the limit applies to every request of its rule with the same numbers.
+/// Returns whether the limit applies to every request of its rule with the same numbers.
 fn is_always_there(rule: &Rule, limit: &LimitSpec, replaced: &HashSet<&str>) -> bool {
     !changes(rule, limit) && limit.name.as_deref().is_none_or(|name| !replaced.contains(name))
 }
 
-/// What a limit comes to.
+/// The numbers of a limit with defaults applied.
 struct Rate {
     algorithm: AlgorithmName,
     requests: u128,
     window_us: u128,
-    /// For buckets.
+    /// Used for buckets only.
     burst: u128,
     buckets: Option<u32>,
 }
 
 impl Rate {
-    /// `None` for limits that are not compared: calendar windows, whose lengths vary, and queues,
-    /// which can be waited in.
+    /// Returns `None` for limits that are not compared: calendar windows, whose lengths vary, and queues, in
+    /// which requests can wait.
     fn of(limit: &LimitSpec, default: AlgorithmName) -> Option<Self> {
         let Window::Period { us } = limit.window else { return None };
         let algorithm = limit.algorithm.unwrap_or(default);
@@ -94,14 +94,14 @@ impl Rate {
         matches!(self.algorithm, AlgorithmName::TokenBucket | AlgorithmName::LeakyBucket)
     }
 
-    /// Whether whatever this limit lets pass, the other would.
+    /// Returns whether the other limit allows everything that this one allows.
     fn implies(&self, other: &Self) -> bool {
-        let same_way = self.algorithm == other.algorithm && self.buckets == other.buckets;
+        let same_algorithm = self.algorithm == other.algorithm && self.buckets == other.buckets;
         if self.is_bucket() && other.is_bucket() {
             let slower = self.requests * other.window_us <= other.requests * self.window_us;
             return slower && self.burst <= other.burst;
         }
-        if same_way && self.window_us == other.window_us {
+        if same_algorithm && self.window_us == other.window_us {
             return self.requests <= other.requests;
         }
         match other.looks_back_us() {
@@ -110,7 +110,7 @@ impl Rate {
         }
     }
 
-    /// How far back what the limit counts may lie; `None` for buckets, which forget bit by bit.
+    /// Returns how far back the limit counts requests; `None` for buckets, which drain continuously.
     fn looks_back_us(&self) -> Option<u128> {
         match self.algorithm {
             AlgorithmName::FixedWindow | AlgorithmName::SlidingLog => Some(self.window_us),
@@ -119,12 +119,12 @@ impl Rate {
         }
     }
 
-    /// The most that passes within any span of that length.
+    /// Returns the most units that pass within any span of this length.
     fn most_within(&self, span_us: u128) -> u128 {
         if self.is_bucket() {
             return self.burst + (self.requests * span_us).div_ceil(self.window_us) + 1;
         }
-        // A span touches one window more than fit into it.
+        // A span overlaps one window more than fit into it.
         self.requests * (span_us.div_ceil(self.window_us) + 1)
     }
 }

@@ -1,7 +1,7 @@
-//! What the names of keys tell: who writes their values, and how many there may be.
+//! Well-known keys: who chooses their values, and how many values there may be.
 
-/// Headers that say who the client is, and that any client can send. A proxy may set them; nothing
-/// here shows that it does.
+/// Headers with the address of the client that any client can send. A proxy may overwrite them, but rules do
+/// not show whether it does.
 const ADDRESS_HEADERS: [&str; 16] = [
     "x_forwarded_for",
     "x_forwarded",
@@ -21,8 +21,8 @@ const ADDRESS_HEADERS: [&str; 16] = [
     "x_azure_clientip",
 ];
 
-/// Headers in which clients say who they are. Names without `x-` are left alone: `user_id` is what
-/// a verified token gives, as a rule.
+/// Headers in which clients claim an identity. Names without `x-` are not included: `user_id` usually comes
+/// from a verified token.
 const IDENTITY_HEADERS: [&str; 14] = [
     "x_user",
     "x_user_id",
@@ -40,7 +40,7 @@ const IDENTITY_HEADERS: [&str; 14] = [
     "x_session_id",
 ];
 
-/// Keys whose values clients make up, without end.
+/// Keys for which clients can invent any number of values.
 const ENDLESS: [&str; 25] = [
     "path",
     "request_path",
@@ -69,7 +69,7 @@ const ENDLESS: [&str; 25] = [
     "body",
 ];
 
-/// Keys that have a value for every client: good for counters, too many for metrics.
+/// Keys with a value per client: suitable for counters, too many for metrics.
 const PER_CLIENT: [&str; 14] = [
     "ip",
     "ip_address",
@@ -87,18 +87,18 @@ const PER_CLIENT: [&str; 14] = [
     "jti",
 ];
 
-/// What stands before the name of a header in keys that are made from headers.
+/// Prefixes of keys that are derived from the name of a header.
 const PREFIXES: [&str; 6] =
     ["request_headers_", "request_header_", "req_header_", "headers_", "header_", "http_"];
 
-/// A key as the lists above spell it.
+/// Returns a key in the spelling of the lists above.
 pub(super) fn plain(key: &str) -> String {
     let lower = key.trim_start_matches(':').to_ascii_lowercase().replace(['-', '.', ' ', ':'], "_");
     let bare = PREFIXES.iter().find_map(|prefix| lower.strip_prefix(prefix)).map(str::to_owned);
     bare.unwrap_or(lower)
 }
 
-/// What a client could write into the key's value.
+/// What a client could forge in the value of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spoofable {
     Address,
@@ -113,12 +113,12 @@ pub(super) fn spoofable(key: &str) -> Option<Spoofable> {
     IDENTITY_HEADERS.contains(&key.as_str()).then_some(Spoofable::Identity)
 }
 
-/// Whether clients make up the values, without end.
+/// Returns whether clients can invent any number of values.
 pub(super) fn endless(key: &str) -> bool {
     ENDLESS.contains(&plain(key).as_str())
 }
 
-/// Whether there are too many values for metrics.
+/// Returns whether there are too many values for metrics.
 pub(super) fn too_many_for_metrics(key: &str) -> bool {
     endless(key) || spoofable(key).is_some() || PER_CLIENT.contains(&plain(key).as_str())
 }

@@ -1,4 +1,4 @@
-//! Rules that load and yet are probably not what somebody meant.
+//! Finds rules that are valid but probably a mistake.
 //!
 //! ```
 //! use tidegate::rules::file;
@@ -16,8 +16,8 @@
 //! assert!(findings[0].to_string().starts_with("api.yaml:5:5: error: rule user=vip-*: never applies"));
 //! ```
 //!
-//! Each kind of finding has a file, and all are told only what is sure or as good as sure: a lint
-//! that cries wolf is switched off.
+//! Each kind of finding has a file. Only findings that are certain or nearly certain are reported, because
+//! people turn off a lint with false alarms.
 
 mod cardinality;
 mod implied;
@@ -38,70 +38,70 @@ use super::path::Path;
 use super::pattern::Pattern;
 use super::problem::Place;
 
-/// One thing to look at.
+/// A probable mistake in rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What it is about.
+    /// The kind of mistake.
     pub kind: FindingKind,
-    /// The file, or `code`.
+    /// The name of the file, or `code`.
     pub file: String,
-    /// Where the rule begins; absent where it was built in code.
+    /// Where the rule begins; `None` for rules built in code and for the domain as a whole.
     pub place: Option<Place>,
     /// The domain.
     pub domain: String,
-    /// The rule's name or path; empty for the domain as a whole.
+    /// The name or path of the rule; empty for the domain as a whole.
     pub rule: String,
-    /// What is wrong and what to do about it.
+    /// What is wrong, and a remedy.
     pub message: String,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Good to know.
+    /// For information.
     Note,
     /// Probably a mistake.
     Warning,
-    /// Certainly one.
+    /// Certainly a mistake.
     Error,
 }
 
-/// What a finding is about.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// A rule that no request ever reaches.
     UnreachableRule,
-    /// A key whose value clients can write themselves.
+    /// A key whose values clients can choose.
     SpoofableKey,
-    /// A counter for each of endlessly many values.
+    /// A key with an unbounded number of values, each with a counter of its own.
     UnboundedKey,
-    /// A metric label for each of endlessly many values.
+    /// A metric label with an unbounded number of values.
     UnboundedMetric,
-    /// A limit that never denies anybody.
+    /// A limit that never denies anything.
     NeverDenies,
-    /// A rule that does nothing.
+    /// A rule without an effect.
     EmptyRule,
-    /// A limit on holders, which checks do not look at.
+    /// A concurrency limit, which checks ignore.
     ConcurrencyOnly,
-    /// Two rules that go by one name.
+    /// Two rules with the same name.
     NameTwice,
-    /// `replaces` of a limit that there is not.
+    /// A `replaces` that names no limit of the domain.
     ReplacesNothing,
-    /// A limit of a few requests that is estimated, where counting exactly costs little.
+    /// A limit of a few requests that is estimated, although an exact one would be cheap.
     SmallEstimate,
 }
 
-/// Looks at domains that loaded under these defaults. The findings are in the order of the domains and
-/// of their rules.
+/// Checks domains that were loaded with these defaults. The findings are in the order of the domains and
+/// their rules.
 pub fn lint(domains: &[Domain], defaults: &Defaults) -> Vec<Finding> {
     domains.iter().flat_map(|domain| Linter::new(domain, *defaults).findings()).collect()
 }
 
-/// `api.yaml:5:5: warning: rule user/path: … [unbounded_key]`
+/// Formats the finding as in `api.yaml:5:5: warning: rule user/path: … [unbounded_key]`.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
@@ -127,37 +127,37 @@ impl fmt::Display for Severity {
     }
 }
 
-/// As JSON has it: `unreachable_rule`.
+/// Formats the kind as in JSON: `unreachable_rule`.
 impl fmt::Display for FindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
 }
 
-/// A rule and the way to it.
+/// A rule and its ancestors.
 struct Visit<'a> {
-    /// From the first level to the rule itself.
-    way: Vec<&'a Rule>,
-    /// Its name, or its path.
+    /// The rules from the top level to this rule, inclusive.
+    path: Vec<&'a Rule>,
+    /// The name of the rule, or its path as text.
     id: String,
 }
 
 impl<'a> Visit<'a> {
     fn rule(&self) -> &'a Rule {
-        self.way[self.way.len() - 1]
+        self.path[self.path.len() - 1]
     }
 
-    fn above(&self) -> &[&'a Rule] {
-        &self.way[..self.way.len() - 1]
+    fn ancestors(&self) -> &[&'a Rule] {
+        &self.path[..self.path.len() - 1]
     }
 }
 
-/// One domain being looked at.
+/// The lint of one domain.
 struct Linter<'a> {
     domain: &'a Domain,
     defaults: Defaults,
     rules: Vec<Visit<'a>>,
-    /// Each with the index of its rule; 0 for the domain, 1 for the first rule.
+    /// The findings, each with 0 for the domain, 1 for the first rule and so on.
     found: Vec<(usize, Finding)>,
 }
 
@@ -176,16 +176,16 @@ impl<'a> Linter<'a> {
         implied::find(&mut self);
         small::find(&mut self);
         small_estimate::find(&mut self);
-        // What belongs to one rule stays in the order of the kinds above.
+        // The sort is stable: findings of one rule stay in the order of the kinds above.
         self.found.sort_by_key(|(index, _)| *index);
         self.found.into_iter().map(|(_, finding)| finding).collect()
     }
 
-    /// Adds a finding about the rule of that index.
+    /// Adds a finding about the rule with this index.
     fn add(&mut self, index: usize, severity: Severity, kind: FindingKind, message: String) {
         let visit = &self.rules[index];
         let (file, domain) = (self.domain.source.clone(), self.domain.name.clone());
-        let (place, rule) = (visit.rule().written.0, visit.id.clone());
+        let (place, rule) = (visit.rule().position.0, visit.id.clone());
         self.found.push((index + 1, Finding { severity, kind, file, place, domain, rule, message }));
     }
 
@@ -197,27 +197,27 @@ impl<'a> Linter<'a> {
     }
 }
 
-fn visit<'a>(rules: &'a [Rule], above: &[&'a Rule], path: &Path, visits: &mut Vec<Visit<'a>>) {
+fn visit<'a>(rules: &'a [Rule], ancestors: &[&'a Rule], path: &Path, visits: &mut Vec<Visit<'a>>) {
     for rule in rules {
         let path = path.with(rule);
-        let way: Vec<&Rule> = above.iter().copied().chain([rule]).collect();
-        visits.push(Visit { way: way.clone(), id: rule.name.clone().unwrap_or_else(|| path.id.clone()) });
-        visit(&rule.rules, &way, &path, visits);
+        let rules: Vec<&Rule> = ancestors.iter().copied().chain([rule]).collect();
+        visits.push(Visit { path: rules.clone(), id: rule.name.clone().unwrap_or_else(|| path.id.clone()) });
+        visit(&rule.rules, &rules, &path, visits);
     }
 }
 
 impl Rule {
-    /// The value it matches; `None` where it matches any.
+    /// Returns the value that the rule matches, or `None` if it matches any.
     fn given_value(&self) -> Option<&str> {
         self.value.as_deref().filter(|value| !value.is_empty())
     }
 
-    /// Whether each value that it matches has a counter of its own.
+    /// Returns whether each value that the rule matches has counters of its own.
     fn varies(&self) -> bool {
         self.given_value().is_none_or(|value| Pattern::is_pattern(value) && !self.share_threshold)
     }
 
-    /// Whether requests are counted by it.
+    /// Returns whether the rule counts requests.
     fn counts(&self) -> bool {
         !self.limits.is_empty() && !self.unlimited
     }

@@ -1,10 +1,10 @@
-//! Limits that never deny anybody, each for itself.
+//! Limits that never deny anything, considered one by one.
 
 use super::super::limit_spec::LimitSpec;
 use super::{FindingKind, Linter, Severity};
 use tidegate_core::Window;
 
-/// More than that no service answers: a limit above it is a way to write "no limit".
+/// No service handles more requests per second, so a higher limit is no limit at all.
 const MAX_PER_SECOND: u128 = 1_000_000_000;
 
 pub(super) fn find(linter: &mut Linter<'_>) {
@@ -22,11 +22,11 @@ pub(super) fn find(linter: &mut Linter<'_>) {
         }
         if rule.shadow_mode && rule.enforce_percent < 100 {
             found.push((index, format!(
-                "enforce_percent: {} has no effect beside shadow_mode, which enforces nothing; remove one of the two",
+                "enforce_percent: {} has no effect together with shadow_mode, which enforces nothing; remove one of the two",
                 rule.enforce_percent
             )));
         } else if rule.enforce_percent == 0 {
-            found.push((index, "never denies, for enforce_percent is 0; raise it, or write shadow_mode: true if it is on trial".to_owned()));
+            found.push((index, "never denies, because enforce_percent is 0; raise it, or write shadow_mode: true if it is on trial".to_owned()));
         }
     }
     for (index, message) in found {
@@ -35,7 +35,7 @@ pub(super) fn find(linter: &mut Linter<'_>) {
 }
 
 fn is_out_of_reach(limit: &LimitSpec) -> bool {
-    // A small burst is reached at once, however fast it refills.
+    // A small burst can be used up at once, however fast it refills.
     let at_once = limit.burst.unwrap_or(limit.requests);
     match limit.window {
         Window::Period { us } => {

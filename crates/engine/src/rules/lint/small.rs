@@ -1,5 +1,5 @@
-//! What takes a line each: rules that do nothing, names used twice, `replaces` of nothing, and limits
-//! that checks do not look at.
+//! Small findings: rules without an effect, duplicate names, `replaces` without a target, and limits that
+//! checks ignore.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,9 +24,9 @@ pub(super) fn find(linter: &mut Linter<'_>) {
         }
         if let Some(first) = ids.get(visit.id.as_str()) {
             let first = linter.rules[*first].rule();
-            let place = first.written.0.map_or(String::new(), |place| format!(" on line {}", place.line));
+            let place = first.position.0.map_or(String::new(), |place| format!(" on line {}", place.line));
             let message = format!(
-                "another rule{place} goes by this name too, and metrics and decisions cannot tell them apart; give each its own"
+                "another rule{place} has the same name, and metrics and decisions cannot distinguish them; give each its own"
             );
             found.push((index, Severity::Warning, FindingKind::NameTwice, message));
         } else {
@@ -38,7 +38,7 @@ pub(super) fn find(linter: &mut Linter<'_>) {
             found.push((index, Severity::Warning, FindingKind::ReplacesNothing, message));
         }
         if rule.concurrency.is_some() {
-            let message = "its concurrency limit is taken by acquire and release only; Envoy's protocol and /v1/check do not look at it";
+            let message = "its concurrency limit applies to acquire and release only; Envoy's protocol and /v1/check ignore it";
             found.push((index, Severity::Note, FindingKind::ConcurrencyOnly, message.to_owned()));
         }
     }

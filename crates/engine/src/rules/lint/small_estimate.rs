@@ -1,7 +1,7 @@
 //! Limits of a few requests that are estimated by a sliding window.
 //!
-//! The window before counts by the part of it that is still in sight, rounded up, so of a few requests the
-//! last one counts until nearly two windows have gone by.
+//! The previous window counts by its overlap, rounded up. So with a limit of a few requests, the last request
+//! of a window counts until nearly two windows have passed.
 
 use super::super::limit_spec::{AlgorithmName, LimitSpec, SMALL};
 use super::super::model::{CODE, TierLimit};
@@ -11,7 +11,7 @@ pub(super) fn find(linter: &mut Linter<'_>) {
     let mut found = Vec::new();
     for (index, visit) in linter.rules.iter().enumerate() {
         let rule = visit.rule();
-        // Small limits in code are exact unless tiers change them.
+        // Small limits in code are exact, unless tiers change them.
         if !rule.counts() || (linter.domain.source == CODE && rule.tiers.is_empty()) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Keys whose values clients can write themselves: whoever is limited by one sends another value.
+//! Keys whose values clients choose: a client that is limited by one can send another value.
 
 use std::collections::HashSet;
 
@@ -31,14 +31,14 @@ pub(super) fn find(linter: &mut Linter<'_>) {
     for message in headers {
         linter.add_to_domain(Severity::Warning, KIND, message);
     }
-    // Rules for several values of a key at one level are told of once.
-    let mut told: HashSet<(Option<*const Rule>, &str)> = HashSet::new();
+    // Rules for several values of a key at one level are reported once.
+    let mut reported: HashSet<(Option<*const Rule>, &str)> = HashSet::new();
     let mut found = Vec::new();
     for (index, visit) in linter.rules.iter().enumerate() {
         let key = &visit.rule().key;
-        let level = visit.above().last().map(|rule| std::ptr::from_ref::<Rule>(rule));
+        let level = visit.ancestors().last().map(|rule| std::ptr::from_ref::<Rule>(rule));
         if let Some(what) = spoofable(key)
-            && told.insert((level, key))
+            && reported.insert((level, key))
         {
             found.push((index, format!("limits by {}", message(key, what))));
         }
@@ -51,7 +51,7 @@ pub(super) fn find(linter: &mut Linter<'_>) {
 fn message(key: &str, what: Spoofable) -> String {
     let remedy = match what {
         Spoofable::Address => {
-            "use the address that your proxy found out, such as Envoy's remote_address, or make sure that the proxy overwrites the header"
+            "use the address that your proxy determines, such as Envoy's remote_address, or make sure that the proxy overwrites the header"
         }
         Spoofable::Identity => {
             "use an id from a verified token or API key, or make sure that the proxy overwrites the header"

@@ -1,9 +1,9 @@
 //! Rules that no request ever reaches.
 //!
-//! An entry's value is looked for among the exact values, then the patterns in file order, then goes
-//! to the rule for any value. So an exact value is always reached; a pattern is not if an earlier one
-//! matches all that it matches; and the rule for any value is not if some pattern matches everything.
-//! What stands below an `unlimited` rule is reached like anything else.
+//! The value of an entry is looked up among the exact values, then among the patterns in file order, and then
+//! goes to the rule for any value. So an exact value is always reached; a pattern is not reached if an
+//! earlier one matches everything that it matches; and the rule for any value is not reached if some pattern
+//! matches everything. The child rules of an `unlimited` rule are reached like any other.
 
 use std::collections::HashMap;
 
@@ -11,18 +11,18 @@ use super::super::model::Rule;
 use super::super::pattern::Pattern;
 use super::{FindingKind, Linter, Severity};
 
-/// Patterns of one key that are compared with later ones. Requests try them one by one, so more of
-/// them are rare.
+/// The most patterns of one key that are compared with later ones. More are rare.
 const MAX_COMPARED: usize = 1_000;
 
 pub(super) fn find(linter: &mut Linter<'_>) {
-    // By where they are, the rule above and the key: the patterns so far, and one that matches all.
+    // By parent rule and key: the patterns so far, and a pattern that matches everything.
     let mut earlier: HashMap<(Option<*const Rule>, &str), Vec<&str>> = HashMap::new();
     let mut all: HashMap<(Option<*const Rule>, &str), &str> = HashMap::new();
     let (mut found, mut for_any) = (Vec::new(), Vec::new());
     for (index, visit) in linter.rules.iter().enumerate() {
         let rule = visit.rule();
-        let level = (visit.above().last().map(|rule| std::ptr::from_ref::<Rule>(rule)), rule.key.as_str());
+        let level =
+            (visit.ancestors().last().map(|rule| std::ptr::from_ref::<Rule>(rule)), rule.key.as_str());
         match rule.given_value() {
             None => for_any.push((index, level)),
             Some(value) if Pattern::is_pattern(value) => {
@@ -57,13 +57,13 @@ fn behind_all(key: &str, value: &str) -> String {
     )
 }
 
-/// Whether `first` matches everything that `second` matches.
+/// Returns whether `first` matches everything that `second` matches.
 ///
-/// Let the stars of `second` stand for a character that `first` does not have. If `first` matches
-/// that, its own stars cover those places and would cover any other text there; if it does not, that
-/// very text is one that `second` matches and `first` does not.
+/// Replace the stars of `second` with a character that `first` does not contain. If `first` matches the
+/// result, its own stars cover these positions, and would cover any other text there. If it does not, the
+/// result is a text that `second` matches and `first` does not.
 fn covers(first: &str, second: &str) -> bool {
-    // Most pairs differ at the start.
+    // Most pairs differ in their prefix.
     if first.split_once('*').is_none_or(|(head, _)| !second.starts_with(head)) {
         return false;
     }
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Every text of up to that length, of these characters.
+    /// Returns every text of up to `length` of these characters.
     fn texts(characters: &str, length: usize) -> Vec<String> {
         let mut all = vec![String::new()];
         let mut from = 0;

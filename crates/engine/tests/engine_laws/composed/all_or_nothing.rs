@@ -66,7 +66,7 @@ fn a_queue_denies_a_check_with_the_wait_and_takes_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(tidegate_testkit::cases(64))]
 
     /// Each rule's limits, held against each limit alone in a limiter of its own that is charged
     /// only what passed: the same is left at every step.

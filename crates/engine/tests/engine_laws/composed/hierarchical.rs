@@ -89,6 +89,6 @@ fn two_descriptors_below_one_rule_charge_it_twice() {
     let decision = limiter.check_now(&both);
     assert_eq!(
         decision.limits().map(|limit| (limit.descriptor, limit.remaining)).collect::<Vec<_>>(),
-        [(0, 4), (0, 2), (1, 3), (1, 2)]
+        [(0, 4), (0, 2), (1, 3), (1, 2)].map(|(descriptor, left)| (Some(descriptor), left))
     );
 }

@@ -88,7 +88,7 @@ fn when_all_quotas_are_over_the_first_to_free_decides() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(tidegate_testkit::cases(128))]
 
     #[test]
     fn retry_after_is_exact_whatever_is_a_quota(

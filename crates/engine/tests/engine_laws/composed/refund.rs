@@ -43,7 +43,7 @@ fn a_refund_of_what_no_rule_covers_does_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(tidegate_testkit::cases(128))]
 
     /// However charges and refunds are mixed: at one moment, no more pass than the limit holds plus
     /// what was given back.

@@ -67,7 +67,7 @@ descriptors:
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(tidegate_testkit::cases(96))]
 
     #[test]
     fn for_any_number_of_limits_and_descriptors(

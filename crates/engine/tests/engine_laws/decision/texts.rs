@@ -60,7 +60,7 @@ fn the_whole_of_it_shows_for_debugging() {
     let (limiter, _) = limited_by(per_minute(2).token_bucket());
     let shown = format!("{:?}", limiter.check_now(&by("v")));
     let start =
-        "Decision { allowed: true, limits: [LimitStatus { descriptor: 0, rule: \"k\", name: \"minute\"";
+        "Decision { allowed: true, limits: [LimitStatus { descriptor: Some(0), rule: \"k\", name: \"minute\"";
     assert!(shown.starts_with(start), "{shown}");
     assert!(shown.ends_with("remaining: 1, reset_after: 30s, retry_after: None }], .. }"), "{shown}");
 }

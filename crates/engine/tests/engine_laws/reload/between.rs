@@ -76,9 +76,9 @@ async fn a_permit_returns_the_slot_that_was_taken_whatever_the_rules_say_by_then
     let limiter = node(&server).await;
     let held = permit(without_its_rules(&limiter, limiter.acquire(&ann())).await);
     assert!(without_its_rules(&limiter, held.renew()).await, "it holds the slot");
-    let lease = held.detach();
-    assert!(without_its_rules(&limiter, limiter.renew(&ann(), lease)).await);
-    assert!(without_its_rules(&limiter, limiter.release(&ann(), lease)).await);
+    let slot = held.detach();
+    assert!(without_its_rules(&limiter, limiter.renew(&ann(), slot)).await);
+    assert!(without_its_rules(&limiter, limiter.release(&ann(), slot)).await);
     // And by dropping it, which returns the slot in the background.
     let held = permit(without_its_rules(&limiter, limiter.acquire(&ann())).await);
     assert!(matches!(limiter.acquire(&ann()).await, Acquired::Denied(_)), "it is held");

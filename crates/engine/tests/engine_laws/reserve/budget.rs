@@ -55,7 +55,7 @@ struct Ledger {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(tidegate_testkit::cases(200))]
 
     /// Reservations are settled in any order, at any cost, or not at all. The time stands still, so that
     /// every algorithm is a ledger.

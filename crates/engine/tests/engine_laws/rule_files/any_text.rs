@@ -37,7 +37,7 @@ fn check(text: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(tidegate_testkit::cases(2_000))]
 
     #[test]
     fn any_text_is_answered(text in any::<String>()) {

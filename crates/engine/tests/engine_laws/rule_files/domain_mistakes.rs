@@ -128,7 +128,7 @@ const TOPS: Table = &[
         forward_auth: { descriptors: [[{ key: p, from: path }]] }
         ",
         &[
-            "r.yaml:2:15: forward_auth.proxy: missing; say who asks: nginx, traefik or caddy; method, path and host are in headers of its own",
+            "r.yaml:2:15: forward_auth.proxy: missing; name the proxy: nginx, traefik or caddy; each has its own headers for method, path and host",
         ],
     ),
     (
@@ -157,7 +157,7 @@ const TOPS: Table = &[
             r#"r.yaml:3:10: forward_auth.proxy: must be one of nginx, traefik, caddy, got "apache""#,
             "r.yaml:5:7: forward_auth.descriptors[0]: must have at least one entry, such as {key: ip, from: client_ip}",
             "r.yaml:6:8: forward_auth.descriptors[1][0].header: missing; say where the value is: header: NAME, or from: client_ip, method, path or host",
-            "r.yaml:7:35: forward_auth.descriptors[2][0].from: stands beside header; an entry has one value, remove one of them",
+            "r.yaml:7:35: forward_auth.descriptors[2][0].from: cannot be combined with header; an entry has one value, remove one of them",
             r#"r.yaml:8:24: forward_auth.descriptors[3][0].from: must be one of client_ip, method, path, host, got "client"; did you mean client_ip?"#,
             "r.yaml:9:8: forward_auth.descriptors[4][0].key: missing; name the entry's key",
             r#"r.yaml:9:18: forward_auth.descriptors[4][0].header: must be the name of a header such as x-api-key, got "x y""#,

@@ -11,7 +11,7 @@ const FIELDS: Table = &[
     (
         "concurrency: {}",
         &[
-            "r.yaml:4:18: descriptors[0].concurrency.max: missing; say how many may be at work at once",
+            "r.yaml:4:18: descriptors[0].concurrency.max: missing; say how many slots may be held at once",
             "r.yaml:4:18: descriptors[0].concurrency.timeout: missing; say when a lost slot returns, as in 60s",
         ],
     ),

@@ -23,7 +23,7 @@ const SYNTAX: Table = &[
         ---
         domain: b
         ",
-        &["r.yaml:2:1: a second document begins here; write one domain per file, or remove the `---`"],
+        &["r.yaml:2:1: a second document begins here; write one document per file, or remove the `---`"],
     ),
     (
         r"

@@ -96,7 +96,7 @@ fn said(limiter: &Limiter, request: &Request<'_>) -> (bool, Vec<String>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(tidegate_testkit::cases(256))]
 
     #[test]
     fn an_entry_alone_is_decided_as_beside_one_that_no_rule_is_about(

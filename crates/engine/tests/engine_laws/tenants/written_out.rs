@@ -91,7 +91,7 @@ fn answer(limiter: &Limiter, (tenant, path, cost): Ask) -> (bool, Vec<(u64, u64)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(tidegate_testkit::cases(64))]
 
     #[test]
     fn decisions_are_those_of_rules_written_out_by_hand(

@@ -50,14 +50,14 @@ type Claims<'a> = &'a [(&'a str, &'a str)];
 
 #[tokio::test]
 async fn keys_compose() {
-    let session = by_async(|asking| {
-        let cookie = asking.header("cookie").map(Cow::into_owned);
+    let session = by_async(|head| {
+        let cookie = head.header("cookie").map(Cow::into_owned);
         async move {
             tokio::task::yield_now().await;
             cookie
         }
     });
-    let query = by_fn(|asking| asking.parts().uri.query().map(str::to_owned));
+    let query = by_fn(|head| head.parts().uri.query().map(str::to_owned));
     let key = by_header("x-api-key").or(session).or(query.and(by_route())).or(by_ip());
     let caller = serve(app(limited("1/minute").key(key))).await;
     let ann = [("x-api-key", "ann")];
@@ -110,13 +110,13 @@ async fn whoever_comes_through_a_trusted_proxy_is_counted_alone() {
 
 #[tokio::test]
 async fn a_request_costs_what_the_function_says() {
-    let cost = |asking: &tidegate_middleware::Asking<'_>| {
-        asking.header("x-cost").map_or(1, |cost| cost.parse().unwrap())
+    let cost = |head: &tidegate_middleware::RequestHead<'_>| {
+        head.header("x-cost").map_or(1, |cost| cost.parse().unwrap())
     };
     for layer in [
         limited("10/minute").cost_by(cost),
-        limited("10/minute").cost_by_async(move |asking| {
-            let cost = cost(asking);
+        limited("10/minute").cost_by_async(move |head| {
+            let cost = cost(head);
             async move { cost }
         }),
     ] {
@@ -152,9 +152,8 @@ async fn routes_have_limits_of_their_own() {
 
 #[tokio::test]
 async fn descriptors_are_held_against_the_rules() {
-    let layer = RateLimitLayer::new(limiter()).descriptors("shop", |asking| {
-        [("user", asking.header("x-user").unwrap_or("anonymous".into()))].into()
-    });
+    let layer = RateLimitLayer::new(limiter())
+        .descriptors("shop", |head| [("user", head.header("x-user").unwrap_or("anonymous".into()))].into());
     let caller = serve(app(layer)).await;
     for (user, status) in [("ann", 200), ("ann", 200), ("ann", 429), ("bob", 200)] {
         let seen = caller.with("/", &[("x-user", user)]).await;
@@ -165,7 +164,7 @@ async fn descriptors_are_held_against_the_rules() {
 
 #[tokio::test]
 async fn what_is_skipped_is_not_limited() {
-    let caller = serve(app(limited("0/minute").skip(|asking| asking.header("x-probe").is_some()))).await;
+    let caller = serve(app(limited("0/minute").skip(|head| head.header("x-probe").is_some()))).await;
     assert_eq!(caller.get("/").await.status, 429);
     assert_eq!(caller.with("/", &[("x-probe", "1")]).await.status, 200);
 }
@@ -176,7 +175,7 @@ async fn an_application_may_answer_in_its_own_way() {
         assert!(!rejection.decision.allowed());
         let mut response = rejection.response;
         *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
-        *response.body_mut() = format!("{} may wait", rejection.asking.path()).into();
+        *response.body_mut() = format!("{} may wait", rejection.head.path()).into();
         response
     });
     let caller = serve(app(layer)).await;

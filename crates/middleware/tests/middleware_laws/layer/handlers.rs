@@ -7,9 +7,8 @@ use axum::routing::get;
 use tidegate_middleware::key::by_header;
 use tidegate_middleware::{Denied, Limited, RateLimitLayer, RateLimited, WhenStoreFails};
 
-use super::{limited, serve};
-use crate::remote::asking;
-use crate::remote::stub::{Mode, Stub};
+use super::{client_of, limited, serve};
+use crate::stub::{Mode, Stub};
 
 #[tokio::test]
 async fn a_handler_sees_the_decision() {
@@ -80,7 +79,7 @@ async fn reserving(limited: Limited) -> Result<&'static str, Denied> {
 async fn denials_of_a_handler_are_answered_like_those_of_the_layer() {
     let layer = limited("1000/minute").deferred().on_reject(|rejection| {
         let mut response = rejection.response;
-        let path = rejection.asking.path().parse().unwrap();
+        let path = rejection.head.path().parse().unwrap();
         response.headers_mut().insert("x-rejected", path);
         response
     });
@@ -96,22 +95,22 @@ async fn denials_of_a_handler_are_answered_like_those_of_the_layer() {
 async fn an_estimate_that_the_layer_denies_is_not_charged() {
     let stub = Stub::start().await;
     stub.mode(Mode::Saying(500));
-    let limiter = asking(&stub);
-    let layer = RateLimitLayer::new(limiter.clone()).name("one").key(by_header("x-user")).deferred();
+    let client = client_of(&stub);
+    let layer = RateLimitLayer::new(client.clone()).name("one").key(by_header("x-user")).deferred();
     let layer = layer.on_store_error(WhenStoreFails::Deny).limits("1000/minute").unwrap();
     let caller = serve(Router::new().route("/", get(reserving)).layer(layer)).await;
     for _ in 0..3 {
         assert_eq!(caller.with("/", &[("x-user", "ann")]).await.status, 429);
     }
-    let limits = limiter.inline_limits("apps", &[tidegate::per_minute(1_000)]).unwrap();
+    let limits = client.inline_limits("apps", &[tidegate::per_minute(1_000)]).unwrap();
     let look = tidegate::Request::new("apps", [("route", "one"), ("client", "ann")]).limits(&limits).cost(0);
-    assert_eq!(limiter.peek(&look).await.remaining(), Some(1_000));
+    assert_eq!(client.peek(&look).await.remaining(), Some(1_000));
 }
 
 #[tokio::test]
 async fn settling_that_fails_is_tried_again() {
     let stub = Arc::new(Stub::start().await);
-    let layer = RateLimitLayer::new(asking(&stub)).deferred().limits("1000/minute").unwrap();
+    let layer = RateLimitLayer::new(client_of(&stub)).deferred().limits("1000/minute").unwrap();
     let within = Arc::clone(&stub);
     let handler = move |limited: Limited| async move {
         let estimate = limited.reserve(600, std::time::Duration::from_mins(1)).await?;

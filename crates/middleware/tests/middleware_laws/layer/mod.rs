@@ -20,6 +20,8 @@ use tidegate::{Domain, Limiter, Rule, VirtualClock, per_minute};
 use tidegate_middleware::RateLimitLayer;
 use tokio::net::TcpListener;
 
+use crate::stub::Stub;
+
 /// A limiter of this process whose time stands still.
 pub(crate) fn limiter() -> Limiter {
     let shop = Domain::new("shop")
@@ -27,6 +29,12 @@ pub(crate) fn limiter() -> Limiter {
         .rule(Rule::by("export").concurrency(1, std::time::Duration::from_mins(1)));
     let apps = Domain::new("apps").inline_limits(100);
     Limiter::builder().domain(apps).domain(shop).clock(VirtualClock::new()).build().unwrap()
+}
+
+/// A client of the stub, with a deadline that only a stub that hangs misses.
+pub(crate) fn client_of(stub: &Stub) -> tidegate_client::Client {
+    let deadline = std::time::Duration::from_secs(10);
+    tidegate_client::Client::builder(stub.url()).deadline(deadline).build().unwrap()
 }
 
 /// A layer whose limits are written as text.

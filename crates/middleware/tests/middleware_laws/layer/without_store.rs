@@ -1,17 +1,16 @@
 //! A layer over a service, and without it.
 
 use serde_json::Value;
-use tidegate::{Limiter, Remote, RemoteFallback};
+use tidegate_client::{Client, Fallback};
 use tidegate_middleware::{RateLimitLayer, WhenStoreFails};
 
-use super::{app, serve};
-use crate::remote::stub::{Mode, Stub};
-use crate::remote::{asking, built};
+use super::{app, client_of, serve};
+use crate::stub::{Mode, Stub};
 
 #[tokio::test]
 async fn what_the_service_rendered_is_passed_on_byte_by_byte() {
     let stub = Stub::start().await;
-    let layer = RateLimitLayer::new(asking(&stub)).name("home").limits("1/minute").unwrap();
+    let layer = RateLimitLayer::new(client_of(&stub)).name("home").limits("1/minute").unwrap();
     let caller = serve(app(layer)).await;
     let passed = caller.get("/").await;
     assert_eq!((passed.status, passed.body.as_str()), (200, "hello"));
@@ -24,8 +23,8 @@ async fn what_the_service_rendered_is_passed_on_byte_by_byte() {
     }
 }
 
-fn failing(stub: &Stub, fallback: RemoteFallback) -> Limiter {
-    built(Limiter::builder().remote(Remote::new(stub.url()).fallback(fallback)))
+fn failing(stub: &Stub, fallback: Fallback) -> Client {
+    Client::builder(stub.url()).fallback(fallback).build().unwrap()
 }
 
 #[tokio::test]
@@ -38,12 +37,12 @@ async fn without_the_service_the_fallback_is_rendered_here() {
         caller.get("/").await;
         caller.get("/").await
     };
-    assert_eq!(statuses(RemoteFallback::Allow).await.status, 200);
-    for fallback in [RemoteFallback::Local, RemoteFallback::Deny] {
+    assert_eq!(statuses(Fallback::Allow).await.status, 200);
+    for fallback in [Fallback::Local, Fallback::Deny] {
         let denied = statuses(fallback).await;
         assert_eq!((denied.status, denied.header("content-type")), (429, Some("application/problem+json")));
         assert!(denied.header("retry-after").is_some());
-        let local = fallback == RemoteFallback::Local;
+        let local = fallback == Fallback::Local;
         assert_eq!(denied.header("ratelimit").is_some(), local, "only where limits are known");
         let problem: Value = serde_json::from_str(&denied.body).unwrap();
         assert_eq!(problem["source"], if local { "local" } else { "deny" });
@@ -72,9 +71,9 @@ async fn a_layer_may_say_itself_what_becomes_of_requests_meanwhile() {
     let stub = Stub::start().await;
     stub.mode(Mode::Saying(500));
     for (what, fallback, status) in [
-        (WhenStoreFails::Allow, RemoteFallback::Deny, 200),
-        (WhenStoreFails::Deny, RemoteFallback::Allow, 429),
-        (WhenStoreFails::Decide, RemoteFallback::Deny, 429),
+        (WhenStoreFails::Allow, Fallback::Deny, 200),
+        (WhenStoreFails::Deny, Fallback::Allow, 429),
+        (WhenStoreFails::Decide, Fallback::Deny, 429),
     ] {
         let layer = RateLimitLayer::new(failing(&stub, fallback)).on_store_error(what);
         assert_eq!(serve(app(layer)).await.get("/").await.status, status, "{what:?}");
@@ -85,7 +84,7 @@ async fn a_layer_may_say_itself_what_becomes_of_requests_meanwhile() {
 async fn a_request_that_the_service_refuses_does_not_bring_the_app_down() {
     let stub = Stub::start().await;
     // No domain of that name takes limits from applications.
-    let layer = RateLimitLayer::new(asking(&stub)).limits_in("shop", &[tidegate::per_minute(1)]).unwrap();
+    let layer = RateLimitLayer::new(client_of(&stub)).limits_in("shop", &[tidegate::per_minute(1)]).unwrap();
     let caller = serve(app(layer)).await;
     assert_eq!([caller.get("/").await.status, caller.get("/").await.status], [200, 429]);
 }

@@ -1,0 +1,23 @@
+//! Telling unnamed limiters of one application apart.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tidegate::unnamed::ScopeNumbers;
+
+/// The numbers of each service's limiters: those that ask one service count together, whichever client asks.
+static BY_SERVICE: Mutex<Option<HashMap<String, Weak<ScopeNumbers>>>> = Mutex::new(None);
+
+/// The numbers of all limiters of this process that ask the service at that address.
+pub(crate) fn of_service(url: &str) -> Arc<ScopeNumbers> {
+    let mut known = BY_SERVICE.lock();
+    let known = known.get_or_insert_default();
+    known.retain(|_, numbers| numbers.strong_count() > 0);
+    if let Some(numbers) = known.get(url).and_then(Weak::upgrade) {
+        return numbers;
+    }
+    let numbers = Arc::new(ScopeNumbers::default());
+    known.insert(url.to_owned(), Arc::downgrade(&numbers));
+    numbers
+}
