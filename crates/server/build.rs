@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ours = files.file.into_iter().filter(|file| !file.name().starts_with("envoy/"));
     let mut ours = FileDescriptorSet { file: ours.collect() };
     read_values_as_bytes(&mut ours);
-    tonic_prost_build::configure().build_client(false).compile_fds(ours)?;
+    tonic_prost_build::configure().build_client(false).build_server(false).compile_fds(ours)?;
     Ok(())
 }
 

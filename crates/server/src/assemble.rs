@@ -1,4 +1,4 @@
-//! What a service is made of, before anybody can reach it.
+//! Builds the parts of the service, before its listeners are open.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -13,24 +13,27 @@ use tidegate_stores::redis::url::StoreUrl;
 use tidegate_stores::redis::{Finding, RedisStore, RedisStoreConfig};
 use tonic_health::server::HealthReporter;
 
-use crate::access::{Book, own};
+use crate::access::{TokenRegistry, node_tokens};
 use crate::admin::browser::AllowedHosts;
 use crate::admin::{AdminApi, Limits, Load};
 use crate::config::Settings;
 use crate::config::settings::{Redis, Store};
-use crate::control::{Control, Parts};
+use crate::control::{Control, ControlParts};
 use crate::data_folder::DataFolder;
+use crate::decider::Decider;
 use crate::denials::Denials;
 use crate::grpc::GrpcApi;
 use crate::grpc::rate_limit::RateLimit;
 use crate::health::Health;
 use crate::http::HttpApi;
-use crate::listen::capacity::Capacity;
+use crate::listen::capacity::Share;
+use crate::listen::connections::Eviction;
+use crate::listen::listener::{Listener, Protocols};
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::run::ServeError;
 
-/// Reservations that wait to be settled, where memory leaves room for as many.
+/// The maximum number of reservations, if there is memory for as many.
 const MAX_RESERVATIONS: usize = 1_000_000;
 
 /// The parts of a service.
@@ -42,29 +45,22 @@ pub(crate) struct Assembly {
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     pub(crate) reporter: HealthReporter,
-    pub(crate) apis: Apis,
-}
-
-/// Who answers.
-pub(crate) struct Apis {
-    pub(crate) grpc: GrpcApi,
-    pub(crate) http: HttpApi,
-    pub(crate) admin: AdminApi,
+    pub(crate) listeners: Vec<Listener>,
 }
 
 impl Assembly {
-    /// Puts them together as the settings say, for so many connections and so much memory.
+    /// Builds the parts that the settings describe, with so many connections of the admin listener.
     pub(crate) async fn new(
         settings: &Settings,
-        capacity: Capacity,
         memory: &Memory,
+        admin_connections: usize,
     ) -> Result<Self, ServeError> {
         let data = DataFolder::open(&settings.data)?;
         let trail = open_trail(settings, &data)?;
         let control = open_control(settings, &data, &trail).await?;
         let limiter = build_limiter(settings, &data, &control, memory).await?;
         control.start(&limiter).await;
-        let (health, metrics) = (Health::new(limiter.clone()), Metrics::new(memory.clone(), capacity));
+        let (health, metrics) = (Health::new(limiter.clone()), Metrics::new(memory.clone()));
         let health = health.with_catalog(control.health().clone());
         let (reporter, health_server) = tonic_health::server::health_reporter();
         let renderer = Renderer::new(Headers {
@@ -75,24 +71,26 @@ impl Assembly {
         });
         let renderer = renderer.denial_body(settings.denial_body.clone());
         let (bounds, audit) = (settings.bounds, &settings.audit);
+        let denials =
+            Denials::new(trail.clone(), audit.denials_per_second, audit.descriptors, node(settings));
+        let decider = Decider::new("grpc", limiter.clone(), metrics.clone())
+            .with_denials(denials)
+            .with_traces(settings.traces.is_some());
         let rate_limit = RateLimit {
-            limiter: limiter.clone(),
+            decider,
             bounds,
             headers: settings.headers.rls.then(|| renderer.clone()),
             body: renderer.has_denial_body().then(|| renderer.clone()),
-            metrics: metrics.clone(),
-            denials: Denials::new(trail.clone(), audit.denials_per_second, audit.descriptors, node(settings)),
-            traced: settings.traces.is_some(),
         };
         settings.http.client_ip.warn();
+        let decider = rate_limit.decider.for_front_end("http");
         let http = HttpApi {
-            limiter: limiter.clone(),
+            rate_limit: RateLimit { decider: decider.clone(), ..rate_limit.clone() },
+            decider,
             renderer,
             bounds,
-            metrics: metrics.clone(),
             health: health.clone(),
-            rate_limit: rate_limit.clone(),
-            tokens: settings.http.tokens.then(|| control.book().clone()),
+            tokens: settings.http.tokens.then(|| control.registry().clone()),
             client_ip: Arc::new(settings.http.client_ip.clone()),
             peer: Ipv4Addr::LOCALHOST.into(),
             cross_site: settings.http.cross_site,
@@ -100,27 +98,56 @@ impl Assembly {
         };
         let limits = Limits {
             hosts: AllowedHosts::of(&settings.admin),
-            // Half of the connections at least are left for probes and scrapers, which need no token.
-            load: Load::new((capacity.admin / 8).clamp(2, 32), (capacity.admin / 2).max(2)),
+            // At least half of the connections are left for probes and scrapers, which need no token.
+            load: Load::new((admin_connections / 8).clamp(2, 32), (admin_connections / 2).max(2)),
             bodies: memory.admin_bodies().clone(),
         };
         let admin =
             AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds, control.clone(), limits);
-        let grpc_tokens = settings.grpc.tokens.then(|| control.book().clone());
-        let grpc = GrpcApi::new(rate_limit, health_server, grpc_tokens, memory.streams().clone())?;
-        let apis = Apis { grpc, http, admin };
-        Ok(Self { data, limiter, control, trail, metrics, health, reporter, apis })
+        let grpc_tokens = settings.grpc.tokens.then(|| control.registry().clone());
+        let streams = memory.streams().clone();
+        let grpc = GrpcApi::new(rate_limit, health_server, grpc_tokens, streams, settings)?;
+        let grpc_settings = &settings.grpc;
+        let max_age =
+            grpc_settings.max_connection_age.map(|age| (age, grpc_settings.max_connection_age_grace));
+        let traced = settings.traces.is_some();
+        let listeners = vec![
+            Listener {
+                share: Share::Own(admin_connections),
+                // How many requests are in progress at once has a bound of its own.
+                eviction: Eviction::Idle,
+                // It shows why memory is short.
+                sheds_load: false,
+                // With ten thousand rules a scrape takes tens of milliseconds, and no decision waits for it.
+                own_worker: true,
+                needs_token: true,
+                // Without traces: its paths name tenants, which are values of descriptors.
+                ..Listener::new("admin", &settings.admin.listen, settings.admin.tls.as_ref(), admin)
+            },
+            Listener {
+                protocols: Protocols::Http2,
+                eviction: Eviction::NotBegun,
+                max_age,
+                traced,
+                ..Listener::new("grpc", &grpc_settings.listen, grpc_settings.tls.as_ref(), grpc)
+            },
+            Listener {
+                traced,
+                ..Listener::new("http", &settings.http.listen, settings.http.tls.as_ref(), http)
+            },
+        ];
+        Ok(Self { data, limiter, control, trail, metrics, health, reporter, listeners })
     }
 }
 
 async fn open_control(settings: &Settings, data: &DataFolder, trail: &Trail) -> Result<Control, ServeError> {
-    let book = Book::default();
-    own::generated(&book, &data.admin_token())?;
+    let registry = TokenRegistry::default();
+    node_tokens::generated(&registry, &data.admin_token())?;
     if let Some(file) = &settings.admin.token_file {
-        own::given(&book, file)?;
+        node_tokens::given(&registry, file)?;
     }
-    let parts = Parts {
-        book,
+    let parts = ControlParts {
+        registry,
         trail: Some(trail.clone()),
         switches: settings.switches.clone(),
         listen: (&settings.catalog_listen).into(),
@@ -131,7 +158,7 @@ async fn open_control(settings: &Settings, data: &DataFolder, trail: &Trail) -> 
     Ok(Control::open(&settings.catalog, data.path(), parts).await?)
 }
 
-/// What this node is called.
+/// Returns the name of this node.
 fn node(settings: &Settings) -> String {
     if !settings.node.is_empty() {
         return settings.node.clone();
@@ -164,7 +191,7 @@ async fn build_limiter(
         Some(path) if settings.has_built_in_rules() => {
             tracing::warn!(
                 path = %path.display(),
-                "there are no rules: only limits that requests bring along are enforced, in the domain apps"
+                "there are no rules: only limits in requests themselves are enforced, in the domain apps"
             );
             Limiter::builder().default_domain(built_in_domain())
         }
@@ -188,38 +215,38 @@ async fn build_limiter(
             builder.redis_store(store, settings.fallback, settings.redis.secret.reveal())
         }
     };
-    // Tenants are read from the catalog, and that waits.
+    // It reads tenants from the catalog, which blocks.
     let built = tokio::task::spawn_blocking(|| builder.build()).await.map_err(io::Error::other)?;
     Ok(built?)
 }
 
-/// The domain of a service that was given no rules: the one in which the middlewares ask about limits that stand
-/// in the code of applications. `tidegate init` writes the same as rules/apps.yaml.
+/// Returns the domain of a service without rules, which the middlewares use for limits in the code of applications.
+/// `tidegate init` writes the same domain as rules/apps.yaml.
 fn built_in_domain() -> Domain {
     Domain::new("apps").inline_limits(1_000)
 }
 
-/// Whether the machine has one core only, or there is a CPU quota of less than the cores that this process may
-/// use. Who looks for answers there uses up what the others need, and then all stand still.
+/// Returns whether the machine has only one core, or there is a CPU quota of less than the cores that this process may
+/// use. Busy polling would take the CPU time of the threads that it waits for.
 fn cpu_is_scarce() -> bool {
     let alone =
         std::fs::read_to_string("/sys/devices/system/cpu/online").is_ok_and(|cores| cores.trim() == "0");
-    // The one considers quotas, the other does not.
+    // The first considers quotas, the second does not.
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = rustix::thread::sched_getaffinity(None).map_or(1, |cores| cores.count() as usize);
     alone || allowed < cores
 }
 
-/// A store on these servers, and in the log what is wrong with them. The service starts all the same:
-/// rules say what to do without a store.
+/// Connects to the shared store, and logs what is wrong with its servers. The service starts anyway: rules define what
+/// happens without a store.
 async fn connect(url: &StoreUrl, settings: &Redis) -> RedisStore {
     let store = RedisStore::connect(RedisStoreConfig {
         deadline: settings.deadline,
         prefix: settings.prefix.clone(),
-        parts: settings.parts,
+        partitions: settings.parts,
         nodes: settings.nodes,
         remember_denials: settings.remember_denials,
-        most_waiting: settings.max_waiting,
+        max_waiting: settings.max_waiting,
         busy_poll: if cpu_is_scarce() { Duration::ZERO } else { settings.busy_poll },
         ..RedisStoreConfig::new(url.clone())
     })
@@ -227,15 +254,15 @@ async fn connect(url: &StoreUrl, settings: &Redis) -> RedisStore {
     for Finding { server, version, problems } in store.check_up().await {
         let version = version.unwrap_or_default();
         if problems.is_empty() {
-            tracing::info!(server, version, "the store is there");
+            tracing::info!(server, version, "the store is reachable");
         }
         for problem in problems {
-            tracing::warn!(server, version, problem, "the store is not as it should be");
+            tracing::warn!(server, version, problem, "the store has a problem");
         }
     }
     if settings.secret.is_empty() {
         tracing::warn!(
-            "redis.secret is empty: whoever knows this program can find keys that meet others'; set one"
+            "redis.secret is empty: clients can find values whose keys collide with those of others; set one"
         );
     }
     store

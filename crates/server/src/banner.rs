@@ -1,4 +1,4 @@
-//! What somebody who starts the service sees first: where it listens, and what to try.
+//! The text that the service prints when it starts: its addresses, and requests to try.
 
 use std::fmt::Write;
 
@@ -9,33 +9,33 @@ use crate::build_info;
 use crate::config::Settings;
 use crate::listen::socket::Socket;
 
-/// Lines for standard output.
+/// The text that the service prints when it starts.
 pub struct Banner {
     text: String,
     http: Option<String>,
-    /// Bodies of check requests to try, each with what it shows.
+    /// Bodies of check requests to try, each with a description.
     examples: Vec<(&'static str, String)>,
 }
 
 impl Banner {
-    /// Begins with what is served.
+    /// Starts the text with the rules and the data folder.
     pub fn new(settings: &Settings, limiter: &Limiter) -> Self {
         let domains = limiter.domain_names();
         let mut text = format!("tidegate {}\n", build_info::VERSION);
         let rules = match &settings.rules {
             None => "the catalog".to_owned(),
             Some(_) if settings.has_built_in_rules() => {
-                "built in; `tidegate init` writes rules to change".to_owned()
+                "built in; `tidegate init` writes rules to edit".to_owned()
             }
             Some(path) => path.display().to_string(),
         };
-        // Writing to a text cannot fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "  rules   {rules} (domains: {})", listed(&domains));
         let _ = writeln!(text, "  data    {}", settings.data.display());
         Self { text, http: None, examples: examples(&limiter.listing()) }
     }
 
-    /// Adds a listener.
+    /// Adds the address of a listener.
     pub fn listener(&mut self, name: &str, socket: &Socket, tls: bool) {
         let secured = if tls { " (TLS)" } else { "" };
         let _ = writeln!(self.text, "  {name:<7} {}{secured}", socket.place());
@@ -49,7 +49,7 @@ impl Banner {
         }
     }
 
-    /// Prints it.
+    /// Prints the text.
     pub fn show(mut self) {
         if let Some(url) = &self.http {
             for (about, body) in &self.examples {
@@ -59,28 +59,28 @@ impl Banner {
                 );
             }
         }
-        // Nobody reads it if standard output is closed, and that is fine.
+        // It does not matter if standard output is closed.
         let _ = std::io::Write::write_all(&mut std::io::stdout().lock(), self.text.as_bytes());
     }
 }
 
-/// A request that a rule applies to, and one that brings its limits along, if the rules have a domain for them.
+/// Returns a request that a rule applies to, and one with limits of its own, if the rules have a domain for that.
 fn examples(domains: &[DomainListing]) -> Vec<(&'static str, String)> {
     let by_rule = domains.iter().find_map(|domain| Some((&domain.domain, domain.first_key.as_ref()?)));
     let by_rule = by_rule
         .map(|(domain, key)| ("try it:", json!({ "domain": domain, "descriptor": { key.as_str(): "ann" } })));
     let takes_limits = |domain: &&DomainListing| domain.inline_limits.is_some_and(|max| max > 0);
-    // The middlewares ask in `apps` by default.
+    // The middlewares use `apps` by default.
     let apps = domains.iter().filter(takes_limits).max_by_key(|domain| domain.domain == "apps");
     let in_code = apps.map(|DomainListing { domain, .. }| {
         let limits = json!([{ "requests": 10, "per": "minute" }]);
         let body = json!({ "domain": domain, "descriptor": { "client": "ann" }, "limits": limits });
-        ("try a limit that stands in code, as the SDKs send it:", body)
+        ("try a limit that is defined in code, as the SDKs send it:", body)
     });
     by_rule.into_iter().chain(in_code).map(|(about, body)| (about, body.to_string())).collect()
 }
 
-/// So many domains are named.
+/// The maximum number of domains that are listed.
 const SHOWN: usize = 5;
 
 fn listed(domains: &[String]) -> String {

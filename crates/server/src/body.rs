@@ -1,4 +1,4 @@
-//! The body of a request, whole, within a bound and in time.
+//! Reads the body of a request, within a bound and in time.
 
 use std::fmt::Display;
 use std::future::{Future as _, poll_fn};
@@ -13,60 +13,60 @@ use thiserror::Error;
 use tidegate_http2::{MemoryBudget, MemoryClaim};
 use tokio::time::timeout;
 
-/// How long a body may take.
+/// How long a body may take to arrive.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why there is no body.
+/// Why a body could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BodyError {
     /// It is longer than allowed.
     #[error("the body is too long")]
     TooLong {
-        /// Bytes that came, or were announced.
+        /// The bytes that arrived, or that the head announced.
         found: usize,
     },
-    /// It did not come.
-    #[error("the body did not come within {PATIENCE:?}; send it with the request")]
+    /// It did not arrive in time.
+    #[error("the body did not arrive within {PATIENCE:?}; send it with the request")]
     Late,
-    /// Other bodies hold all the bytes that there are for them.
-    #[error("as many bytes of bodies are held as memory.max_bytes leaves for them; try again")]
+    /// Other bodies use all the memory that there is for them.
+    #[error("other requests use all the memory for bodies (memory.max_bytes); try again")]
     NoRoom,
     /// It ended too early.
-    #[error("the body broke off: {0}")]
+    #[error("the body ended too early: {0}")]
     Broken(String),
 }
 
-/// Why a body is not read that is coded, such as compressed; `None` if it is not. A refusal of this kind has
-/// status 415 and `Accept-Encoding: identity` (RFC 9110, 12.5.3).
-pub fn coded(headers: &HeaderMap) -> Option<String> {
+/// Returns why the content coding of a body, such as compression, is not supported; `None` if it has none. The response
+/// has status 415 and `Accept-Encoding: identity` (RFC 9110, 12.5.3).
+pub fn unsupported_coding(headers: &HeaderMap) -> Option<String> {
     let lines = headers.get_all(CONTENT_ENCODING).iter();
     let codings = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
     let mut others = codings.filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"));
     let found = String::from_utf8_lossy(others.next()?);
-    Some(format!("the content encoding must be identity, got {found:?}; send the body as it is"))
+    Some(format!("the content encoding must be identity, got {found:?}; send the body without it"))
 }
 
-/// All of a body of at most so many bytes. Needs a runtime with time enabled. What is held of a body that does
-/// not come at once is taken from the budget.
+/// Reads a body of at most `most` bytes. Needs a runtime with time enabled. A body that does not arrive at once takes its
+/// memory from the budget.
 ///
 /// # Errors
-/// If it is longer, late or broken, or does not fit the budget.
+/// If the body is too long, late or incomplete, or exceeds the budget.
 pub async fn collect<B>(body: B, most: usize, budget: &MemoryBudget) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
 {
-    // What the head announces; a body of unknown length announces nothing.
+    // The length in the head; 0 if it is not known.
     within(most, usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX))?;
     let mut pieces = pin!(pieces(body, most, budget));
-    // Nearly always it is there with the head, and then no timer is needed.
+    // Nearly always it arrives with the head, and no timer is needed.
     match poll_fn(|context| Poll::Ready(pieces.as_mut().poll(context))).await {
         Poll::Ready(collected) => collected,
         Poll::Pending => timeout(PATIENCE, pieces).await.unwrap_or(Err(BodyError::Late)),
     }
 }
 
-/// Most bodies come in one piece, which is taken as it is.
+/// Most bodies arrive in one piece, which is not copied.
 async fn pieces<B>(mut body: B, most: usize, budget: &MemoryBudget) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -100,7 +100,7 @@ where
     Ok(if all.is_empty() { first } else { all.freeze() })
 }
 
-/// Whether so many bytes more fit.
+/// Takes more bytes from the budget. Returns whether they fit.
 fn extend(claim: &mut Option<MemoryClaim>, bytes: usize, budget: &MemoryBudget) -> bool {
     if let Some(claim) = claim {
         return claim.grow(bytes);

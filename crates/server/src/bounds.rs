@@ -1,4 +1,4 @@
-//! What a client may send at most. A request over a bound is refused, and the message names the bound; over
+//! The bounds on what a client may send. A request beyond a bound is refused with a message that names the bound; over
 //! Envoy's protocol and `tidegate.v1` it is decided in a canonical form instead, see [`OddValues`].
 
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tidegate::spelling;
 
-/// The bounds in force; each is a setting.
+/// The bounds, each of which is a setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Descriptors of one request.
@@ -22,13 +22,13 @@ pub struct Bounds {
     pub batch: usize,
     /// Bytes of one request message or body.
     pub message_bytes: usize,
-    /// What happens to values over gRPC that are not text, or are beyond a bound.
+    /// What happens to values over gRPC that are not text, or exceed a bound.
     pub odd_values: OddValues,
 }
 
-/// What happens to requests over gRPC and `/json` whose values are not UTF-8, hold control characters or are
-/// beyond a bound. Values come from the clients of a proxy. A call that is refused is a failed call to that
-/// proxy, and Envoy lets the request pass then, unless `failure_mode_deny` is set.
+/// What happens to requests over gRPC and `/json` whose values are not UTF-8, contain control characters or exceed a
+/// bound. Such values come from the clients of a proxy. If the call is refused, it has failed for the proxy, and Envoy
+/// lets the request pass then, unless `failure_mode_deny` is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OddValues {
     /// The request is refused.
@@ -37,29 +37,35 @@ pub enum OddValues {
     Count,
 }
 
-/// Why a request is refused before it is decided.
+/// Reasons to refuse a request before it is decided.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// There is more of something than allowed.
+    /// There are more of something than allowed.
     #[error("{what} must be at most {most} ({setting}), got {found}")]
     TooMany {
         /// What is counted.
         what: &'static str,
-        /// The setting that says how much is allowed.
+        /// The setting of the bound.
         setting: &'static str,
-        /// What is allowed.
+        /// The bound.
         most: usize,
-        /// What was sent.
+        /// The number that was sent.
         found: usize,
     },
-    /// A text holds what no name or address does.
+    /// A message is longer than it may be.
+    #[error("a request must be at most {most} bytes (bounds.message_bytes)")]
+    TooLong {
+        /// How many bytes are allowed.
+        most: usize,
+    },
+    /// A text contains control characters.
     #[error("{what} must not contain control characters, found U+{found:04X} at byte {at}")]
     Control {
         /// Which text.
         what: &'static str,
         /// The character.
         found: u32,
-        /// Where it is.
+        /// Its index in bytes.
         at: usize,
     },
     /// A text is not UTF-8.
@@ -68,19 +74,19 @@ pub enum Refusal {
         /// Which text.
         what: &'static str,
     },
-    /// Something that must be there is not.
+    /// Something must not be empty.
     #[error("{what} must not be empty")]
     Empty {
-        /// What is missing.
+        /// What is empty.
         what: &'static str,
     },
-    /// A reservation would last for too short or too long.
+    /// The lifetime of a reservation is too short or too long.
     #[error("ttl_ms must be from 1 to 86400000 (a day), got {found}")]
     Lifetime {
-        /// Milliseconds.
+        /// The lifetime in milliseconds.
         found: u64,
     },
-    /// The cost is beyond what is counted exactly.
+    /// The cost is too large to be counted exactly.
     #[error("cost must be at most 9007199254740992 (2^53), got {found}")]
     Cost {
         /// The cost.
@@ -103,7 +109,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Checks how many descriptors a request has.
+    /// Checks the number of descriptors in a request.
     ///
     /// # Errors
     /// If there are too many.
@@ -112,7 +118,7 @@ impl Bounds {
         most("descriptors", "bounds.descriptors", self.descriptors, found)
     }
 
-    /// Checks how many entries a descriptor has.
+    /// Checks the number of entries in a descriptor.
     ///
     /// # Errors
     /// If there are none, or too many.
@@ -124,7 +130,7 @@ impl Bounds {
         most("entries of a descriptor", "bounds.entries", self.entries, found)
     }
 
-    /// Checks how many requests a batch has.
+    /// Checks the number of requests in a batch.
     ///
     /// # Errors
     /// If there are too many.
@@ -140,20 +146,25 @@ impl Bounds {
         most("the bytes of a request", "bounds.message_bytes", self.message_bytes, found)
     }
 
-    /// Checks a domain's name; whether it may be empty is up to the protocol.
+    /// Returns the refusal of a message that was too long to be collected.
+    pub fn message_too_long(&self) -> Refusal {
+        Refusal::TooLong { most: self.message_bytes }
+    }
+
+    /// Checks the name of a domain. Whether it may be empty depends on the protocol.
     ///
     /// # Errors
-    /// If it is too long or holds control characters.
+    /// If it is too long or contains control characters.
     #[inline]
     pub fn domain(&self, text: &str) -> Result<(), Refusal> {
         most("the bytes of the domain", "bounds.key_bytes", self.key_bytes, text.len())?;
         plain("the domain", text)
     }
 
-    /// Checks one entry of a descriptor. An empty value is a value.
+    /// Checks an entry of a descriptor. The value may be empty.
     ///
     /// # Errors
-    /// If the key is empty, or a text is too long or holds control characters.
+    /// If the key is empty, or a text is too long or contains control characters.
     #[inline]
     pub fn entry(&self, key: &str, value: &str) -> Result<(), Refusal> {
         if key.is_empty() {
@@ -165,7 +176,7 @@ impl Bounds {
         plain("the value of an entry", value)
     }
 
-    /// The value of an entry as it is counted: any bytes are accepted, unless [`OddValues::Refuse`] is set.
+    /// Returns the value of an entry in canonical form. Any bytes are accepted, unless [`OddValues::Refuse`] is set.
     ///
     /// # Errors
     /// With [`OddValues::Refuse`], if the value is not UTF-8; [`Bounds::entry`] checks the rest.
@@ -178,7 +189,7 @@ impl Bounds {
         }
     }
 
-    /// Whether requests are decided in their canonical form rather than refused.
+    /// Returns whether requests are decided in their canonical form instead of being refused.
     #[inline]
     pub fn counts_odd_values(&self) -> bool {
         self.odd_values == OddValues::Count
@@ -187,24 +198,25 @@ impl Bounds {
     /// Checks a cost.
     ///
     /// # Errors
-    /// If it is beyond 2^53.
+    /// If it is above 2^53.
     #[inline]
     pub fn cost(&self, cost: u64) -> Result<(), Refusal> {
         if cost > tidegate::MAX_COUNT { Err(Refusal::Cost { found: cost }) } else { Ok(()) }
     }
 }
 
-/// How long a reservation lasts if the client does not say.
-const USUAL_LIFETIME_MS: u64 = 60_000;
-const LONGEST_LIFETIME_MS: u64 = 24 * 3_600 * 1_000;
+/// The default lifetime of a reservation.
+const DEFAULT_LIFETIME_MS: u64 = 60_000;
+/// The maximum lifetime of a reservation.
+const MAX_LIFETIME_MS: u64 = 24 * 3_600 * 1_000;
 
-/// How long a reservation lasts.
+/// Returns the lifetime of a reservation.
 ///
 /// # Errors
-/// If that is nothing, or more than a day.
-pub fn lifetime(asked_ms: Option<u64>) -> Result<Duration, Refusal> {
-    match asked_ms.unwrap_or(USUAL_LIFETIME_MS) {
-        ms @ 1..=LONGEST_LIFETIME_MS => Ok(Duration::from_millis(ms)),
+/// If it is 0, or more than a day.
+pub fn lifetime(ttl_ms: Option<u64>) -> Result<Duration, Refusal> {
+    match ttl_ms.unwrap_or(DEFAULT_LIFETIME_MS) {
+        ms @ 1..=MAX_LIFETIME_MS => Ok(Duration::from_millis(ms)),
         found => Err(Refusal::Lifetime { found }),
     }
 }
@@ -214,15 +226,15 @@ fn most(what: &'static str, setting: &'static str, most: usize, found: usize) ->
     if found > most { Err(Refusal::TooMany { what, setting, most, found }) } else { Ok(()) }
 }
 
-/// A tab may stand in a header's value; other control characters are not text.
+/// Returns whether a byte is a control character. A tab is not, because header values may contain it.
 #[inline]
 pub fn is_control(byte: u8) -> bool {
     (byte < b' ' && byte != b'\t') || byte == 0x7f
 }
 
-/// Any bytes as the text that is counted in their place: control characters and bytes that are not UTF-8 are
-/// percent-encoded, and what is then longer than `most_bytes` is its beginning and a hash of all of it, as
-/// `vectors/keys.json` has it.
+/// Returns the canonical text of any bytes: control characters and bytes that are not UTF-8 are percent-encoded, and if
+/// the result is longer than `most_bytes`, it is replaced by its beginning and a hash of the whole, as defined in
+/// `vectors/keys.json`.
 pub fn canonical_text(bytes: &[u8], most_bytes: usize) -> Cow<'_, str> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) if !bytes.iter().copied().any(is_control) => Cow::Borrowed(text),

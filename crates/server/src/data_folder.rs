@@ -1,4 +1,4 @@
-//! The folder for what outlives a restart. One process at a time has it.
+//! The folder for data that survives a restart. Only one process can use it at a time.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// A data folder that is ours for as long as this lives.
+/// A data folder that is locked for this process until it is dropped.
 pub struct DataFolder {
     path: PathBuf,
-    /// Locked; the lock goes with the process, however that ends.
+    /// The locked file. The system releases the lock when the process ends.
     _lock: File,
 }
 
-/// Why a folder cannot be ours.
+/// Why a data folder cannot be used.
 #[derive(Debug, Error)]
 pub enum DataFolderError {
-    /// Another process has it.
+    /// Another process uses it.
     #[error(
         "the data folder {path} is in use by another process; stop that one, or choose another folder (data)"
     )]
@@ -25,24 +25,24 @@ pub enum DataFolderError {
         /// The folder.
         path: PathBuf,
     },
-    /// It cannot be made or written.
+    /// It cannot be created or written.
     #[error("the data folder {path} cannot be used: {source}; make it writable, or choose another (data)")]
     Unusable {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl DataFolder {
-    /// Makes the folder if it is missing, and locks it.
+    /// Creates the folder if it does not exist, and locks it.
     ///
     /// # Errors
-    /// If another process has it, or it cannot be written.
+    /// If another process uses it, or it cannot be written.
     pub fn open(path: &Path) -> Result<Self, DataFolderError> {
         let unusable = |source| DataFolderError::Unusable { path: path.to_owned(), source };
-        // Counters, the catalog and a token are nobody else's business.
+        // Only the owner may read the counters, the catalog and the token.
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable)?;
         let lock = own_file().create(true).truncate(false).open(path.join("lock")).map_err(unusable)?;
         match lock.try_lock() {
@@ -50,34 +50,35 @@ impl DataFolder {
             Err(TryLockError::WouldBlock) => return Err(DataFolderError::InUse { path: path.to_owned() }),
             Err(TryLockError::Error(source)) => return Err(unusable(source)),
         }
-        // A lock that was there before says nothing about the folder; better now than with the last snapshot.
+        // An existing lock file does not show that the folder is writable. It is better to fail now than at the last
+        // snapshot.
         probe(path).map_err(unusable)?;
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
-    /// The folder itself.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the token lies that this node makes for itself.
+    /// Returns the path of the token that this node generates for itself.
     pub fn admin_token(&self) -> PathBuf {
         self.path.join("admin-token")
     }
 
-    /// Where the audit trail goes.
+    /// Returns the folder of the audit trail.
     pub fn audit(&self) -> PathBuf {
         self.path.join("audit")
     }
 
-    /// Where counters go.
+    /// Returns the path of the snapshot of the counters.
     pub fn counters(&self) -> PathBuf {
         self.path.join("counters")
     }
 }
 
-/// How files of the folder are opened: for their owner only, and never through a link, which could point at
-/// somebody else's file.
+/// Returns the options for files in the folder: for their owner only, and not through a symbolic link, which could point
+/// to a file elsewhere.
 fn own_file() -> OpenOptions {
     let mut options = File::options();
     let not_followed = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
@@ -85,14 +86,14 @@ fn own_file() -> OpenOptions {
     options
 }
 
-/// Writes a file that was not there before, under a name that nobody can foresee, and removes it.
+/// Writes a new file with a random name, and removes it.
 fn probe(folder: &Path) -> io::Result<()> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
     let file = folder.join(format!("probe-{:016x}", u64::from_le_bytes(random)));
     let written = own_file().create_new(true).open(&file).and_then(|mut probe| probe.write_all(b"x"));
     match written {
-        // Somebody else's, and so not ours to remove.
+        // The file belongs to another process, and is not removed.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
         written => written.and(fs::remove_file(&file)),
     }

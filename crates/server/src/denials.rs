@@ -1,11 +1,11 @@
-//! Denials on their way to the audit trail: a few each second, and never in anybody's way.
+//! Records a sample of denials in the audit trail, without delaying decisions.
 
 use std::sync::Arc;
 
 use tidegate::{Decision, Limiter, Request};
 use tidegate_audit::{Denial, Sampler, Trail};
 
-/// Writes down denials, sampled. Cheap to clone: all clones count together.
+/// Records a sample of denials. Clones share their state.
 #[derive(Clone, Default)]
 pub struct Denials(Option<Arc<Inner>>);
 
@@ -17,13 +17,13 @@ struct Inner {
 }
 
 impl Denials {
-    /// At most so many per second; with the values of entries only if asked for.
+    /// Records at most `per_second` denials per second, with the values of the entries if `descriptors` is true.
     pub fn new(trail: Trail, per_second: u32, descriptors: bool, node: String) -> Self {
         let sampler = Sampler::new(per_second);
         Self((per_second > 0).then(|| Arc::new(Inner { trail, sampler, descriptors, node })))
     }
 
-    /// Takes note of a decision, if it is a denial.
+    /// Records a decision if it is a denial.
     #[inline]
     pub fn note(&self, limiter: &Limiter, request: &Request<'_>, decision: &Decision) {
         if !decision.allowed()
@@ -41,7 +41,7 @@ impl Inner {
         let at = limiter.now();
         let (Some(unsampled), Some(by)) = (self.sampler.sample(at), decision.decided_by()) else { return };
         let entries = || {
-            let descriptor = request.descriptors().nth(by.descriptor);
+            let descriptor = by.descriptor.and_then(|descriptor| request.descriptors().nth(descriptor));
             let entries = descriptor.map(|(entries, _)| entries.iter());
             entries
                 .into_iter()

@@ -1,14 +1,15 @@
-//! Whether the service is ready, and why not.
+//! Whether the service is ready, and why it is not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use http::StatusCode;
 use serde_json::json;
 use tidegate::Limiter;
 
 use crate::control::CatalogHealth;
 
-/// Whether the service is ready. Cheap to clone: all clones are the same.
+/// The health of the service. Clones share their state.
 #[derive(Clone)]
 pub struct Health {
     limiter: Limiter,
@@ -23,23 +24,23 @@ struct State {
 }
 
 impl Health {
-    /// The health of a service that is still starting.
+    /// Returns the health of a service that is still starting.
     pub fn new(limiter: Limiter) -> Self {
         Self { limiter, catalog: None, state: Arc::default() }
     }
 
-    /// The same, with what it knows of the catalog.
+    /// Adds the health of the catalog.
     #[must_use]
     pub fn with_catalog(self, catalog: CatalogHealth) -> Self {
         Self { catalog: Some(catalog), ..self }
     }
 
-    /// How the catalog does, if there is one.
+    /// Returns the health of the catalog, if there is one.
     pub fn catalog(&self) -> Option<&CatalogHealth> {
         self.catalog.as_ref()
     }
 
-    /// Whether requests should be sent here.
+    /// Returns whether the service is ready for requests.
     pub fn is_ready(&self) -> bool {
         let knows_catalog = self.catalog.as_ref().is_none_or(CatalogHealth::is_usable);
         self.state.serving.load(Ordering::Acquire)
@@ -48,23 +49,23 @@ impl Health {
             && knows_catalog
     }
 
-    /// Whether the service is on its way out.
+    /// Returns whether the service is stopping.
     pub fn is_draining(&self) -> bool {
         self.state.draining.load(Ordering::Acquire)
     }
 
-    /// Notes that every listener is there.
-    pub fn serving(&self) {
+    /// Notes that every listener is open.
+    pub fn set_serving(&self) {
         self.state.serving.store(true, Ordering::Release);
     }
 
-    /// Notes that the service is on its way out. It goes on answering.
-    pub fn draining(&self) {
+    /// Notes that the service is stopping. It still answers requests.
+    pub fn set_draining(&self) {
         self.state.draining.store(true, Ordering::Release);
     }
 
-    /// How far from well things are: 0 normal, 1 some server of the store fails, 2 all do or one for long,
-    /// 3 no rule is enforced. It changes no decision by itself.
+    /// Returns the level of degradation: 0 normal, 1 a server of the store fails, 2 all do or one for long, 3 no rule is
+    /// enforced. It does not affect decisions.
     pub fn degradation(&self) -> u8 {
         if self.limiter.switches().all == tidegate::Switch::Off {
             return 3;
@@ -72,8 +73,22 @@ impl Health {
         self.limiter.store_health().map_or(0, |health| health.degradation())
     }
 
-    /// What an operator wants to know.
-    pub fn detail(&self) -> serde_json::Value {
+    /// Returns the response of `/healthcheck`, as in envoyproxy/ratelimit.
+    pub fn healthcheck(&self) -> (StatusCode, &'static str) {
+        if self.is_ready() {
+            (StatusCode::OK, "OK")
+        } else {
+            (StatusCode::INTERNAL_SERVER_ERROR, "not ready; see GET /readyz")
+        }
+    }
+
+    /// Returns the response of `/readyz`, with the details for operators.
+    pub fn readyz(&self) -> (StatusCode, serde_json::Value) {
+        let status = if self.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        (status, self.detail())
+    }
+
+    fn detail(&self) -> serde_json::Value {
         let refused = self
             .limiter
             .refused_rules()
@@ -95,7 +110,7 @@ impl Health {
         );
         let catalog = self.catalog.as_ref().map(|catalog| {
             json!({
-                "available": catalog.is_there(),
+                "available": catalog.is_reachable(),
                 "known": catalog.is_known(),
                 "version": catalog.version(),
                 "refused": catalog.refused(),

@@ -1,16 +1,15 @@
-//! Limits that a request brings along, over whichever protocol: a name, requests, a window, an algorithm, a
-//! burst.
+//! Limits in a request itself, over any protocol: name, requests, window, algorithm and burst.
 
 use tidegate::rules::file::{window_of, words};
 use tidegate::{AlgorithmName, LimitSpec};
 
 use crate::bounds::Bounds;
 
-/// Limits of one descriptor at most; each is a counter to settle.
-const MOST: usize = 16;
+/// The maximum number of limits of one descriptor. Each has a counter.
+const MAX_LIMITS: usize = 16;
 
-/// A limit as it was written.
-pub(crate) struct Written<'w> {
+/// A limit in a request, as it was sent.
+pub(crate) struct InlineLimit<'w> {
     pub(crate) name: Option<&'w str>,
     pub(crate) requests: u64,
     pub(crate) per: &'w str,
@@ -18,23 +17,22 @@ pub(crate) struct Written<'w> {
     pub(crate) burst: Option<u64>,
 }
 
-/// The limits of a descriptor, or what is wrong with them and where. Whether their numbers make limits, the
-/// engine knows.
+/// Parses the limits of a descriptor. The engine checks their numbers.
 pub(crate) fn read<'w>(
-    limits: impl ExactSizeIterator<Item = Written<'w>>,
+    limits: impl ExactSizeIterator<Item = InlineLimit<'w>>,
     bounds: &Bounds,
 ) -> Result<Vec<LimitSpec>, String> {
     let found = limits.len();
-    if found > MOST {
-        return Err(format!("limits of a descriptor must be at most {MOST}, got {found}"));
+    if found > MAX_LIMITS {
+        return Err(format!("limits of a descriptor must be at most {MAX_LIMITS}, got {found}"));
     }
-    let one = |(index, limit): (usize, Written<'_>)| {
+    let one = |(index, limit): (usize, InlineLimit<'_>)| {
         limit.spec(bounds).map_err(|(field, reason)| format!("limits[{index}]: {field}: {reason}"))
     };
     limits.enumerate().map(one).collect()
 }
 
-impl Written<'_> {
+impl InlineLimit<'_> {
     fn spec(&self, bounds: &Bounds) -> Result<LimitSpec, (&'static str, String)> {
         let window = window_of(self.per).map_err(|reason| ("per", reason))?;
         let mut spec = LimitSpec::new(self.requests, window);

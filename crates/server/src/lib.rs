@@ -1,16 +1,18 @@
-//! The service: Envoy's rate limit protocol, an HTTP API, and the tools around them.
+//! The rate limit service: Envoy's rate limit protocol, an HTTP API, and the command line.
 //!
 //! # Layout
 //!
 //! - [`cli`]: commands; [`config`]: settings
-//! - [`run`]: from start to end; `assemble`: what it is made of; [`banner`]: what is seen first; [`logs`], [`trace`]
-//! - [`listen`]: sockets, TLS, workers and connections
-//! - [`grpc`], [`http`], [`admin`]: who answers
-//! - [`body`], [`bounds`]: what a client may send; [`permit_token`]: what it holds
-//! - [`access`]: who may do what; [`denials`]: who was denied; [`control`]: what the catalog says, in force here
-//! - [`health`], [`metrics`], [`build_info`]: what the service says about itself
-//! - [`memory`]: how much memory there is, and who gets it
-//! - [`data_folder`]: what outlives a restart
+//! - [`run`]: starts and stops the service; `assemble`: builds its parts; [`banner`]: prints its addresses; [`logs`],
+//!   [`trace`]
+//! - [`listen`]: listeners, TLS, workers and connections
+//! - [`grpc`], [`http`], [`admin`]: the front ends
+//! - [`decider`]: decides requests and records decisions, for every front end
+//! - [`body`], [`bounds`]: what a client may send; [`permit_token`]: the token of a permit; `problem`: errors over HTTP
+//! - [`access`]: tokens and roles; [`denials`]: records of denials; [`control`]: puts the catalog in force
+//! - [`health`], [`metrics`], [`build_info`]: the state of the service
+//! - [`memory`]: divides the memory of the process
+//! - [`data_folder`]: data that survives a restart
 //! - [`protocols`]: compiled from `proto/`
 
 pub mod access;
@@ -24,6 +26,7 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod data_folder;
+pub mod decider;
 pub mod denials;
 pub mod grpc;
 pub mod health;
@@ -34,6 +37,7 @@ pub mod logs;
 pub mod memory;
 pub mod metrics;
 pub mod permit_token;
+mod problem;
 pub mod protocols;
 pub mod run;
 pub mod signals;

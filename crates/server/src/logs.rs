@@ -1,4 +1,4 @@
-//! Logs for people on a terminal and for machines elsewhere; traces where a collector is named.
+//! Logs, and traces if a collector is configured.
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,10 +20,10 @@ use crate::config::secret::redacted;
 use crate::config::settings::{Log, LogFormat, Traces};
 use crate::trace::TARGET;
 
-/// How long the end waits for the collector.
-const LAST_TRACES: Duration = Duration::from_secs(2);
+/// How long the service waits for the collector when it stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Keeps traces flowing; what is left goes out when it is stopped.
+/// Sends traces. The remaining ones are sent when it is stopped.
 pub struct Telemetry(Option<SdkTracerProvider>);
 
 /// Why traces cannot be sent.
@@ -34,17 +34,17 @@ pub struct TelemetryError {
     source: ExporterBuildError,
 }
 
-/// Starts logging, and tracing if it is wanted. Needs a runtime for the latter.
+/// Starts logging, and tracing if it is configured, which needs a runtime.
 ///
 /// # Errors
-/// If the collector's address is none.
+/// If the address of the collector is invalid.
 pub fn start(log: Log, traces: Option<&Traces>) -> Result<Telemetry, TelemetryError> {
     let human = match log.format {
         LogFormat::Human => true,
         LogFormat::Json => false,
         LogFormat::Auto => io::stderr().is_terminal(),
     };
-    // The libraries below us are heard only when they warn.
+    // Libraries log warnings only.
     let filter = EnvFilter::builder()
         .with_default_directive(LevelFilter::WARN.into())
         .parse_lossy(format!("warn,tidegate={0},tidegate_server={0},tidegate_stores={0}", log.level));
@@ -58,11 +58,11 @@ pub fn start(log: Log, traces: Option<&Traces>) -> Result<Telemetry, TelemetryEr
     let spans = provider.as_ref().map(|provider| {
         tracing_opentelemetry::layer()
             .with_tracer(provider.tracer("tidegate"))
-            // Sending has spans too, each of which would have to be sent.
+            // Sending traces creates spans too, which must not be sent.
             .with_filter(filter_fn(|metadata| metadata.is_span() && metadata.target() == TARGET))
     });
     let subscriber = tracing_subscriber::registry().with(spans).with(lines.with_filter(filter));
-    // A second start, in tests, goes on with the first.
+    // A second start, in tests, keeps the subscriber of the first.
     let _ = subscriber.try_init();
     Ok(Telemetry(provider))
 }
@@ -70,13 +70,13 @@ pub fn start(log: Log, traces: Option<&Traces>) -> Result<Telemetry, TelemetryEr
 #[expect(clippy::float_arithmetic, reason = "the sampler takes a share of 1")]
 fn provider(traces: &Traces) -> Result<SdkTracerProvider, TelemetryError> {
     let mut exporter = SpanExporter::builder().with_tonic().with_endpoint(&traces.endpoint);
-    // Only where it is needed: a system without authorities is refused.
+    // Only if it is needed: it fails on a system without certificate authorities.
     if traces.endpoint.starts_with("https://") {
         exporter = exporter.with_tls_config(ClientTlsConfig::new().with_enabled_roots());
     }
     let exporter =
         exporter.build().map_err(|source| TelemetryError { endpoint: redacted(&traces.endpoint), source })?;
-    let exporter = Telling { exporter, failing: AtomicBool::new(false) };
+    let exporter = LoggingExporter { exporter, failing: AtomicBool::new(false) };
     let share = f64::from(traces.sample_ppm) / 1e6;
     Ok(SdkTracerProvider::builder()
         .with_resource(Resource::builder().with_service_name("tidegate").build())
@@ -85,14 +85,14 @@ fn provider(traces: &Traces) -> Result<SdkTracerProvider, TelemetryError> {
         .build())
 }
 
-/// An exporter that tells when traces cannot be sent, and when they can again; not once a batch.
+/// An exporter that logs when traces cannot be sent, and when they can be sent again.
 #[derive(Debug)]
-struct Telling {
+struct LoggingExporter {
     exporter: SpanExporter,
     failing: AtomicBool,
 }
 
-impl trace::SpanExporter for Telling {
+impl trace::SpanExporter for LoggingExporter {
     async fn export(&self, batch: Vec<trace::SpanData>) -> OTelSdkResult {
         let spans = batch.len();
         let exported = self.exporter.export(batch).await;
@@ -121,11 +121,11 @@ impl trace::SpanExporter for Telling {
 }
 
 impl Telemetry {
-    /// Sends what is left.
+    /// Sends the remaining traces.
     pub async fn stop(self) {
         let Some(provider) = self.0 else { return };
-        // Sending needs this runtime, which must not be the one that waits.
-        let stop = move || provider.shutdown_with_timeout(LAST_TRACES);
+        // Sending needs this runtime, so another thread has to wait for it.
+        let stop = move || provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT);
         if let Ok(Err(error)) = tokio::task::spawn_blocking(stop).await {
             tracing::warn!(%error, "the last traces were not sent");
         }

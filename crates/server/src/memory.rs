@@ -1,10 +1,10 @@
-//! How much memory the service may use (`memory.max_bytes`), and what of it each part gets.
+//! The bound on the memory of the service (`memory.max_bytes`), and how it is divided.
 //!
-//! Every part has a share of its own, so that none can take another's: counters are bounded by their number,
-//! connections by theirs, bodies and streams by a [`MemoryBudget`] of bytes. What does not fit is refused where
-//! it arrives. The shares are estimates. So the process also looks at what it really uses, and while that is
-//! near the bound it takes neither new connections nor bodies; what is there goes on, and so do the admin
-//! listener and gRPC's health checks over connections that are open.
+//! Each use of memory has a share of its own, so that none can take another's: counters and connections are bounded by
+//! their number, bodies and streams by a [`MemoryBudget`] of bytes. What does not fit is refused when it arrives. The
+//! shares are estimates. So the process also measures what it really uses, and while that is near the bound, it accepts
+//! neither new connections nor bodies. Requests in progress continue, and so do the admin listener and gRPC's health
+//! checks over open connections.
 
 mod system;
 
@@ -17,51 +17,50 @@ use tidegate_http2::MemoryBudget;
 
 pub use self::system::{Source, limit_of_cgroup, resident_bytes};
 
-/// The program itself, its threads and its rules, about.
+/// The estimated memory of the program itself, its threads and its rules.
 const BASE_BYTES: u64 = 48 << 20;
-/// One counter, as measured, and what the table around it has free.
+/// The measured memory of one counter, with its part of the unused table space.
 pub(crate) const KEY_BYTES: u64 = 48;
-/// One reservation that waits to be settled.
+/// The memory of one reservation.
 const RESERVATION_BYTES: u64 = 768;
-/// One connection without its buffers for headers: its task, its timers, its place in the tables.
+/// The memory of one connection without its buffers for headers: its task, its timers, its table entries.
 const CONNECTION_BYTES: u64 = 8 << 10;
-/// What TLS adds to a connection.
+/// The memory that TLS adds to a connection.
 const TLS_BYTES: u64 = 48 << 10;
-/// How often the process looks at what it uses.
-const LOOK: Duration = Duration::from_millis(50);
-/// For how long use that does not grow is waited for to shrink, before it is taken for memory that the
-/// allocator keeps and can use again.
-const LOOKS_UNTIL_KEPT: u32 = 40;
+/// How often the process measures its memory.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// After how many checks without growth, memory above the mark is considered to be free memory of the allocator.
+const CHECKS_UNTIL_RAISED: u32 = 40;
 
-/// The bound on memory, and what each part has of it. Cheap to clone: all clones are the same.
+/// The bound on memory, and its shares. Clones share their state.
 #[derive(Clone, Debug)]
-pub struct Memory(Arc<Parts>);
+pub struct Memory(Arc<Shares>);
 
 #[derive(Debug)]
-struct Parts {
+struct Shares {
     limit: u64,
     source: Source,
     bodies: MemoryBudget,
     admin_bodies: MemoryBudget,
     streams: MemoryBudget,
-    /// Whether the process is so near its bound that it takes nothing new.
+    /// Whether the process is so near its bound that it accepts nothing new.
     full: AtomicBool,
     resident: AtomicU64,
-    /// Connections that were refused for it.
+    /// Connections that were refused because of that.
     shed: AtomicU64,
 }
 
-/// Connections that fit, and why not more.
+/// What determines the memory of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionCost {
-    /// Bytes of one request's headers.
+    /// The maximum size of a request's headers in bytes.
     pub header_bytes: usize,
-    /// Whether it speaks TLS.
+    /// Whether it uses TLS.
     pub tls: bool,
 }
 
 impl Memory {
-    /// The bound of the settings; 0 is what the system leaves the process.
+    /// Returns the bound of the settings; 0 means a share of the system's memory.
     pub fn new(max_bytes: u64) -> Self {
         let (limit, source) = match max_bytes {
             0 => system::limit(),
@@ -70,15 +69,15 @@ impl Memory {
         Self::of(limit, source)
     }
 
-    /// A bound of so many bytes.
+    /// Returns a bound of `limit` bytes.
     pub fn of(limit: u64, source: Source) -> Self {
         let usable = limit - BASE_BYTES.min(limit / 4);
         let budget = |bytes: u64| MemoryBudget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
-        Self(Arc::new(Parts {
+        Self(Arc::new(Shares {
             limit,
             source,
             bodies: budget(usable / 8),
-            // A rule file of the largest size, at least.
+            // At least a rule file of the maximum size.
             admin_bodies: budget((usable / 32).clamp(2 << 20, 64 << 20)),
             streams: budget(usable / 8),
             full: AtomicBool::new(false),
@@ -87,12 +86,12 @@ impl Memory {
         }))
     }
 
-    /// The bound in bytes.
+    /// Returns the bound in bytes.
     pub fn limit(&self) -> u64 {
         self.0.limit
     }
 
-    /// Who said so.
+    /// Returns the source of the bound.
     pub fn source(&self) -> Source {
         self.0.source
     }
@@ -101,79 +100,79 @@ impl Memory {
         self.0.limit - BASE_BYTES.min(self.0.limit / 4)
     }
 
-    /// Bytes of bodies of the HTTP listener that are being read.
+    /// Returns the budget for bodies that the HTTP listener reads.
     pub fn bodies(&self) -> &MemoryBudget {
         &self.0.bodies
     }
 
-    /// Bytes of bodies of the admin listener that are being read.
+    /// Returns the budget for bodies that the admin listener reads.
     pub fn admin_bodies(&self) -> &MemoryBudget {
         &self.0.admin_bodies
     }
 
-    /// Bytes that streams and answers of the gRPC listener hold.
+    /// Returns the budget for streams and responses of the gRPC listener.
     pub fn streams(&self) -> &MemoryBudget {
         &self.0.streams
     }
 
-    /// Counters that fit: half of what is left beside the program.
+    /// Returns how many counters fit into half of the memory.
     pub fn max_keys(&self) -> usize {
         usize::try_from(self.usable() / 2 / KEY_BYTES).unwrap_or(usize::MAX)
     }
 
-    /// Reservations that fit.
+    /// Returns how many reservations fit.
     pub fn max_reservations(&self) -> usize {
         usize::try_from(self.usable() / 16 / RESERVATION_BYTES).unwrap_or(usize::MAX)
     }
 
-    /// Connections of one listener that fit: of gRPC and HTTP each has half of a share.
+    /// Returns how many connections of one of two listeners fit.
     pub fn max_connections(&self, cost: ConnectionCost) -> usize {
         let each = CONNECTION_BYTES + cost.header_bytes as u64 + if cost.tls { TLS_BYTES } else { 0 };
         usize::try_from(self.usable() * 3 / 32 / each).unwrap_or(usize::MAX).max(1)
     }
 
-    /// Whether nothing new is to be taken.
+    /// Returns whether new connections and bodies are refused.
     pub fn is_full(&self) -> bool {
         self.0.full.load(Relaxed)
     }
 
-    /// Notes that a connection was refused because it is so.
+    /// Counts a connection that was refused because of that.
     pub fn note_shed(&self) {
         self.0.shed.fetch_add(1, Relaxed);
     }
 
-    /// Connections that were refused because it was so.
+    /// Returns how many connections were refused because of that.
     pub fn shed(&self) -> u64 {
         self.0.shed.load(Relaxed)
     }
 
-    /// What the process used when it looked last; 0 if it cannot tell.
+    /// Returns the memory of the process at the last check, in bytes; 0 if it is not known.
     pub fn resident(&self) -> u64 {
         self.0.resident.load(Relaxed)
     }
 
-    /// Looks at what the process uses for as long as anybody has a clone of this.
+    /// Starts a thread that measures the memory of the process until all clones are dropped.
     ///
     /// # Errors
-    /// If the system has no thread left.
+    /// If the system has no threads left.
     pub fn watch(&self) -> std::io::Result<()> {
-        let parts = Arc::downgrade(&self.0);
-        let look = move || {
-            let mut mark = Mark::default();
-            while let Some(parts) = parts.upgrade() {
+        let shares = Arc::downgrade(&self.0);
+        let measure = move || {
+            let mut mark = HighWaterMark::default();
+            while let Some(shares) = shares.upgrade() {
                 if let Some(used) = resident_bytes() {
-                    parts.resident.store(used, Relaxed);
-                    parts.set_full(mark.is_over(used, parts.limit));
+                    shares.resident.store(used, Relaxed);
+                    shares.set_full(mark.is_over(used, shares.limit));
                 }
-                drop(parts);
-                thread::sleep(LOOK);
+                drop(shares);
+                thread::sleep(CHECK_INTERVAL);
             }
         };
-        thread::Builder::new().name("tidegate-memory".to_owned()).spawn(look).map(drop)
+        thread::Builder::new().name("tidegate-memory".to_owned()).spawn(measure).map(drop)
     }
 }
 
-impl Parts {
+impl Shares {
     fn set_full(&self, full: bool) {
         if self.full.swap(full, Relaxed) == full {
             return;
@@ -185,30 +184,30 @@ impl Parts {
         if full {
             tracing::warn!(used, limit, "memory is nearly used up: new connections and bodies are refused");
         } else {
-            tracing::info!(used, limit, "memory is there again");
+            tracing::info!(used, limit, "memory is available again");
         }
     }
 }
 
-/// From which use on nothing new is taken.
+/// The memory above which nothing new is accepted.
 ///
-/// An allocator keeps some of what was freed, and uses it again before it asks for more. Use that is high and
-/// stays as it is may be that. So a mark that was passed rises after a while, up to a last one.
+/// An allocator keeps some freed memory, and reuses it before it asks the system for more. Usage that is high and does not
+/// grow may be such memory. So a mark that was exceeded rises after a while, up to a last one.
 #[derive(Debug, Default)]
-pub struct Mark {
-    /// The mark, once it has risen.
+pub struct HighWaterMark {
+    /// The mark after it has risen.
     risen: u64,
     highest: u64,
-    looks: u32,
+    checks: u32,
 }
 
-impl Mark {
-    /// Whether so many bytes are too many for this bound. Call it once a look.
+impl HighWaterMark {
+    /// Returns whether the usage is too high for this bound. To be called once per check.
     pub fn is_over(&mut self, used: u64, limit: u64) -> bool {
         let (first, last) = (limit / 8 * 7, limit / 32 * 31);
         let mark = first.max(self.risen).min(last);
         if used <= mark {
-            self.looks = 0;
+            self.checks = 0;
             self.highest = 0;
             if used < limit / 4 * 3 {
                 self.risen = 0;
@@ -217,12 +216,12 @@ impl Mark {
         }
         if used > self.highest {
             self.highest = used;
-            self.looks = 0;
+            self.checks = 0;
         }
-        self.looks += 1;
-        if self.looks >= LOOKS_UNTIL_KEPT && used < last {
+        self.checks += 1;
+        if self.checks >= CHECKS_UNTIL_RAISED && used < last {
             self.risen = used + limit / 64;
-            self.looks = 0;
+            self.checks = 0;
         }
         true
     }

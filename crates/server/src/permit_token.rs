@@ -1,15 +1,15 @@
-//! Permits as clients hold them: a text that says whose slots they are.
+//! Permits as clients hold them: tokens that identify slots.
 //!
-//! The service keeps nothing by it. The token has the request that the slots were acquired for, the
-//! lease that holds them and how long they are held, so that any node may renew and release them. It is
-//! not signed: whoever makes one up still has to guess a lease.
+//! The service stores nothing for a permit. The token contains the request that the slots were acquired for, the ID
+//! of the slots and how long they are held, so that any node can renew and release them. It is not signed: a forged token
+//! would need the right ID, which is random.
 //!
 //! ```text
-//! version u8 · lease u64 · time-out in µs (0: nothing is held) · domain · descriptors
+//! version u8 · slot ID u64 · time-out in µs (0: nothing is held) · domain · descriptors
 //! descriptors: how many, then for each: how many entries, then for each: key, value
 //! ```
 //!
-//! The lease is big-endian; other numbers and the lengths of texts are LEB128. All of it is base64url,
+//! The ID is big-endian; other numbers and the lengths of texts are LEB128. All of it is base64url,
 //! without padding.
 
 use std::time::Duration;
@@ -17,45 +17,45 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use thiserror::Error;
-use tidegate::{Lease, Request};
+use tidegate::{Request, SlotId};
 
 use crate::bounds::{Bounds, Refusal};
 
 const VERSION: u8 = 1;
 
-/// What a token says.
+/// The content of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermitToken {
-    /// Who holds the slots.
-    pub lease: Lease,
+    /// ID of the slots.
+    pub slot: SlotId,
     /// How long they are held without renewal; `None` if no concurrency limit applied.
     pub timeout: Option<Duration>,
     domain: String,
     descriptors: Vec<Vec<(String, String)>>,
 }
 
-/// Why a text is no permit.
+/// Why a token is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TokenError {
-    /// It is not one of ours, or only a part of one.
-    #[error("the permit is not one that acquire gave out: {0}; send it back as it came")]
+    /// It is not a permit, or incomplete.
+    #[error("the permit was not issued by acquire: {0}; send it unchanged")]
     Malformed(&'static str),
-    /// It may be one, but of another version.
-    #[error("the permit has version {found}, this service knows version 1; acquire a new one")]
+    /// It has another version.
+    #[error("the permit has version {found}, but this service supports version 1; acquire a new one")]
     Version {
         /// The version.
         found: u8,
     },
-    /// It says more than a request may.
-    #[error("the permit is not one that acquire gave out: {0}")]
+    /// Its request exceeds a bound.
+    #[error("the permit was not issued by acquire: {0}")]
     Refused(#[from] Refusal),
 }
 
-/// The token of slots acquired for a request.
-pub fn encode(request: &Request<'_>, lease: Lease, timeout: Option<Duration>) -> String {
+/// Encodes the token of slots that were acquired for a request.
+pub fn encode(request: &Request<'_>, slot: SlotId, timeout: Option<Duration>) -> String {
     let mut out = Vec::with_capacity(64);
     out.push(VERSION);
-    out.extend_from_slice(&lease.0.to_be_bytes());
+    out.extend_from_slice(&slot.0.to_be_bytes());
     put_number(timeout.map_or(0, |timeout| timeout.as_micros() as u64), &mut out);
     put_text(request.domain(), &mut out);
     put_number(request.descriptors().count() as u64, &mut out);
@@ -69,12 +69,12 @@ pub fn encode(request: &Request<'_>, lease: Lease, timeout: Option<Duration>) ->
     URL_SAFE_NO_PAD.encode(out)
 }
 
-/// Reads a token.
+/// Decodes a token.
 ///
 /// # Errors
-/// If it is none, or says more than the bounds allow a request to say.
+/// If it is not a permit, or its request exceeds a bound.
 pub fn decode(token: &str, bounds: &Bounds) -> Result<PermitToken, TokenError> {
-    // Base64 makes 4 characters of 3 bytes.
+    // Base64 encodes 3 bytes in 4 characters.
     bounds.message(token.len() / 4 * 3)?;
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| TokenError::Malformed("it is not base64url"))?;
     let mut rest = Rest(&bytes);
@@ -82,7 +82,7 @@ pub fn decode(token: &str, bounds: &Bounds) -> Result<PermitToken, TokenError> {
     if version != VERSION {
         return Err(TokenError::Version { found: version });
     }
-    let lease = Lease(u64::from_be_bytes(rest.array()?));
+    let slot = SlotId(u64::from_be_bytes(rest.array()?));
     let timeout = Some(rest.number()?).filter(|us| *us > 0).map(Duration::from_micros);
     let domain = rest.text()?.to_owned();
     bounds.domain(&domain)?;
@@ -90,11 +90,11 @@ pub fn decode(token: &str, bounds: &Bounds) -> Result<PermitToken, TokenError> {
     if !rest.0.is_empty() {
         return Err(TokenError::Malformed("something follows it"));
     }
-    Ok(PermitToken { lease, timeout, domain, descriptors })
+    Ok(PermitToken { slot, timeout, domain, descriptors })
 }
 
 impl PermitToken {
-    /// The request that the slots were acquired for.
+    /// Returns the request that the slots were acquired for.
     pub fn request(&self) -> Request<'_> {
         let mut descriptors = self.descriptors.iter();
         let first = descriptors.next().map(|first| entries_of(first)).unwrap_or_default();
@@ -119,7 +119,7 @@ fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// What is still to be read.
+/// The bytes that are not decoded yet.
 struct Rest<'b>(&'b [u8]);
 
 const SHORT: TokenError = TokenError::Malformed("its end is missing");
@@ -154,7 +154,7 @@ impl<'b> Rest<'b> {
         std::str::from_utf8(self.take(length)?).map_err(|_| TokenError::Malformed("a text is not UTF-8"))
     }
 
-    /// How many of something follow; no more than there are bytes.
+    /// Decodes a count of items, which cannot be more than the remaining bytes.
     fn count(&mut self) -> Result<usize, TokenError> {
         usize::try_from(self.number()?).ok().filter(|count| *count <= self.0.len()).ok_or(SHORT)
     }
@@ -173,7 +173,7 @@ impl<'b> Rest<'b> {
         bounds.entries(count)?;
         let entry = |_| {
             let (key, value) = (self.text()?, self.text()?);
-            // Values may be longer than the bound allows clients: over-long ones were shortened to a hash.
+            // Values may exceed the bound for clients: longer ones were replaced by a hash.
             bounds.entry(key, "")?;
             Ok((key.to_owned(), value.to_owned()))
         };
@@ -189,23 +189,23 @@ mod tests {
 
     fn token() -> String {
         let request = Request::new("exports", [("user", "ann"), ("kind", "größer")]).and([("ip", "")]);
-        encode(&request, Lease(u64::MAX - 7), Some(Duration::from_secs(90)))
+        encode(&request, SlotId(u64::MAX - 7), Some(Duration::from_secs(90)))
     }
 
     #[test]
     fn a_token_reads_back_as_it_was_written() {
         let read = decode(&token(), &Bounds::default()).unwrap();
-        assert_eq!((read.lease, read.timeout), (Lease(u64::MAX - 7), Some(Duration::from_secs(90))));
+        assert_eq!((read.slot, read.timeout), (SlotId(u64::MAX - 7), Some(Duration::from_secs(90))));
         let request = read.request();
         assert_eq!(request.domain(), "exports");
         let descriptors: Vec<_> = request.descriptors().map(|(entries, _)| entries.to_vec()).collect();
         assert_eq!(descriptors, [vec![("user", "ann"), ("kind", "größer")], vec![("ip", "")]]);
-        assert_eq!(encode(&request, read.lease, read.timeout), token());
+        assert_eq!(encode(&request, read.slot, read.timeout), token());
     }
 
     #[test]
     fn nothing_held_reads_back_as_nothing_held() {
-        let token = encode(&Request::new("d", [("k", "v")]), Lease(5), None);
+        let token = encode(&Request::new("d", [("k", "v")]), SlotId(5), None);
         assert_eq!(decode(&token, &Bounds::default()).unwrap().timeout, None);
     }
 
@@ -248,6 +248,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(tidegate_testkit::cases(256))]
+
         #[test]
         fn no_bytes_make_reading_panic_or_take_long(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = bytes;

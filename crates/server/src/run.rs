@@ -1,4 +1,4 @@
-//! The service from its start to its end.
+//! Starts the service, runs it, and stops it.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,44 +15,40 @@ use tokio::time::{sleep, timeout};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use crate::access::OwnTokenError;
-use crate::assemble::{Apis, Assembly};
+use crate::access::NodeTokenError;
+use crate::assemble::Assembly;
 use crate::banner;
 use crate::config::Settings;
-use crate::config::settings::CatalogPlace;
+use crate::config::settings::CatalogLocation;
 use crate::data_folder::{DataFolder, DataFolderError};
 use crate::health::Health;
 use crate::listen::acceptor::accept;
 use crate::listen::capacity::{Capacity, Files};
-use crate::listen::connection::{Front, Serve};
-use crate::listen::guests::{Guests, Manners};
-use crate::listen::socket::{BindError, Socket};
-use crate::listen::tls::{Certificates, TlsError};
-use crate::listen::watchdog::Patience;
+use crate::listen::listener::{OpenError, OpenListener};
 use crate::listen::worker::Worker;
 use crate::logs::{self, TelemetryError};
 use crate::memory::Memory;
 use crate::signals::Signals;
 
 /// How often connections are counted while the service drains.
-const DRAIN_LOOK: Duration = Duration::from_millis(10);
-/// How often it is looked whether the service has become ready, or is so no more.
-const HEALTH_LOOK: Duration = Duration::from_millis(500);
-/// How long the end waits for the audit trail's disk.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(10);
+/// How often the readiness of the service is checked.
+const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
+/// How long the service waits for the disk of the audit trail when it stops.
 const TRAIL_GRACE: Duration = Duration::from_secs(5);
-/// The service's name in gRPC's health protocol, as envoyproxy/ratelimit has it.
+/// The name of the service in gRPC's health protocol, as in envoyproxy/ratelimit.
 const HEALTH_NAME: &str = "ratelimit";
 
-/// Why the service could not start. Each message says what to do.
+/// Why the service cannot start. Each message says what to do.
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// The rules or the counters on disk.
     #[error("{0}")]
     Build(#[from] BuildError),
-    /// There are no rules where the settings say.
+    /// There are no rules at the path in the settings.
     #[error(
-        "there are no rules at {path} (rules); write some with `tidegate init`, name another path, or say \
-         `--rules catalog` and push them with `tidegate rules push`"
+        "there are no rules at {path} (rules); write some with `tidegate init`, name another path, or use \
+         `--rules catalog` and push rules with `tidegate rules push`"
     )]
     NoRules {
         /// The path.
@@ -60,7 +56,7 @@ pub enum ServeError {
     },
     /// A listener.
     #[error("{0}")]
-    Bind(#[from] BindError),
+    Listener(#[from] OpenError),
     /// The data folder.
     #[error("{0}")]
     Data(#[from] DataFolderError),
@@ -72,20 +68,16 @@ pub enum ServeError {
     Audit(#[from] tidegate_audit::OpenError),
     /// A token in a file.
     #[error("{0}")]
-    OwnToken(#[from] OwnTokenError),
-    /// Others can reach the admin listener, and nobody has a token.
+    OwnToken(#[from] NodeTokenError),
+    /// Other machines can reach the admin listener, and there is no token.
     #[error(
-        "the admin listener at {place} can be reached from other machines (admin.listen), but there is no \
-         token: name a file with one (admin.token_file), or listen on 127.0.0.1 and make one with `tidegate \
-         token create`"
+        "other machines can reach the admin listener at {place} (admin.listen), but there is no token: name a file \
+         with one (admin.token_file), or listen on 127.0.0.1 and create one with `tidegate token create`"
     )]
     NoToken {
-        /// Where it would listen.
+        /// The address of the listener.
         place: String,
     },
-    /// A certificate.
-    #[error("{0}")]
-    Tls(#[from] TlsError),
     /// The trace collector.
     #[error("{0}")]
     Telemetry(#[from] TelemetryError),
@@ -93,22 +85,22 @@ pub enum ServeError {
     #[error("reflection cannot start: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
     /// The system.
-    #[error("the system does not let the service start: {0}")]
+    #[error("the system does not permit the service to start: {0}")]
     System(#[from] io::Error),
 }
 
-/// Serves until told to stop.
+/// Runs the service until a signal stops it.
 ///
 /// # Errors
 /// If it cannot start.
 pub fn serve(settings: &Settings) -> Result<(), ServeError> {
-    // It fails only where it was done before, and then things stay as they are.
+    // It fails only if a provider is installed already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    // Accepting, administration and telemetry: everything but answering.
+    // For accepting, control and telemetry. Requests are answered by workers.
     let control = runtime::Builder::new_current_thread().enable_all().build()?;
     control.block_on(async {
         let telemetry = logs::start(settings.log, settings.traces.as_ref())?;
-        // Before anything that takes time: a signal must not kill a service that is still starting.
+        // First: a signal must not kill a service that is still starting.
         let mut signals = Signals::listen()?;
         let started = tokio::select! {
             biased;
@@ -134,14 +126,12 @@ struct Service {
     limiter: Limiter,
     health: Health,
     reporter: HealthReporter,
-    /// True once no connections are to be accepted any more.
+    /// True once no connections are accepted any more.
     stop: watch::Sender<bool>,
-    /// True once connections are to go.
+    /// True once connections are asked to close.
     drain: watch::Sender<bool>,
-    /// The connections of each listener.
-    open: Vec<Arc<Guests>>,
-    /// They serve for as long as somebody may hand them connections.
-    _workers: [Arc<[Worker]>; 2],
+    /// The listeners, and the workers that serve their connections until they are dropped.
+    open: Vec<(Arc<OpenListener>, Arc<[Worker]>)>,
     trail: Trail,
     _data: DataFolder,
 }
@@ -151,71 +141,46 @@ impl Service {
         let count =
             settings.workers.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
         let (files, memory) = (Files::raise(settings, count), Memory::new(settings.memory.max_bytes));
-        let capacity = Capacity::new(settings, files, &memory);
         memory.watch()?;
-        let Assembly { data, limiter, control, trail, metrics, health, reporter, apis } =
-            Assembly::new(settings, capacity, &memory).await?;
+        let Assembly { data, limiter, control, trail, metrics, health, reporter, listeners } =
+            Assembly::new(settings, &memory, files.admin_connections(settings)).await?;
+        let capacity = Capacity::new(&listeners, settings, files, &memory);
         let (stop, stopping) = watch::channel(false);
         let (drain, draining) = watch::channel(false);
-        let (grpc, Apis { grpc: grpc_api, http: http_api, admin: admin_api }) = (&settings.grpc, apis);
-        let fronts = [
-            (Front::Admin(admin_api), &settings.admin.listen, "admin.listen", &settings.admin.tls),
-            (Front::Grpc(grpc_api, grpc.clone()), &grpc.listen, "grpc.listen", &grpc.tls),
-            (Front::Http(http_api), &settings.http.listen, "http.listen", &settings.http.tls),
-        ];
-        let named = |number| Worker::start(format!("tidegate-worker-{number}"));
-        let workers: Arc<[Worker]> = (0..count).map(named).collect::<io::Result<_>>()?;
-        let admin_workers: Arc<[Worker]> = Arc::new([Worker::start("tidegate-admin".to_owned())?]);
+        let worker = |number| Worker::start(format!("tidegate-worker-{number}"));
+        let shared: Arc<[Worker]> = (0..count).map(worker).collect::<io::Result<_>>()?;
         let mut banner = banner::Banner::new(settings, &limiter);
-        let mut acceptors = Vec::new();
-        for (front, listen, setting, tls) in fronts {
-            if listen.is_off() {
+        let mut opened = Vec::new();
+        for listener in listeners {
+            let (max, metrics) = (capacity.of(listener.name), metrics.listener(listener.name));
+            metrics.set_max_connections(max);
+            if listener.address.is_off() {
                 continue;
             }
-            let socket = Socket::bind(listen, setting, settings.connections.socket_mode)?;
-            let name = setting.split('.').next().unwrap_or(setting);
-            let has_token = || settings.admin.token_file.is_some() || control.book().has_shared();
-            if matches!(front, Front::Admin(_)) && socket.is_exposed() && !has_token() {
+            let (socket, listener) =
+                OpenListener::open(listener, max, settings, &memory, metrics, draining.clone())?;
+            let has_token = || settings.admin.token_file.is_some() || control.registry().has_shared();
+            if listener.listener.needs_token && socket.is_exposed() && !has_token() {
                 return Err(ServeError::NoToken { place: socket.place() });
             }
-            let protocols: &[&[u8]] = match &front {
-                Front::Grpc(..) => &[b"h2"],
-                Front::Http(_) | Front::Admin(_) => &[b"h2", b"http/1.1"],
-            };
-            let certificates =
-                tls.as_ref().map(|tls| Certificates::load(name, tls, protocols, &metrics)).transpose()?;
-            if let Some(certificates) = &certificates {
-                tokio::spawn(Arc::clone(certificates).keep_current());
-            }
-            banner.listener(name, &socket, certificates.is_some());
-            let guests = match &front {
-                Front::Admin(_) => Guests::new(capacity.admin, Manners::Admin),
-                Front::Grpc(..) => Guests::new(capacity.grpc, Manners::Http2),
-                Front::Http(_) => Guests::new(capacity.http, Manners::Http),
-            };
-            // Paths of the admin listener name tenants, which are values of descriptors.
-            let traced = settings.traces.is_some() && !matches!(front, Front::Admin(_));
-            let how = Arc::new(Serve {
-                patience: patience(settings, &front),
-                front,
-                certificates,
-                drain: draining.clone(),
-                header_bytes: settings.header_bytes,
-                guests: Arc::new(guests),
-                memory: memory.clone(),
-                metrics: metrics.clone(),
-                traced,
-            });
-            acceptors.push((socket, how));
+            banner.listener(listener.listener.name, &socket, listener.certificates.is_some());
+            opened.push((socket, Arc::new(listener)));
         }
-        let open = acceptors.iter().map(|(_, how)| Arc::clone(&how.guests)).collect();
-        for (socket, how) in acceptors {
-            announce(&socket, &how);
-            let by = if matches!(how.front, Front::Admin(_)) { &admin_workers } else { &workers };
-            tokio::spawn(accept(socket, Arc::clone(by), how, stopping.clone()));
+        // Nothing is accepted before every listener is open.
+        let mut open = Vec::new();
+        for (socket, listener) in opened {
+            let (name, tls) = (listener.listener.name, listener.certificates.is_some());
+            let workers: Arc<[Worker]> = if listener.listener.own_worker {
+                Arc::new([Worker::start(format!("tidegate-{name}"))?])
+            } else {
+                Arc::clone(&shared)
+            };
+            tracing::info!(listener = name, at = socket.place(), tls, "listening");
+            tokio::spawn(accept(socket, Arc::clone(&workers), Arc::clone(&listener), stopping.clone()));
+            open.push((listener, workers));
         }
         capacity.warn(settings, files, &memory);
-        health.serving();
+        health.set_serving();
         tracing::info!(ready = health.is_ready(), domains = limiter.domain_names().len(), "started");
         banner.show();
         Ok(Self {
@@ -226,17 +191,16 @@ impl Service {
             stop,
             drain,
             open,
-            _workers: [workers, admin_workers],
             trail,
             _data: data,
         })
     }
 
-    /// Serves until a signal says to stop, then drains.
+    /// Serves until a signal arrives, then drains.
     async fn run(self, mut signals: Signals) -> Result<(), ServeError> {
         let (mut reported, mut warned) = (self.health.is_ready(), false);
         self.report(if reported { ServingStatus::Serving } else { ServingStatus::NotServing }).await;
-        let mut ticks = tokio::time::interval(HEALTH_LOOK);
+        let mut ticks = tokio::time::interval(HEALTH_INTERVAL);
         loop {
             tokio::select! {
                 _ = signals.terminate.recv() => break,
@@ -256,25 +220,25 @@ impl Service {
         }
         tokio::select! {
             () = self.drain() => {}
-            () = signals.stop() => tracing::warn!("stopping at once, as told twice"),
+            () = signals.stop() => tracing::warn!("stopping at once after a second signal"),
         }
         self.finish()
     }
 
-    /// Says so if other nodes share the store, but not the catalog.
+    /// Logs a warning if other nodes share the store, but not the catalog. Returns whether it did.
     fn warn_of_other_nodes(&self) -> bool {
         let nodes = self.limiter.store_health().map_or(1, |health| health.nodes);
-        let alone = self.settings.catalog != CatalogPlace::Sqlite || nodes <= 1;
+        let alone = self.settings.catalog != CatalogLocation::Sqlite || nodes <= 1;
         if !alone {
             tracing::warn!(nodes, "other nodes share the store, but each has a catalog of its own");
         }
         !alone
     }
 
-    /// Reads the rules anew, away from the threads that serve.
+    /// Reloads the rules on another thread.
     fn reload(&self) {
         let limiter = self.limiter.clone();
-        // What is wrong has been logged, and the last good rules stay.
+        // A mistake has been logged, and the last good rules stay in force.
         thread::spawn(move || drop(limiter.reload()));
     }
 
@@ -283,26 +247,26 @@ impl Service {
         self.reporter.set_service_status(HEALTH_NAME, status).await;
     }
 
-    /// Says that it is going, stops accepting, and waits for what was accepted.
+    /// Reports that the service is not ready, stops accepting, and waits for open connections.
     async fn drain(&self) {
         let settings = &self.settings.drain;
         tracing::info!(grace_ms = settings.grace.as_millis() as u64, "draining");
-        self.health.draining();
+        self.health.set_draining();
         self.report(ServingStatus::NotServing).await;
         sleep(settings.delay).await;
-        // Nobody listens if no listener was left; both are then settled already.
+        // There is no receiver if no listener is open.
         let _ = self.stop.send(true);
         let _ = self.drain.send(true);
-        // Who watches the health has been told. Such a stream has no end of its own, and would hold its
-        // connection for the whole grace.
+        // Ends the streams that watch the health, which have been notified. They would keep their connections open for
+        // the whole grace period.
         let mut reporter = self.reporter.clone();
         for name in ["", HEALTH_NAME] {
             reporter.clear_service_status(name).await;
         }
-        let open = || self.open.iter().map(|guests| guests.count()).sum::<usize>();
+        let open = || self.open.iter().map(|(listener, _)| listener.connections.count()).sum::<usize>();
         let gone = async {
             while open() > 0 {
-                sleep(DRAIN_LOOK).await;
+                sleep(DRAIN_INTERVAL).await;
             }
         };
         if timeout(settings.grace, gone).await.is_err() {
@@ -310,8 +274,7 @@ impl Service {
         }
     }
 
-    /// Writes the counters to disk. The limiter would do so when it is dropped, but cannot tell of
-    /// a failure then.
+    /// Writes the counters to disk. The limiter would do so when it is dropped, but could not report a failure then.
     fn finish(self) -> Result<(), ServeError> {
         match self.limiter.close() {
             Ok(Some(summary)) => tracing::info!(keys = summary.keys, "counters saved"),
@@ -321,28 +284,5 @@ impl Service {
         self.trail.close(TRAIL_GRACE);
         tracing::info!("stopped");
         Ok(())
-    }
-}
-
-/// Tells where a listener is.
-fn announce(socket: &Socket, how: &Serve) {
-    let listener = match how.front {
-        Front::Grpc(..) => "grpc",
-        Front::Http(_) => "http",
-        Front::Admin(_) => "admin",
-    };
-    tracing::info!(listener, at = socket.place(), tls = how.certificates.is_some(), "listening");
-}
-
-fn patience(settings: &Settings, front: &Front) -> Patience {
-    let age = match front {
-        Front::Grpc(..) => settings.grpc.max_connection_age,
-        Front::Http(_) | Front::Admin(_) => None,
-    };
-    Patience {
-        handshake: settings.connections.handshake_timeout,
-        header: settings.http.header_timeout,
-        idle: settings.http.idle_timeout,
-        age: age.map(|age| (age, settings.grpc.max_connection_age_grace)),
     }
 }

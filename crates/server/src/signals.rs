@@ -1,24 +1,24 @@
-//! What a service is told from outside.
+//! The signals of the operating system.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that the service knows.
+/// The signals that the service handles.
 pub struct Signals {
-    /// Stop.
+    /// SIGTERM: stop.
     pub terminate: Signal,
-    /// Stop, from a terminal.
+    /// SIGINT: stop.
     pub interrupt: Signal,
-    /// Read the rules anew.
+    /// SIGHUP: reload the rules.
     pub hang_up: Signal,
 }
 
 impl Signals {
-    /// Takes them from here on. Needs a runtime.
+    /// Handles the signals from now on. Needs a runtime.
     ///
     /// # Errors
-    /// If the system does not let it.
+    /// If the system does not permit it.
     pub fn listen() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -27,7 +27,7 @@ impl Signals {
         })
     }
 
-    /// Ends when the service is told to stop.
+    /// Waits for a signal to stop.
     pub async fn stop(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

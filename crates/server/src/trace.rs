@@ -1,9 +1,9 @@
-//! One span per request, for requests that are traced at all.
+//! Spans of requests, if the service is traced.
 
 use http::{HeaderMap, Request, StatusCode};
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use tidegate::{Acquired, Decision};
+use tidegate::Decision;
 use tonic::Code;
 use tracing::Span;
 use tracing::field::Empty;
@@ -12,10 +12,10 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use crate::grpc;
 use crate::http as http_api;
 
-/// Where the spans of requests come from. Libraries have spans of their own, those that send traces too.
+/// The target of the spans of requests. Libraries have spans of their own, including those that send traces.
 pub const TARGET: &str = module_path!();
 
-/// The span of a request, under the caller's if it names one in `traceparent`.
+/// Returns the span of a request, whose parent is the span in `traceparent` if there is one.
 pub fn span<B>(request: &Request<B>) -> Span {
     let span = tracing::info_span!(
         "request",
@@ -32,17 +32,17 @@ pub fn span<B>(request: &Request<B>) -> Span {
         ratelimit.batch.denied = Empty,
     );
     let parent = TraceContextPropagator::new().extract(&Headers(request.headers()));
-    // It fails only where nobody collects spans.
+    // It fails only if no subscriber collects spans.
     let _ = span.set_parent(parent);
     span
 }
 
-/// A path, if it is one of ours: others are whatever a client writes.
+/// Returns the path of a known route or method. Other paths are chosen by clients.
 fn name(path: &str) -> &str {
     if http_api::is_known(path) || grpc::is_known(path) { path } else { "unknown" }
 }
 
-/// Adds to the span of the request at hand what was decided about it. Values of descriptors stay here.
+/// Adds a decision to the span of the current request, without values of descriptors.
 #[cold]
 pub fn decided(request: &tidegate::Request<'_>, decision: &Decision) {
     let span = Span::current();
@@ -54,28 +54,23 @@ pub fn decided(request: &tidegate::Request<'_>, decision: &Decision) {
     }
 }
 
-/// The same of a request for slots, which is let in by nobody in particular.
-pub fn acquired(request: &tidegate::Request<'_>, acquired: &Acquired) {
-    match acquired {
-        Acquired::Denied(decision) => decided(request, decision),
-        Acquired::Permit(_) => {
-            Span::current().record("ratelimit.domain", request.domain()).record("ratelimit.allowed", true);
-        }
-    }
+/// Adds to the span of the current request that its slots were acquired. No single rule lets it in.
+pub fn acquired(request: &tidegate::Request<'_>) {
+    Span::current().record("ratelimit.domain", request.domain()).record("ratelimit.allowed", true);
 }
 
-/// The same of many requests in one.
+/// Adds to the span of the current request how many requests its batch has, and how many were denied.
 pub fn decided_batch(size: usize, denied: usize) {
     Span::current().record("ratelimit.batch.size", size).record("ratelimit.batch.denied", denied);
 }
 
-/// Adds how an HTTP request was answered.
-pub fn answered(span: &Span, status: StatusCode) {
+/// Adds the status of an HTTP response.
+pub fn http_status(span: &Span, status: StatusCode) {
     span.record("http.response.status_code", status.as_u16());
 }
 
-/// Adds how a gRPC call was answered.
-pub fn called(span: &Span, code: Code) {
+/// Adds the status of a gRPC response.
+pub fn grpc_status(span: &Span, code: Code) {
     span.record("rpc.grpc.status_code", code as i32);
 }
 

@@ -1,13 +1,13 @@
-//! Who may do what: bearer tokens and their roles.
+//! Bearer tokens, and what their roles permit.
 //!
-//! - [`secret`][]: a token as its holder has it
-//! - [`book`][]: the tokens that count, by what may be known of them
-//! - [`own`][]: tokens that lie in files of this node
+//! - [`secret`][]: a token with its secret
+//! - [`registry`][]: the valid tokens
+//! - [`node_tokens`][]: tokens in files of this node
 
-pub mod book;
-pub mod own;
+pub mod node_tokens;
+pub mod registry;
 pub mod secret;
 
-pub use book::{Book, Credential, Who};
-pub use own::OwnTokenError;
+pub use node_tokens::NodeTokenError;
+pub use registry::{Credential, TokenHolder, TokenRegistry};
 pub use secret::Secret;

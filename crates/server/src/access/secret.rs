@@ -1,7 +1,7 @@
-//! Bearer tokens as people hold them: `tg_<id>_<secret>`.
+//! Bearer tokens: `tg_<id>_<secret>`.
 //!
-//! The id is no secret: lists and the audit trail show it. Of the secret only the SHA-256 is kept, which is
-//! enough for 256 random bits: nobody tries them all.
+//! The ID is not secret: lists and the audit trail show it. Only the SHA-256 of the secret is stored, which is enough for
+//! 256 random bits: they cannot be guessed by trying.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// A new one that nobody can guess.
+    /// Generates a random token.
     ///
     /// # Errors
     /// If the system has no random bytes.
@@ -32,7 +32,7 @@ impl Secret {
         Ok(Self { id: format!("{:016x}", u64::from_be_bytes(id)), secret })
     }
 
-    /// Reads one as it was shown when it was made.
+    /// Parses a token.
     pub fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_at_checked(2 * ID_BYTES)?;
         let lower_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -41,23 +41,23 @@ impl Secret {
         id.bytes().all(lower_hex).then(|| Self { id: id.to_owned(), secret })
     }
 
-    /// What it goes by.
+    /// Returns the ID of the token.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What is kept of it.
+    /// Returns the hash of the secret.
     pub fn hash(&self) -> [u8; 32] {
         Sha256::digest(self.secret).into()
     }
 
-    /// The whole, for its holder alone.
+    /// Returns the whole token, which only its holder may see.
     pub fn reveal(&self) -> String {
         format!("{PREFIX}{}_{}", self.id, URL_SAFE_NO_PAD.encode(self.secret))
     }
 }
 
-/// Without the secret.
+/// Does not show the secret.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret").field("id", &self.id).finish_non_exhaustive()

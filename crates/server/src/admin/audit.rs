@@ -1,4 +1,4 @@
-//! `/admin/v1/audit`: who changed what.
+//! `/admin/v1/audit`: the changes that were made, and by whom.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,33 +8,34 @@ use tidegate_catalog::{AuditEntry, AuditFilter, Role};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Admin;
+use super::ApiResult;
 use super::guard::Caller;
 use super::page::PageQuery;
-use super::problem::{Answer, Problem};
 use super::query::Parameters;
+use crate::problem::Problem;
 
-/// Which changes.
+/// Which changes to list.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
-    /// Those by this token's name.
+pub(super) struct AuditQuery {
+    /// Changes by the token with this name.
     actor: Option<String>,
-    /// Those of this kind, such as `put_tenant`.
+    /// Changes with this action, such as `put_tenant`.
     action: Option<String>,
-    /// Those of this kind of thing: tenant, rules, switch, token or usage.
+    /// Changes to this kind of object: tenant, rules, switch, token or usage.
     kind: Option<String>,
-    /// Those of this tenant, domain, rule or token.
+    /// Changes to this tenant, domain, rule or token.
     object: Option<String>,
-    /// Not before then.
+    /// Changes at or after this time.
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<Timestamp>,
-    /// Before then.
+    /// Changes before this time.
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<Timestamp>,
-    /// Where the page before said that the next begins.
+    /// The `next_cursor` of the previous page.
     cursor: Option<String>,
-    /// How many at most; 100 where absent.
+    /// The maximum number of items; 100 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
@@ -43,7 +44,7 @@ pub(super) struct Wanted {
 #[derive(Serialize, ToSchema)]
 pub(super) struct ChangeList {
     items: Vec<Change>,
-    /// Where the next page begins, if there is one.
+    /// The cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -53,45 +54,45 @@ struct Change {
     id: u64,
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
-    /// The name of the token.
+    /// The name of the token that made the change.
     actor: String,
     action: String,
-    /// What kind of thing it was done to.
+    /// The kind of the changed object.
     kind: String,
-    /// The tenant, domain, rule or token.
+    /// The name of the changed tenant, domain, rule or token.
     object: String,
-    /// As it was; null where there was nothing.
+    /// The object before the change; null if it did not exist.
     #[schema(value_type = Option<Object>)]
     before: Option<serde_json::Value>,
-    /// As it is; null where there is nothing.
+    /// The object after the change; null if it does not exist any more.
     #[schema(value_type = Option<Object>)]
     after: Option<serde_json::Value>,
     request_id: String,
 }
 
-/// Who changed what, newest first. What was done to tokens is shown to administrators only.
+/// Lists changes, newest first. Changes to tokens are shown to the role admin only.
 #[utoipa::path(
-    get, path = "/audit", tag = "audit", params(Wanted),
+    get, path = "/audit", tag = "audit", params(AuditQuery),
     responses(
         (status = 200, description = "A page of changes", body = ChangeList),
-        (status = 422, description = "A parameter makes no sense", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "A parameter is invalid", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn list(
     State(admin): State<Admin>,
     caller: Caller,
-    Parameters(wanted): Parameters<Wanted>,
-) -> Answer<Json<ChangeList>> {
-    let page = PageQuery::new(wanted.cursor, wanted.limit)?;
+    Parameters(query): Parameters<AuditQuery>,
+) -> ApiResult<Json<ChangeList>> {
+    let page = PageQuery::new(query.cursor, query.limit)?;
     let filter = AuditFilter {
-        actor: wanted.actor,
-        action: wanted.action,
-        object_kind: wanted.kind,
-        object: wanted.object,
-        from: wanted.from,
-        to: wanted.to,
-        // As the list of tokens: ids, names and roles are for those who may change them.
-        except_kind: (!caller.who.role.may(Role::Admin)).then(|| "token".to_owned()),
+        actor: query.actor,
+        action: query.action,
+        object_kind: query.kind,
+        object: query.object,
+        from: query.from,
+        to: query.to,
+        // As in the list of tokens, IDs, names and roles are only for those who may change them.
+        except_kind: (!caller.holder.role.may(Role::Admin)).then(|| "token".to_owned()),
     };
     let found = admin.control.audit(&filter, &page).await?;
     let items = found.items.into_iter().map(Change::new).collect();

@@ -1,5 +1,5 @@
-//! Bodies of requests, refused with the field at fault. They come in time and within the bound, or not at all:
-//! whoever reads one holds a connection.
+//! Bodies of requests. A mistake is reported with its field. A body must arrive in time and within the bound, because its
+//! connection waits for it.
 
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
@@ -9,17 +9,17 @@ use serde::de::DeserializeOwned;
 use tidegate_http2::MemoryBudget;
 
 use super::MAX_BODY_BYTES;
-use super::problem::Problem;
-use crate::body::{BodyError, coded, collect};
+use crate::body::{collect, unsupported_coding};
+use crate::problem::Problem;
 
-/// A body of JSON.
+/// A JSON body.
 pub(super) struct JsonBody<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        refuse_coded(&request)?;
+        reject_coding(&request)?;
         let kind = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
         if let Some(kind) = kind.filter(|kind| !is_json(kind)) {
             let detail = format!("the body must be application/json, got {kind:?}");
@@ -39,14 +39,14 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     }
 }
 
-/// A body of rules: YAML, or the JSON that YAML contains.
+/// A body of rules: YAML, or JSON, which is a subset of YAML.
 pub(super) struct RulesBody(pub(super) String);
 
 impl<S: Send + Sync> FromRequest<S> for RulesBody {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        refuse_coded(&request)?;
+        reject_coding(&request)?;
         let bytes = whole(request).await?;
         let text = String::from_utf8(bytes.into());
         let text = text.map_err(|error| Problem::bad(format!("the rules are not UTF-8: {error}")))?;
@@ -57,21 +57,15 @@ impl<S: Send + Sync> FromRequest<S> for RulesBody {
     }
 }
 
-fn refuse_coded(request: &Request) -> Result<(), Problem> {
-    coded(request.headers()).map_or(Ok(()), |refusal| Err(Problem::coded(refusal)))
+fn reject_coding(request: &Request) -> Result<(), Problem> {
+    unsupported_coding(request.headers()).map_or(Ok(()), |refusal| Err(Problem::coded(refusal)))
 }
 
 async fn whole(request: Request) -> Result<Bytes, Problem> {
     let budget = request.extensions().get::<MemoryBudget>().cloned().unwrap_or_default();
-    collect(request.into_body(), MAX_BODY_BYTES, &budget).await.map_err(|error| match error {
-        BodyError::TooLong { found } => {
-            let detail = format!("the body must be at most {MAX_BODY_BYTES} bytes long, got {found}");
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
-        }
-        BodyError::Late => Problem::new(StatusCode::REQUEST_TIMEOUT, error.to_string()),
-        BodyError::Broken(_) => Problem::bad(error.to_string()),
-        BodyError::NoRoom => Problem::busy(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-    })
+    let too_long = |found| format!("the body must be at most {MAX_BODY_BYTES} bytes long, got {found}");
+    let collected = collect(request.into_body(), MAX_BODY_BYTES, &budget).await;
+    collected.map_err(|error| Problem::of_body(&error, too_long))
 }
 
 fn is_json(kind: &str) -> bool {

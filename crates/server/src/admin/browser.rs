@@ -1,8 +1,8 @@
-//! What protects people whose browser can reach the admin listener from pages of others.
+//! Protects users whose browser can reach the admin listener from pages of other sites.
 //!
-//! A page can make its own host name point at this machine once it is loaded (DNS rebinding), and then reads
-//! whatever is answered. So only names that are known to be ours are answered to. An address needs no such
-//! list: a page that was loaded from an address came from there.
+//! A page can make its own host name resolve to this machine after it was loaded (DNS rebinding), and then read the
+//! responses. So only requests for known host names are answered. IP addresses need no such list: a page that was loaded
+//! from an address came from there.
 
 use std::net::IpAddr;
 
@@ -11,32 +11,32 @@ use http::header::{REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use http::uri::Authority;
 use http::{HeaderMap, Request, StatusCode};
 
-use super::problem::Problem;
 use crate::config::Listen;
 use crate::config::settings::Admin;
+use crate::problem::Problem;
 
-/// Nothing may be loaded or framed: most answers are no pages at all.
+/// Nothing may be loaded or framed: most responses are not pages.
 const STRICT: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
-/// The page of the API loads its own files, sets styles of its own and asks this listener.
-const OF_DOCS: HeaderValue = HeaderValue::from_static(
+/// The page of the API loads files of this listener, sets inline styles and sends requests to this listener.
+const DOCS: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
      font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
-/// The host names that the admin listener answers to.
+/// The host names whose requests the admin listener answers.
 #[derive(Clone, Debug)]
 pub struct AllowedHosts {
-    /// In lower case; `*.x` is everything below `x`.
+    /// In lower case; `*.x` matches every name below `x`.
     names: Vec<String>,
     any: bool,
 }
 
 impl AllowedHosts {
-    /// Those of the settings. No page can reach a Unix socket, so any name is good there.
+    /// Returns the names in the settings. No page can reach a Unix socket, so any name is allowed there.
     pub fn of(settings: &Admin) -> Self {
         let mut names = settings.allowed_hosts.clone();
         if let Listen::Tcp { host, .. } = &settings.listen {
@@ -46,7 +46,7 @@ impl AllowedHosts {
         Self { names, any }
     }
 
-    /// Refuses a request that was sent to another name. One without a name is no browser's.
+    /// Rejects a request for another name. A request without a name does not come from a browser.
     pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), Problem> {
         if self.any {
             return Ok(());
@@ -58,8 +58,8 @@ impl AllowedHosts {
             if !host.is_some_and(|authority| self.has(authority.host())) {
                 let found = String::from_utf8_lossy(authority);
                 let detail = format!(
-                    "the admin listener does not answer to the host {found:?}; use localhost or an address, or \
-                     add the name to admin.allowed_hosts"
+                    "the host {found:?} is not allowed; use localhost or an IP address, or add the name to \
+                     admin.allowed_hosts"
                 );
                 return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, detail));
             }
@@ -81,10 +81,10 @@ impl AllowedHosts {
     }
 }
 
-/// Adds what tells browsers how little they may do with an answer.
+/// Adds the headers that restrict what browsers may do with a response.
 pub(super) fn protect(path: &str, headers: &mut HeaderMap) {
     let is_docs = path == "/docs" || path.starts_with("/docs/");
-    headers.insert(CONTENT_SECURITY_POLICY, if is_docs { OF_DOCS } else { STRICT });
+    headers.insert(CONTENT_SECURITY_POLICY, if is_docs { DOCS } else { STRICT });
     headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));

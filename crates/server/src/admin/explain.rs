@@ -1,4 +1,4 @@
-//! `/admin/v1/explain`: why a request is decided as it is.
+//! `/admin/v1/explain`: why a request would be decided as it would.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,13 +7,14 @@ use tidegate::{Explanation, MAX_COUNT, Request};
 use utoipa::ToSchema;
 
 use super::Admin;
+use super::ApiResult;
 use super::body::JsonBody;
-use super::problem::{Answer, Problem};
+use crate::problem::Problem;
 
-/// The request in question.
+/// The request to explain.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(super) struct ExplainBody {
     domain: String,
     descriptors: Vec<Descriptor>,
     #[serde(default = "one")]
@@ -37,32 +38,32 @@ fn one() -> u64 {
     1
 }
 
-/// Why a request would be decided as it would; nothing is charged.
+/// Explains how a request would be decided. Nothing is charged.
 #[utoipa::path(
-    post, path = "/explain", tag = "explain", request_body = Asked,
+    post, path = "/explain", tag = "explain", request_body = ExplainBody,
     responses(
-        (status = 200, description = "Each rule on the way, and what each limit says", body = Object),
-        (status = 422, description = "A field makes no sense", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The rules that match, and the state of each limit", body = Object),
+        (status = 422, description = "A field is invalid", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn explain(
     State(admin): State<Admin>,
-    JsonBody(asked): JsonBody<Asked>,
-) -> Answer<Json<Explanation>> {
-    if asked.cost > MAX_COUNT {
-        return Err(Problem::field("cost", format!("must be at most {MAX_COUNT}, got {}", asked.cost)));
+    JsonBody(body): JsonBody<ExplainBody>,
+) -> ApiResult<Json<Explanation>> {
+    if body.cost > MAX_COUNT {
+        return Err(Problem::field("cost", format!("must be at most {MAX_COUNT}, got {}", body.cost)));
     }
     let entries = |descriptor: &'_ Descriptor| -> Vec<(String, String)> {
         descriptor.entries.iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect()
     };
-    let owned: Vec<Vec<(String, String)>> = asked.descriptors.iter().map(entries).collect();
+    let owned: Vec<Vec<(String, String)>> = body.descriptors.iter().map(entries).collect();
     if owned.is_empty() || owned.len() > admin.bounds.descriptors {
         let reason = format!("must be 1 to {}, got {}", admin.bounds.descriptors, owned.len());
         return Err(Problem::field("descriptors", reason));
     }
     let borrowed: Vec<Vec<(&str, &str)>> =
         owned.iter().map(|entries| entries.iter().map(|(key, value)| (&**key, &**value)).collect()).collect();
-    let first = Request::new(&asked.domain, &borrowed[0]).cost(asked.cost);
+    let first = Request::new(&body.domain, &borrowed[0]).cost(body.cost);
     let request = borrowed[1..].iter().fold(first, Request::and);
     let explanation = admin.limiter.explain_anywhere(&request).await;
     Ok(Json(explanation))

@@ -1,4 +1,4 @@
-//! The limits of a tenant, as answers show them.
+//! The limits of a tenant in responses.
 
 use serde::Serialize;
 use tidegate::{Limit, Limiter, TenantLimit};
@@ -7,28 +7,28 @@ use utoipa::ToSchema;
 
 /// A limit that applies to a tenant.
 #[derive(Clone, Serialize, ToSchema)]
-pub(super) struct LimitShown {
+pub(super) struct LimitView {
     domain: String,
-    /// The rule it belongs to.
+    /// The rule that has the limit.
     rule: String,
     /// `default` for the tenant's own rule.
     descriptor: String,
-    /// The limit's name, or its window.
+    /// The name of the limit, or its window.
     name: String,
     #[serde(flatten)]
     numbers: Numbers,
-    /// Where the numbers come from: `rule`, `tier` or `override`.
+    /// The origin of the numbers: `rule`, `tier` or `override`.
     from: &'static str,
 }
 
-/// The numbers of a limit; none where it is unlimited.
+/// The numbers of a limit; absent if it is unlimited.
 #[derive(Clone, Serialize, ToSchema)]
 pub(super) struct Numbers {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unlimited: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_per_unit: Option<u64>,
-    /// The unit, or another length of time.
+    /// The unit, or another duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     unit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ impl Numbers {
     }
 }
 
-impl LimitShown {
+impl LimitView {
     fn new(limit: TenantLimit) -> Self {
         Self {
             numbers: Numbers::new(limit.limit.as_ref()),
@@ -61,8 +61,8 @@ impl LimitShown {
         }
     }
 
-    /// Whether it is of the tenant's own rule.
-    pub(super) fn is_of_tenant(&self) -> bool {
+    /// Returns whether it is a limit of the tenant's own rule.
+    pub(super) fn is_default(&self) -> bool {
         self.descriptor == "default"
     }
 }
@@ -71,17 +71,17 @@ fn has_burst(limit: &Limit) -> bool {
     matches!(limit.algorithm(), Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. })
 }
 
-/// A descriptor without the tenant's entry.
+/// Returns a descriptor without the tenant's entry; `default` if nothing else is left.
 pub(super) fn descriptor(text: &str) -> String {
     if text.is_empty() { "default".to_owned() } else { text.to_owned() }
 }
 
-/// What applies to a tenant whatever else a request says.
-pub(super) fn of_tenant(limiter: &Limiter, tenant: &str) -> Vec<LimitShown> {
-    limiter.tenant_limits(tenant).into_iter().map(LimitShown::new).collect()
+/// Returns the limits that apply to every request of a tenant.
+pub(super) fn of_tenant(limiter: &Limiter, tenant: &str) -> Vec<LimitView> {
+    limiter.tenant_limits(tenant).into_iter().map(LimitView::new).collect()
 }
 
-/// The tiers that rules have.
+/// Returns the tiers in the rules, sorted.
 pub(super) fn tiers(limiter: &Limiter) -> Vec<String> {
     let domains = limiter.listing();
     let rules = domains.into_iter().flat_map(|domain| domain.rules);

@@ -1,14 +1,12 @@
-//! The admin listener: metrics, the rules in force, and the control plane.
+//! The admin front end: metrics, the rules in force, and the control plane.
 //!
-//! Everything under `/admin/v1` needs a token; what scrapers, probes and envoyproxy/ratelimit's tools look at
-//! does not.
+//! Everything under `/admin/v1` needs a token; what scrapers, probes and the tools of envoyproxy/ratelimit read does not.
 //!
-//! - [`guard`][]: who may ask, and how much at once; [`browser`][]: what pages of others may not do;
-//!   [`problem`][]: how requests are refused
-//! - [`name`][], [`body`][], [`query`][], [`page`][], [`precondition`][]: what requests are made of
+//! - [`guard`][]: roles, and requests at once; [`browser`][]: protection from pages of other sites
+//! - [`name`][], [`body`][], [`query`][], [`page`][], [`precondition`][]: the parts of requests
 //! - [`quotas`][], [`usage`][], [`rules`][], [`switches`][], [`tokens`][], [`audit`][], [`explain`][]: the routes
-//! - [`openapi`][]: what they are, for tools and on a page
-//! - [`stats`][]: `/rlconfig` and `/stats` as envoyproxy/ratelimit writes them
+//! - [`openapi`][]: their documentation, for tools and as a page
+//! - [`stats`][]: `/rlconfig` and `/stats` in the format of envoyproxy/ratelimit
 
 #[expect(unused_qualifications, reason = "utoipa's macros write paths in full")]
 mod audit;
@@ -21,7 +19,6 @@ mod name;
 mod openapi;
 mod page;
 mod precondition;
-mod problem;
 mod query;
 #[expect(unused_qualifications, reason = "utoipa's macros write paths in full")]
 mod quotas;
@@ -35,11 +32,11 @@ mod tokens;
 #[expect(unused_qualifications, reason = "utoipa's macros write paths in full")]
 mod usage;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Json, Router};
 use http::{HeaderMap, Request, StatusCode, header};
 use hyper::body::Incoming;
 use tidegate::Limiter;
@@ -49,16 +46,21 @@ use tower_service::Service as _;
 use self::browser::AllowedHosts;
 pub use self::guard::Load;
 pub(crate) use self::page::PageQuery;
-use self::problem::Problem;
 use crate::bounds::Bounds;
 use crate::control::Control;
 use crate::health::Health;
+use crate::listen::connection::{Connection, HttpService};
+use crate::listen::listener::{Api, Serving};
 use crate::metrics::{self, Format, Metrics};
+use crate::problem::Problem;
 
-/// The longest body: a rule file of the largest size.
+/// The result of a route.
+type ApiResult<T = Response> = Result<T, Problem>;
+
+/// The longest body: a rule file of the maximum size.
 const MAX_BODY_BYTES: usize = tidegate::rules::file::MAX_FILE_BYTES;
 
-/// Answers administrators. Cheap to clone.
+/// Answers requests of administrators. Cheap to clone.
 #[derive(Clone)]
 pub struct AdminApi {
     router: Router,
@@ -66,17 +68,17 @@ pub struct AdminApi {
     bodies: MemoryBudget,
 }
 
-/// What bounds the requests to the admin listener, besides the tokens.
+/// The bounds on requests to the admin listener.
 pub struct Limits {
-    /// The host names it answers to.
+    /// The host names whose requests are answered.
     pub hosts: AllowedHosts,
-    /// Requests under way at once.
+    /// Requests in progress at once.
     pub load: Load,
     /// Bytes of bodies that are being read.
     pub bodies: MemoryBudget,
 }
 
-/// What the routes need.
+/// The state of the routes.
 #[derive(Clone)]
 struct Admin {
     limiter: Limiter,
@@ -89,17 +91,17 @@ struct Admin {
 const INDEX: &str = "tidegate admin
 
 GET  /docs              the admin API on a page
-GET  /openapi.json      the same for tools
-GET  /metrics           for Prometheus
+GET  /openapi.json      the admin API for tools
+GET  /metrics           metrics for Prometheus
 GET  /rlconfig          the rules in force, one line per limit
-GET  /stats             counts as envoyproxy/ratelimit has them
+GET  /stats             counts in the format of envoyproxy/ratelimit
 GET  /healthcheck       OK, or 500
 GET  /readyz            whether this node is ready, and why not
      /admin/v1/…        quotas, usage, rules, switches, tokens, audit, explain; needs a token
 ";
 
 impl AdminApi {
-    /// The API over a limiter and a control plane.
+    /// Returns the API of a limiter and a control plane.
     pub fn new(
         limiter: Limiter,
         metrics: Metrics,
@@ -109,7 +111,7 @@ impl AdminApi {
         limits: Limits,
     ) -> Self {
         let state = Admin { limiter, metrics, health, bounds, control };
-        let (admin, document) = openapi::routes(state.control.book(), &limits.load);
+        let (admin, document) = openapi::routes(state.control.registry(), &limits.load);
         let router = Router::new()
             .route("/", get(INDEX))
             .route("/metrics", get(metrics_text))
@@ -119,9 +121,12 @@ impl AdminApi {
             .route("/readyz", get(readyz))
             .merge(admin)
             .merge(openapi::page(document))
-            .fallback(async || Problem::not_found("there is no such page; GET / lists what there is"))
+            .fallback(async || Problem::not_found("there is no such page; GET / lists the pages"))
             .method_not_allowed_fallback(async || {
-                Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the page has no such method; see /openapi.json")
+                Problem::new(
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    "the page does not allow this method; see /openapi.json",
+                )
             })
             .with_state(state);
         Self { router, hosts: limits.hosts, bodies: limits.bodies }
@@ -148,7 +153,21 @@ impl AdminApi {
     }
 }
 
-/// In the format that the other side asks for; Prometheus' own where it does not.
+impl HttpService for AdminApi {
+    type Body = Body;
+
+    async fn answer(&self, request: Request<Incoming>) -> Response {
+        self.answer(request).await
+    }
+}
+
+impl Api for AdminApi {
+    fn serve<'c>(&'c self, connection: Connection<'c>) -> Serving<'c> {
+        Box::pin(connection.serve_http(self))
+    }
+}
+
+/// Returns the metrics in the format that the client accepts; in that of Prometheus by default.
 async fn metrics_text(State(admin): State<Admin>, headers: HeaderMap) -> Response {
     let asked = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let open = asked.into_iter().any(|value| value.contains("application/openmetrics-text"));
@@ -160,15 +179,11 @@ async fn metrics_text(State(admin): State<Admin>, headers: HeaderMap) -> Respons
     }
 }
 
-async fn healthcheck(State(admin): State<Admin>) -> Response {
-    if admin.health.is_ready() {
-        "OK".into_response()
-    } else {
-        (StatusCode::INTERNAL_SERVER_ERROR, "not ready; GET /readyz says why").into_response()
-    }
+async fn healthcheck(State(admin): State<Admin>) -> (StatusCode, &'static str) {
+    admin.health.healthcheck()
 }
 
-async fn readyz(State(admin): State<Admin>) -> Response {
-    let status = if admin.health.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, axum::Json(admin.health.detail())).into_response()
+async fn readyz(State(admin): State<Admin>) -> (StatusCode, Json<serde_json::Value>) {
+    let (status, detail) = admin.health.readyz();
+    (status, Json(detail))
 }

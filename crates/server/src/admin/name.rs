@@ -1,21 +1,20 @@
-//! Names in paths, refused where nothing can be called so.
+//! Names in paths. Invalid names are rejected.
 
+use crate::problem::Problem;
 use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
 use tidegate_catalog::check_name;
 
-use super::problem::Problem;
-
-/// A page beside those of `/rules/{domain}`, which it would hide from a domain of that name.
+/// The path of the validation, which is also the path of the domain `validate`.
 pub(super) const VALIDATE: &str = "/rules/validate";
 
-/// The tenant of a path.
+/// The tenant in a path.
 pub(super) struct TenantName(pub(super) String);
 
-/// Anything else of a path.
-pub(super) struct PlainPath(pub(super) String);
+/// Another name in a path.
+pub(super) struct PathName(pub(super) String);
 
-/// The domain of a path.
+/// The domain in a path.
 pub(super) struct DomainName(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for TenantName {
@@ -30,7 +29,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DomainName {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        // That page has no parameter, and a domain may be called like it.
+        // This path has no parameter, and is that of the domain `validate`.
         if parts.uri.path().ends_with(VALIDATE) {
             return Ok(Self("validate".to_owned()));
         }
@@ -38,7 +37,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DomainName {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for PlainPath {
+impl<S: Send + Sync> FromRequestParts<S> for PathName {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {

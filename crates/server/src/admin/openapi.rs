@@ -1,7 +1,7 @@
-//! The admin API as a document, for tools, and as a page, for people.
+//! The admin API as an `OpenAPI` document, and as a page.
 //!
-//! Routes are grouped by the role they need. The group's guard and what the document says of it come from the
-//! same place, so that neither can be forgotten.
+//! Routes are grouped by the role that they need. The guard of a group and its documentation are set in one place, so that
+//! neither can be forgotten.
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -17,9 +17,9 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::guard::{Load, guard};
 use super::name::VALIDATE;
-use super::problem::{FieldError, Problem};
 use super::{Admin, audit, explain, quotas, rules, switches, tokens, usage};
-use crate::access::Book;
+use crate::access::TokenRegistry;
+use crate::problem::{FieldError, Problem};
 
 const SCHEME: &str = "token";
 const BASE: &str = "/admin/v1";
@@ -34,18 +34,18 @@ const BASE: &str = "/admin/v1";
     components(schemas(Problem, FieldError)),
     tags(
         (name = "quotas", description = "Tenants, their tiers and overrides"),
-        (name = "usage", description = "What tenants have used"),
+        (name = "usage", description = "The usage of tenants"),
         (name = "rules", description = "Rule sets with versions, and the rules in force"),
         (name = "switches", description = "Kill switches"),
-        (name = "tokens", description = "Who may ask"),
-        (name = "audit", description = "Who changed what"),
-        (name = "explain", description = "Why a request is decided as it is"),
+        (name = "tokens", description = "Tokens and their roles"),
+        (name = "audit", description = "The changes that were made, and by whom"),
+        (name = "explain", description = "How a request would be decided, and why"),
     )
 )]
 struct Document;
 
-/// Everything under `/admin/v1`, and the document of it.
-pub(super) fn routes(book: &Book, load: &Load) -> (Router<Admin>, utoipa::openapi::OpenApi) {
+/// Returns the routes under `/admin/v1`, and their document.
+pub(super) fn routes(registry: &TokenRegistry, load: &Load) -> (Router<Admin>, utoipa::openapi::OpenApi) {
     let viewers = OpenApiRouter::new()
         .routes(routes!(quotas::list))
         .routes(routes!(quotas::show))
@@ -70,22 +70,22 @@ pub(super) fn routes(book: &Book, load: &Load) -> (Router<Admin>, utoipa::openap
     let administrators =
         OpenApiRouter::new().routes(routes!(tokens::list, tokens::create)).routes(routes!(tokens::revoke));
     let guarded = OpenApiRouter::new()
-        .merge(for_role(Role::Viewer, viewers, book, load))
-        .merge(for_role(Role::Operator, operators, book, load))
-        .merge(for_role(Role::Admin, administrators, book, load));
+        .merge(for_role(Role::Viewer, viewers, registry, load))
+        .merge(for_role(Role::Operator, operators, registry, load))
+        .merge(for_role(Role::Admin, administrators, registry, load));
     let (router, mut document) =
         OpenApiRouter::with_openapi(Document::openapi()).nest(BASE, guarded).split_for_parts();
     describe_validate(&mut document.paths);
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
-        .description(Some("A token: `tidegate token create`, or the one in the data folder"));
+        .description(Some("A token from `tidegate token create`, or the one in the data folder"));
     let components = document.components.get_or_insert_default();
     components.add_security_scheme(SCHEME, SecurityScheme::Http(bearer.build()));
     (router, document)
 }
 
-/// Says of the page that validates what can be asked there of the domain that is called so: what the document
-/// has for any domain does not hold for a path that it has by itself.
+/// Documents the methods of the domain `validate` at the path of the validation. The operations of `/rules/{domain}` do
+/// not cover a path that the document lists by itself.
 fn describe_validate(paths: &mut Paths) {
     let any = paths.paths.get(&format!("{BASE}/rules/{{domain}}")).cloned();
     let page = paths.paths.get_mut(&format!("{BASE}{VALIDATE}"));
@@ -105,19 +105,19 @@ fn of_validate(mut operation: Operation) -> Operation {
     operation
 }
 
-/// What any operation may answer.
+/// The errors that any operation may return.
 const ALWAYS: [(&str, &str); 11] = [
-    ("400", "The request is not one"),
-    ("401", "No token that counts"),
-    ("403", "The token may not"),
-    ("408", "The body did not come in time"),
+    ("400", "The request is malformed"),
+    ("401", "The token is missing or not valid"),
+    ("403", "The role of the token does not permit this"),
+    ("408", "The body did not arrive in time"),
     ("413", "The body is too long"),
-    ("415", "The body is of another type"),
-    ("421", "The host is not one that the listener answers to"),
-    ("422", "Something makes no sense"),
-    ("429", "The token has too many requests under way"),
+    ("415", "The content type of the body is not supported"),
+    ("421", "The host is not allowed"),
+    ("422", "A field or parameter is invalid"),
+    ("429", "The token has too many requests in progress"),
     ("500", "The catalog failed"),
-    ("503", "The catalog is away, or too much is under way; try again"),
+    ("503", "The catalog is unreachable, or too many requests are in progress; try again"),
 ];
 
 fn problem(why: &str) -> Response {
@@ -125,13 +125,18 @@ fn problem(why: &str) -> Response {
     ResponseBuilder::new().description(why).content("application/problem+json", schema).build()
 }
 
-/// Guards the routes, and says so of each of them.
-fn for_role(role: Role, router: OpenApiRouter<Admin>, book: &Book, load: &Load) -> OpenApiRouter<Admin> {
-    let mut router = router.route_layer(from_fn_with_state((book.clone(), load.clone(), role), guard));
+/// Guards the routes, and documents that for each of them.
+fn for_role(
+    role: Role,
+    router: OpenApiRouter<Admin>,
+    registry: &TokenRegistry,
+    load: &Load,
+) -> OpenApiRouter<Admin> {
+    let mut router = router.route_layer(from_fn_with_state((registry.clone(), load.clone(), role), guard));
     for item in router.get_openapi_mut().paths.paths.values_mut() {
         let methods = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch];
         for operation in methods.into_iter().flatten() {
-            // The same word means something else for each kind of thing.
+            // IDs such as `list` are unique only together with the tag.
             let kind = operation.tags.iter().flatten().next().cloned().unwrap_or_default();
             operation.operation_id = operation.operation_id.take().map(|id| format!("{kind}_{id}"));
             operation.security = Some(vec![SecurityRequirement::new(SCHEME, [role.name()])]);
@@ -139,15 +144,15 @@ fn for_role(role: Role, router: OpenApiRouter<Admin>, book: &Book, load: &Load) 
                 let common = || problem(why).into();
                 operation.responses.responses.entry(status.to_owned()).or_insert_with(common);
             }
-            let needs = format!("Needs the role {}, or one that may do more.", role.name());
-            let said = operation.description.take().filter(|said| !said.is_empty());
-            operation.description = Some(said.map_or(needs.clone(), |said| format!("{said}\n\n{needs}")));
+            let needs = format!("Needs the role {} or a higher one.", role.name());
+            let text = operation.description.take().filter(|text| !text.is_empty());
+            operation.description = Some(text.map_or(needs.clone(), |text| format!("{text}\n\n{needs}")));
         }
     }
     router
 }
 
-/// `/openapi.json`, and `/docs` to look at and try it.
+/// Returns `/openapi.json`, and `/docs` to read and try the API.
 pub(super) fn page(document: utoipa::openapi::OpenApi) -> Router<Admin> {
     let config = Config::default().persist_authorization(false).display_request_duration(true);
     SwaggerUi::new("/docs").config(config).url("/openapi.json", document).into()

@@ -1,12 +1,11 @@
-//! Query parameters, refused with the parameter at fault.
+//! Query parameters. A mistake is reported with its parameter.
 
+use crate::problem::Problem;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::problem::Problem;
-
-/// The parameters after the `?`.
+/// The parameters of the query.
 pub(super) struct Parameters<T>(pub(super) T);
 
 impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> {

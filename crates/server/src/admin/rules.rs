@@ -1,4 +1,4 @@
-//! `/admin/v1/rules`: rule sets of the catalog, with versions, and the rules in force.
+//! `/admin/v1/rules`: the rules in the catalog, with their versions, and the rules in force.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,13 +13,14 @@ use tidegate_catalog::Rules;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Admin;
+use super::ApiResult;
 use super::body::{JsonBody, RulesBody};
 use super::guard::Caller;
 use super::name::DomainName;
 use super::page::PageQuery;
 use super::precondition::{etag, precondition};
-use super::problem::{Answer, FieldError, Problem, field_errors};
 use super::query::Parameters;
+use crate::problem::{FieldError, Problem};
 
 const TAG: &str = "rules";
 const YAML: &str = "application/yaml";
@@ -28,78 +29,78 @@ const DIFF: &str = "text/x-diff; charset=utf-8";
 /// The domains in force.
 #[derive(Serialize, ToSchema)]
 pub(super) struct DomainList {
-    items: Vec<DomainShown>,
+    items: Vec<DomainView>,
 }
 
 /// A domain in force.
 #[derive(Serialize, ToSchema)]
-struct DomainShown {
+struct DomainView {
     domain: String,
     /// `file`, `catalog` or `code`.
     owner: &'static str,
-    /// The file, if it is one's.
+    /// The rule file, if the owner is a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
-    /// The version, if it is the catalog's.
+    /// The version, if the owner is the catalog.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<u64>,
-    /// Which entry names the tenant.
+    /// The key of the entry that names the tenant.
     tenant: Option<String>,
-    /// Its rules, in order, with all they say.
+    /// The rules of the domain, in order.
     #[schema(value_type = Vec<Object>)]
     rules: Vec<tidegate::RuleListing>,
 }
 
-/// How to put rules.
+/// How to store rules.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PutQuery {
-    /// Why, for those who read the history.
+    /// The reason for the change, for the history.
     #[param(max_length = 1024)]
     comment: Option<String>,
-    /// Whether to store nothing, and only answer what would change.
+    /// Whether to report what would change without storing it.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// What a change of rules does.
+/// What a change of rules changes.
 #[derive(Serialize, ToSchema)]
-pub(super) struct RulesChanged {
+pub(super) struct RulesDiff {
     domain: String,
-    /// The version it is now; of a dry run the one there is.
+    /// The new version; the current one for a dry run.
     version: Option<u64>,
-    /// From the text before to the text now, line by line.
+    /// The unified diff from the previous text to the new one.
     diff: String,
-    /// Rules there were not.
+    /// Rules that were added.
     added: Vec<String>,
-    /// Rules there are no more.
+    /// Rules that were removed.
     removed: Vec<String>,
-    /// Rules that say something else.
+    /// Rules that were changed.
     changed: Vec<String>,
-    /// What is allowed but hardly meant.
+    /// Probable mistakes.
     warnings: Vec<String>,
     dry_run: bool,
 }
 
-/// Which version.
+/// Which version to return.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct VersionQuery {
-    /// The one in force where absent.
+    /// The version; the one in force by default.
     #[param(minimum = 1)]
     version: Option<u64>,
 }
 
-/// Which page.
+/// Which page to return.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct VersionsQuery {
-    /// Where the page before said that the next begins.
+    /// The `next_cursor` of the previous page.
     cursor: Option<String>,
-    /// How many at most; 100 where absent.
+    /// The maximum number of items; 100 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
@@ -109,38 +110,38 @@ pub(super) struct VersionsQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct DiffQuery {
-    /// The older one; the one before `to` where absent.
+    /// The older version; the one before `to` by default.
     #[param(minimum = 0)]
     from: Option<u64>,
-    /// The newer one; the one in force where absent.
+    /// The newer version; the one in force by default.
     #[param(minimum = 1)]
     to: Option<u64>,
 }
 
-/// The history of a domain, newest first.
+/// The versions of a domain's rules, newest first.
 #[derive(Serialize, ToSchema)]
 pub(super) struct VersionList {
-    items: Vec<VersionShown>,
-    /// Where the next page begins, if there is one.
+    items: Vec<VersionView>,
+    /// The cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
 /// One version.
 #[derive(Serialize, ToSchema)]
-struct VersionShown {
+struct VersionView {
     version: u64,
     author: String,
     comment: String,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// Whether it took the rules away.
+    /// Whether the rules were deleted.
     deleted: bool,
-    /// The version it went back to, if it did.
+    /// The version that was restored, if it is a rollback.
     #[serde(skip_serializing_if = "Option::is_none")]
     rolled_back_to: Option<u64>,
 }
 
-/// Where to go back to.
+/// Which version to restore.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rollback {
@@ -151,23 +152,23 @@ pub(super) struct Rollback {
     comment: Option<String>,
 }
 
-/// What is wrong with rules, if anything.
+/// The mistakes in rules.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Validation {
-    /// Whether they could be put in force.
+    /// Whether the rules could be put in force.
     valid: bool,
-    /// Every mistake, at its place.
+    /// Every mistake, with its line and column.
     problems: Vec<FieldError>,
-    /// What is allowed but hardly meant.
+    /// Probable mistakes.
     findings: Vec<String>,
 }
 
-/// The rules in force, of every domain.
+/// Lists the rules in force, by domain.
 #[utoipa::path(
     get, path = "/rules", tag = TAG,
     responses((status = 200, description = "Every domain", body = DomainList))
 )]
-pub(super) async fn list(State(admin): State<Admin>) -> Answer<Json<DomainList>> {
+pub(super) async fn list(State(admin): State<Admin>) -> ApiResult<Json<DomainList>> {
     let mut items = Vec::new();
     for listing in admin.limiter.listing() {
         let (owner, file) = match admin.limiter.owner_of(&listing.domain) {
@@ -181,24 +182,24 @@ pub(super) async fn list(State(admin): State<Admin>) -> Answer<Json<DomainList>>
             None
         };
         let (domain, tenant, rules) = (listing.domain, listing.tenant, listing.rules);
-        items.push(DomainShown { domain, owner, file, version, tenant, rules });
+        items.push(DomainView { domain, owner, file, version, tenant, rules });
     }
     Ok(Json(DomainList { items }))
 }
 
-/// Puts a domain's rules: checks them, keeps them as a version, and puts them in force on every node.
+/// Checks the rules of a domain, stores them as a new version, and puts them in force on every node.
 #[utoipa::path(
     put, path = "/rules/{domain}", tag = TAG,
     params(
         ("domain" = String, Path, description = "The domain, percent-encoded", max_length = 256), PutQuery,
-        ("If-Match" = Option<String>, Header, description = "The ETag that the rules must still have"),
-        ("If-None-Match" = Option<String>, Header, description = "`*`: only if there are none yet"),
+        ("If-Match" = Option<String>, Header, description = "Change them only if the rules still have this ETag"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: only if the domain has no rules yet"),
     ),
     request_body(content = serde_json::Value, content_type = "application/yaml", description = "The rules, as in a rule file"),
     responses(
-        (status = 200, description = "What changed", body = RulesChanged),
-        (status = 409, description = "The domain belongs to a file", body = Problem, content_type = "application/problem+json"),
-        (status = 412, description = "Somebody else was first", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "What changed", body = RulesDiff),
+        (status = 409, description = "The domain is in a rule file", body = Problem, content_type = "application/problem+json"),
+        (status = 412, description = "They were changed in the meantime", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "The rules have mistakes", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -209,53 +210,53 @@ pub(super) async fn put(
     Parameters(query): Parameters<PutQuery>,
     headers: HeaderMap,
     RulesBody(text): RulesBody,
-) -> Answer {
+) -> ApiResult {
     let precondition = precondition(&headers)?;
-    is_ours(&admin, &domain)?;
+    check_owner(&admin, &domain)?;
     let before = admin.control.rules(&domain).await?;
     let checked = admin.limiter.check_rules(Some(&domain), &text)?;
-    let mut answer = RulesChanged::new(domain, before.as_ref(), &text, checked);
-    answer.dry_run = query.dry_run;
+    let mut diff = RulesDiff::new(domain, before.as_ref(), &text, checked);
+    diff.dry_run = query.dry_run;
     if query.dry_run {
-        return Ok(Json(answer).into_response());
+        return Ok(Json(diff).into_response());
     }
     let comment = query.comment.unwrap_or_default();
     let stored =
-        admin.control.put_rules(caller.by(), answer.domain.clone(), text, comment, precondition).await?;
-    answer.version = Some(stored.version);
-    Ok((etag(stored.version), Json(answer)).into_response())
+        admin.control.put_rules(caller.by(), diff.domain.clone(), text, comment, precondition).await?;
+    diff.version = Some(stored.version);
+    Ok((etag(stored.version), Json(diff)).into_response())
 }
 
-/// A domain's rules as they were put.
+/// Returns the text of a domain's rules.
 #[utoipa::path(
     get, path = "/rules/{domain}", tag = TAG,
     params(("domain" = String, Path, description = "The domain, percent-encoded", max_length = 256), VersionQuery),
     responses(
         (status = 200, description = "The text", body = String, content_type = "application/yaml"),
-        (status = 404, description = "The catalog has none", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "The catalog has no rules for this domain", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn show(
     State(admin): State<Admin>,
     DomainName(domain): DomainName,
     Parameters(query): Parameters<VersionQuery>,
-) -> Answer {
+) -> ApiResult {
     let found = found_version(&admin, &domain, query.version).await?;
-    let text = found.text.ok_or_else(|| none(&admin, &domain))?;
+    let text = found.text.ok_or_else(|| no_rules(&admin, &domain))?;
     Ok((etag(found.version), [(CONTENT_TYPE, YAML)], text).into_response())
 }
 
-/// Takes a domain's rules away; their history stays for as long as `history.keep` says.
+/// Deletes the rules of a domain. Their history is kept as long as `history.keep` says.
 #[utoipa::path(
     delete, path = "/rules/{domain}", tag = TAG,
     params(
         ("domain" = String, Path, description = "The domain, percent-encoded", max_length = 256),
-        ("If-Match" = Option<String>, Header, description = "The ETag that the rules must still have"),
+        ("If-Match" = Option<String>, Header, description = "Change them only if the rules still have this ETag"),
     ),
     responses(
-        (status = 204, description = "They are gone"),
-        (status = 404, description = "The catalog has none", body = Problem, content_type = "application/problem+json"),
-        (status = 412, description = "Somebody else was first", body = Problem, content_type = "application/problem+json"),
+        (status = 204, description = "The rules are deleted"),
+        (status = 404, description = "The catalog has no rules for this domain", body = Problem, content_type = "application/problem+json"),
+        (status = 412, description = "They were changed in the meantime", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn remove(
@@ -263,31 +264,31 @@ pub(super) async fn remove(
     caller: Caller,
     DomainName(domain): DomainName,
     headers: HeaderMap,
-) -> Answer<StatusCode> {
+) -> ApiResult<StatusCode> {
     admin.control.delete_rules(caller.by(), domain, precondition(&headers)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The versions of a domain's rules, newest first, as many as `history.versions` keeps.
+/// Lists the versions of a domain's rules, newest first, as many as `history.versions` keeps.
 #[utoipa::path(
     get, path = "/rules/{domain}/versions", tag = TAG,
     params(("domain" = String, Path, description = "The domain, percent-encoded", max_length = 256), VersionsQuery),
     responses(
-        (status = 200, description = "A page of them", body = VersionList),
-        (status = 422, description = "A parameter makes no sense", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "A page of versions", body = VersionList),
+        (status = 422, description = "A parameter is invalid", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn versions(
     State(admin): State<Admin>,
     DomainName(domain): DomainName,
     Parameters(query): Parameters<VersionsQuery>,
-) -> Answer<Json<VersionList>> {
+) -> ApiResult<Json<VersionList>> {
     let found = admin.control.rule_versions(&domain, &PageQuery::new(query.cursor, query.limit)?).await?;
-    let items = found.items.into_iter().map(VersionShown::new).collect();
+    let items = found.items.into_iter().map(VersionView::new).collect();
     Ok(Json(VersionList { items, next_cursor: found.next }))
 }
 
-/// What changed from one version to another, line by line.
+/// Compares two versions of a domain's rules.
 #[utoipa::path(
     get, path = "/rules/{domain}/diff", tag = TAG,
     params(("domain" = String, Path, description = "The domain, percent-encoded", max_length = 256), DiffQuery),
@@ -300,7 +301,7 @@ pub(super) async fn compare(
     State(admin): State<Admin>,
     DomainName(domain): DomainName,
     Parameters(query): Parameters<DiffQuery>,
-) -> Answer {
+) -> ApiResult {
     let to = found_version(&admin, &domain, query.to).await?;
     let from = match query.from.unwrap_or(to.version - 1) {
         0 => None,
@@ -310,20 +311,20 @@ pub(super) async fn compare(
     Ok(([(CONTENT_TYPE, DIFF)], text).into_response())
 }
 
-/// Goes back to the text of an earlier version, as a new one.
+/// Restores the text of an earlier version, as a new version.
 #[utoipa::path(
     post, path = "/rules/{domain}/rollback", tag = TAG,
     params(
         ("domain" = String, Path, description = "The domain, percent-encoded", max_length = 256),
-        ("If-Match" = Option<String>, Header, description = "The ETag that the rules must still have"),
+        ("If-Match" = Option<String>, Header, description = "Change them only if the rules still have this ETag"),
     ),
     request_body = Rollback,
     responses(
-        (status = 200, description = "What changed", body = RulesChanged),
+        (status = 200, description = "What changed", body = RulesDiff),
         (status = 404, description = "No such version", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The domain belongs to a file", body = Problem, content_type = "application/problem+json"),
-        (status = 412, description = "Somebody else was first", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "The rules have mistakes by now", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The domain is in a rule file", body = Problem, content_type = "application/problem+json"),
+        (status = 412, description = "They were changed in the meantime", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The rules of that version have mistakes today", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn rollback(
@@ -331,30 +332,30 @@ pub(super) async fn rollback(
     caller: Caller,
     DomainName(domain): DomainName,
     headers: HeaderMap,
-    JsonBody(wanted): JsonBody<Rollback>,
-) -> Answer {
+    JsonBody(body): JsonBody<Rollback>,
+) -> ApiResult {
     let precondition = precondition(&headers)?;
-    is_ours(&admin, &domain)?;
-    let to = found_version(&admin, &domain, Some(wanted.version)).await?;
+    check_owner(&admin, &domain)?;
+    let to = found_version(&admin, &domain, Some(body.version)).await?;
     let Some(text) = to.text else {
-        let detail = format!("version {} took the rules away; DELETE does that", wanted.version);
+        let detail = format!("version {} is a deletion; use DELETE instead", body.version);
         return Err(Problem::field("version", detail));
     };
     let before = admin.control.rules(&domain).await?;
     let checked = admin.limiter.check_rules(Some(&domain), &text)?;
-    let comment = wanted.comment.unwrap_or_default();
+    let comment = body.comment.unwrap_or_default();
     let stored =
-        admin.control.roll_back(caller.by(), domain.clone(), wanted.version, comment, precondition).await?;
-    let mut answer = RulesChanged::new(domain, before.as_ref(), &text, checked);
-    answer.version = Some(stored.version);
-    Ok((etag(stored.version), Json(answer)).into_response())
+        admin.control.roll_back(caller.by(), domain.clone(), body.version, comment, precondition).await?;
+    let mut diff = RulesDiff::new(domain, before.as_ref(), &text, checked);
+    diff.version = Some(stored.version);
+    Ok((etag(stored.version), Json(diff)).into_response())
 }
 
-/// Says what is wrong with rules; changes nothing.
+/// Reports the mistakes in rules. Nothing is changed.
 #[utoipa::path(
     post, path = "/rules/validate", tag = TAG,
     request_body(content = serde_json::Value, content_type = "application/yaml", description = "The rules, as in a rule file"),
-    responses((status = 200, description = "What is wrong, if anything", body = Validation))
+    responses((status = 200, description = "The mistakes", body = Validation))
 )]
 pub(super) async fn validate(State(admin): State<Admin>, RulesBody(text): RulesBody) -> Json<Validation> {
     Json(match admin.limiter.check_rules(None, &text) {
@@ -363,40 +364,49 @@ pub(super) async fn validate(State(admin): State<Admin>, RulesBody(text): RulesB
             problems: Vec::new(),
             findings: checked.findings.iter().map(ToString::to_string).collect(),
         },
-        Err(problems) => Validation { valid: false, problems: field_errors(&problems), findings: Vec::new() },
+        Err(problems) => {
+            Validation { valid: false, problems: FieldError::of_rules(&problems), findings: Vec::new() }
+        }
     })
 }
 
-/// A domain has one owner.
-fn is_ours(admin: &Admin, domain: &str) -> Answer<()> {
+/// Rejects a domain that is not the catalog's: a domain has one owner.
+fn check_owner(admin: &Admin, domain: &str) -> ApiResult<()> {
     match admin.limiter.owner_of(domain) {
         None | Some(Owner::Catalog) => Ok(()),
-        Some(Owner::File(file)) => Err(Problem::conflict(format!(
-            "domain {domain:?} belongs to the file {file}; change it there, or remove it there first"
-        ))),
-        Some(Owner::Code) => Err(Problem::conflict(format!("domain {domain:?} is built in"))),
+        Some(Owner::File(file)) => Err(Problem::new(
+            StatusCode::CONFLICT,
+            format!(
+                "domain {domain:?} is in the rule file {file}; change it there, or remove it there first"
+            ),
+        )),
+        Some(Owner::Code) => {
+            Err(Problem::new(StatusCode::CONFLICT, format!("domain {domain:?} is built in")))
+        }
     }
 }
 
-async fn found_version(admin: &Admin, domain: &str, version: Option<u64>) -> Answer<Rules> {
+async fn found_version(admin: &Admin, domain: &str, version: Option<u64>) -> ApiResult<Rules> {
     let found = match version {
         None => admin.control.rules(domain).await?,
         Some(version) => admin.control.rules_version(domain, version).await?,
     };
     found.ok_or_else(|| match version {
-        None => none(admin, domain),
+        None => no_rules(admin, domain),
         Some(version) => Problem::not_found(format!(
-            "domain {domain:?} has no version {version}, or no longer: `versions` lists those there are"
+            "domain {domain:?} has no version {version}, or not any more; `versions` lists those that are kept"
         )),
     })
 }
 
-fn none(admin: &Admin, domain: &str) -> Problem {
+fn no_rules(admin: &Admin, domain: &str) -> Problem {
     match admin.limiter.owner_of(domain) {
         Some(Owner::File(file)) => {
-            Problem::not_found(format!("domain {domain:?} belongs to the file {file}, not to the catalog"))
+            Problem::not_found(format!("domain {domain:?} is in the rule file {file}, not in the catalog"))
         }
-        _ => Problem::not_found(format!("the catalog has no rules for domain {domain:?}; PUT makes them")),
+        _ => Problem::not_found(format!(
+            "the catalog has no rules for domain {domain:?}; create them with PUT"
+        )),
     }
 }
 
@@ -406,8 +416,8 @@ fn diff(domain: &str, before: Option<&Rules>, after: &str) -> String {
     TextDiff::from_lines(old, after).unified_diff().context_radius(3).header(&from, domain).to_string()
 }
 
-impl RulesChanged {
-    /// What another text would change; nothing is stored yet.
+impl RulesDiff {
+    /// Compares a text with the previous rules. Nothing is stored yet.
     fn new(domain: String, before: Option<&Rules>, text: &str, checked: RulesChange) -> Self {
         Self {
             diff: diff(&domain, before, text),
@@ -422,7 +432,7 @@ impl RulesChanged {
     }
 }
 
-impl VersionShown {
+impl VersionView {
     fn new(version: Rules) -> Self {
         Self {
             version: version.version,

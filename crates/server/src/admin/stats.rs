@@ -7,7 +7,7 @@ use tidegate::{DomainListing, RuleListing};
 
 use super::Admin;
 
-/// One line per limit:
+/// Lists the limits in force, one per line:
 /// `domain.key_value: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false`.
 pub(super) async fn rlconfig(State(admin): State<Admin>) -> String {
     let mut text = String::new();
@@ -22,7 +22,7 @@ pub(super) async fn rlconfig(State(admin): State<Admin>) -> String {
 fn write_rule(text: &mut String, domain: &DomainListing, rule: &RuleListing) {
     let (name, path) = (&domain.domain, &rule.path);
     let modes = format!("shadow_mode: {}, quota_mode: {}", rule.shadow_mode, rule.quota_mode);
-    // Writing to a text cannot fail.
+    // Writing to a String cannot fail.
     if rule.unlimited {
         let _ = writeln!(text, "{name}.{path}: unlimited=true, {modes}");
     }
@@ -38,7 +38,7 @@ fn write_rule(text: &mut String, domain: &DomainListing, rule: &RuleListing) {
     }
 }
 
-/// `name: value` lines.
+/// Lists counts, as lines of `name: value`.
 pub(super) async fn stats(State(admin): State<Admin>) -> String {
     let mut lines = Vec::new();
     for rule in admin.limiter.counts() {

@@ -1,4 +1,4 @@
-//! `/admin/v1/tokens`: who may ask.
+//! `/admin/v1/tokens`: tokens and their roles.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,45 +10,46 @@ use tidegate_catalog::{Role, Token};
 use utoipa::ToSchema;
 
 use super::Admin;
+use super::ApiResult;
 use super::body::JsonBody;
 use super::guard::Caller;
-use super::name::PlainPath;
-use super::problem::{Answer, Problem};
+use super::name::PathName;
 use crate::access::Secret;
+use crate::problem::Problem;
 
 const TAG: &str = "tokens";
 
-/// A token to be made.
+/// The token to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TokenPost {
-    /// What it is for; the audit trail names it.
+    /// The purpose of the token, which names it in the audit trail.
     #[schema(max_length = 256, example = "billing")]
     name: String,
     role: RoleName,
-    /// When it ends; never where absent.
+    /// When it expires; never by default.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
 }
 
-/// What a token may do. Each may do what those before it may.
+/// What a token permits. Each role includes those before it.
 #[derive(Clone, Copy, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum RoleName {
-    /// Ask for decisions, where `http.tokens` wants a token for that.
+    /// Ask for decisions, if `http.tokens` requires a token.
     Check,
-    /// Look at everything but tokens.
+    /// Read everything but tokens.
     Viewer,
     /// Change quotas, usage, switches and rules.
     Operator,
-    /// Make and revoke tokens, too.
+    /// Create and revoke tokens.
     Admin,
 }
 
 /// A token without its secret.
 #[derive(Serialize, ToSchema)]
-pub(super) struct TokenShown {
+pub(super) struct TokenView {
     id: String,
     name: String,
     role: RoleName,
@@ -58,80 +59,80 @@ pub(super) struct TokenShown {
     expires_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
     revoked_at: Option<Timestamp>,
-    /// To about a minute.
+    /// When it was last used, to about a minute.
     #[schema(value_type = Option<String>, format = DateTime)]
     last_used_at: Option<Timestamp>,
 }
 
 /// A new token.
 #[derive(Serialize, ToSchema)]
-pub(super) struct TokenMade {
-    /// The whole token. It is shown this once.
+pub(super) struct NewToken {
+    /// The whole token. It is shown only in this response.
     token: String,
     #[serde(flatten)]
-    made: TokenShown,
+    created: TokenView,
 }
 
-/// Every token, revoked ones too.
+/// All tokens, including revoked ones.
 #[derive(Serialize, ToSchema)]
 pub(super) struct TokenList {
-    items: Vec<TokenShown>,
+    items: Vec<TokenView>,
 }
 
-/// Makes a token. The answer is the only place where it is shown whole.
+/// Creates a token. It is shown only in this response.
 #[utoipa::path(
     post, path = "/tokens", tag = TAG, request_body = TokenPost,
     responses(
-        (status = 201, description = "The token", body = TokenMade),
-        (status = 422, description = "A field makes no sense", body = Problem, content_type = "application/problem+json"),
+        (status = 201, description = "The token", body = NewToken),
+        (status = 422, description = "A field is invalid", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn create(
     State(admin): State<Admin>,
     caller: Caller,
-    JsonBody(wanted): JsonBody<TokenPost>,
-) -> Answer<Response> {
-    if wanted.expires_at.is_some_and(|end| end <= caller.at) {
+    JsonBody(body): JsonBody<TokenPost>,
+) -> ApiResult<Response> {
+    if body.expires_at.is_some_and(|end| end <= caller.at) {
         return Err(Problem::field("expires_at", "must be in the future"));
     }
     let secret = Secret::generate().map_err(|error| {
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no random bytes: {error}"))
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the system has no random bytes: {error}"))
     })?;
-    let role = Role::from(wanted.role);
-    let made = admin.control.create_token(caller.by(), &secret, wanted.name, role, wanted.expires_at).await?;
-    let made = TokenMade { token: secret.reveal(), made: TokenShown::new(made) };
-    Ok((StatusCode::CREATED, Json(made)).into_response())
+    let role = Role::from(body.role);
+    let created = admin.control.create_token(caller.by(), &secret, body.name, role, body.expires_at).await?;
+    let created = NewToken { token: secret.reveal(), created: TokenView::new(created) };
+    Ok((StatusCode::CREATED, Json(created)).into_response())
 }
 
-/// Every token, without its secret.
+/// Lists all tokens, without their secrets.
 #[utoipa::path(
     get, path = "/tokens", tag = TAG,
     responses((status = 200, description = "The tokens", body = TokenList))
 )]
-pub(super) async fn list(State(admin): State<Admin>) -> Answer<Json<TokenList>> {
+pub(super) async fn list(State(admin): State<Admin>) -> ApiResult<Json<TokenList>> {
     let tokens = admin.control.tokens().await?;
-    Ok(Json(TokenList { items: tokens.into_iter().map(TokenShown::new).collect() }))
+    Ok(Json(TokenList { items: tokens.into_iter().map(TokenView::new).collect() }))
 }
 
-/// Revokes a token: it counts no more, on any node.
+/// Revokes a token on every node.
 #[utoipa::path(
     delete, path = "/tokens/{id}", tag = TAG,
-    params(("id" = String, Path, description = "The token's id")),
+    params(("id" = String, Path, description = "The ID of the token")),
     responses(
-        (status = 204, description = "It counts no more"),
+        (status = 204, description = "The token is revoked"),
         (status = 404, description = "No such token", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn revoke(
     State(admin): State<Admin>,
     caller: Caller,
-    PlainPath(id): PlainPath,
-) -> Answer<StatusCode> {
+    PathName(id): PathName,
+) -> ApiResult<StatusCode> {
     admin.control.revoke_token(caller.by(), id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-impl TokenShown {
+impl TokenView {
     fn new(token: Token) -> Self {
         Self {
             id: token.id,

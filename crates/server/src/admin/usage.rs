@@ -1,4 +1,4 @@
-//! `/admin/v1/usage`: what a tenant has used, and giving it back.
+//! `/admin/v1/usage`: the usage of a tenant, and its reset.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,54 +8,55 @@ use tidegate_catalog::{Descriptor, MAX_DESCRIPTOR};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Admin;
+use super::ApiResult;
 use super::guard::Caller;
 use super::limits::descriptor;
 use super::name::TenantName;
-use super::problem::{Answer, Problem};
 use super::query::Parameters;
-use super::time::shown;
+use super::time::timestamp;
+use crate::problem::Problem;
 
 const TAG: &str = "usage";
 
-/// Which of a tenant's limits.
+/// Which limits of a tenant.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
-    /// Those of this descriptor, as in overrides. Without it those whose counters follow from the tenant and
-    /// the values that rules fix.
+pub(super) struct UsageQuery {
+    /// The limits of this descriptor, in the syntax of overrides. By default those whose counters depend only on the
+    /// tenant and on fixed values in the rules.
     #[param(example = "endpoint:POST /api/v1/orders", max_length = 1024)]
     descriptor: Option<String>,
 }
 
-/// What a tenant has used.
+/// The usage of a tenant.
 #[derive(Serialize, ToSchema)]
 pub(super) struct TenantUsage {
     tenant: String,
-    /// `fleet` where nodes share a store; `node` where this is what this node alone has seen.
+    /// `fleet` if the nodes share a store; `node` if this is the usage on this node alone.
     scope: &'static str,
-    usage: Vec<UsageShown>,
+    usage: Vec<UsageView>,
 }
 
-/// What was used of one limit.
+/// The usage of one limit.
 #[derive(Serialize, ToSchema)]
-pub(super) struct UsageShown {
+pub(super) struct UsageView {
     domain: String,
     rule: String,
     /// `default` for the tenant's own rule.
     descriptor: String,
     name: String,
     used: u64,
-    /// The most at once: for buckets the burst, else the requests per window.
+    /// The maximum: for buckets the burst, else the requests per window.
     limit: u64,
     remaining: u64,
     window: UsageWindow,
-    /// Where the limit comes from: `rule`, `tier` or `override`.
+    /// The origin of the limit: `rule`, `tier` or `override`.
     from: &'static str,
 }
 
-/// The time that is counted: of a fixed window from its beginning to its end; of the others the last window's
-/// length, up to when all is given back if nothing more is used.
+/// The time that is counted: for a fixed window from its start to its end; for the others one window, up to when nothing
+/// is used any more if no further request is made.
 #[derive(Serialize, ToSchema)]
 struct UsageWindow {
     #[schema(format = DateTime)]
@@ -64,55 +65,55 @@ struct UsageWindow {
     end: String,
 }
 
-/// What a reset did.
+/// The result of a reset.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Reset {
-    /// How many limits are as if nothing had been used.
+    /// The number of limits that were reset.
     reset: usize,
 }
 
-/// What a tenant has used. Looking uses nothing.
+/// Returns the usage of a tenant. Nothing is charged.
 #[utoipa::path(
     get, path = "/usage/{tenant}", tag = TAG,
-    params(("tenant" = String, Path, description = "The tenant's name, percent-encoded", max_length = 256), Wanted),
+    params(("tenant" = String, Path, description = "The tenant's name, percent-encoded", max_length = 256), UsageQuery),
     responses(
-        (status = 200, description = "Each limit", body = TenantUsage),
-        (status = 422, description = "A parameter makes no sense", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The usage of each limit", body = TenantUsage),
+        (status = 422, description = "A parameter is invalid", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn show(
     State(admin): State<Admin>,
     TenantName(tenant): TenantName,
-    Parameters(wanted): Parameters<Wanted>,
-) -> Answer<Json<TenantUsage>> {
-    let descriptor = wanted.entries()?;
+    Parameters(query): Parameters<UsageQuery>,
+) -> ApiResult<Json<TenantUsage>> {
+    let descriptor = query.entries()?;
     let usage = admin.limiter.usage(&tenant, descriptor.as_deref()).await;
     let shared = admin.limiter.is_shared() && usage.iter().all(|usage| usage.source == Source::Shared);
     let scope = if shared { "fleet" } else { "node" };
-    let usage = usage.into_iter().map(UsageShown::new).collect();
+    let usage = usage.into_iter().map(UsageView::new).collect();
     Ok(Json(TenantUsage { tenant, scope, usage }))
 }
 
-/// Gives a tenant back what it has used.
+/// Resets the usage of a tenant to zero.
 #[utoipa::path(
     post, path = "/usage/{tenant}/reset", tag = TAG,
-    params(("tenant" = String, Path, description = "The tenant's name, percent-encoded", max_length = 256), Wanted),
+    params(("tenant" = String, Path, description = "The tenant's name, percent-encoded", max_length = 256), UsageQuery),
     responses(
-        (status = 200, description = "It is given back", body = Reset),
-        (status = 422, description = "A parameter makes no sense", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The usage is reset", body = Reset),
+        (status = 422, description = "A parameter is invalid", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn reset(
     State(admin): State<Admin>,
     caller: Caller,
     TenantName(tenant): TenantName,
-    Parameters(wanted): Parameters<Wanted>,
-) -> Answer<Json<Reset>> {
-    let entries = wanted.entries()?;
+    Parameters(query): Parameters<UsageQuery>,
+) -> ApiResult<Json<Reset>> {
+    let entries = query.entries()?;
     let before = admin.limiter.usage(&tenant, entries.as_deref()).await;
-    let used: Vec<UsageShown> = before.into_iter().map(UsageShown::new).collect();
+    let used: Vec<UsageView> = before.into_iter().map(UsageView::new).collect();
     let before = serde_json::json!({ "usage": used });
-    // First: what is not written down is not done.
+    // Recorded first: a reset without an audit record must not happen.
     admin.control.note(caller.by(), "reset_usage", tenant.clone(), before).await?;
     let reset = admin.limiter.reset_usage(&tenant, entries.as_deref()).await;
     let reset = reset
@@ -120,13 +121,13 @@ pub(super) async fn reset(
     Ok(Json(Reset { reset }))
 }
 
-/// The entries of a descriptor besides the tenant's.
+/// The entries of a descriptor without the tenant's.
 type Entries = Vec<(String, Option<String>)>;
 
-impl Wanted {
-    fn entries(&self) -> Answer<Option<Entries>> {
+impl UsageQuery {
+    fn entries(&self) -> ApiResult<Option<Entries>> {
         let Some(text) = self.descriptor.as_deref() else { return Ok(None) };
-        // Of the tenant's own rule alone.
+        // The tenant's own rule alone.
         let text = if text == "default" { "" } else { text };
         if text.chars().count() > MAX_DESCRIPTOR {
             return Err(Problem::field(
@@ -140,7 +141,7 @@ impl Wanted {
     }
 }
 
-impl UsageShown {
+impl UsageView {
     fn new(usage: Usage) -> Self {
         Self {
             domain: usage.domain,
@@ -150,7 +151,7 @@ impl UsageShown {
             used: usage.used,
             limit: usage.limit.burst(),
             remaining: usage.remaining,
-            window: UsageWindow { start: shown(usage.window_start), end: shown(usage.window_end) },
+            window: UsageWindow { start: timestamp(usage.window_start), end: timestamp(usage.window_end) },
             from: usage.from.name(),
         }
     }

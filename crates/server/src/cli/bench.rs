@@ -19,72 +19,72 @@ use crate::config::length;
 const EXAMPLES: &str = "\
 Examples:
   tidegate bench --domain api_platform --entry api_key
-                                       as fast as it goes, over gRPC, keys drawn by a zipf law
+                                       maximum rate over gRPC, with zipf-distributed keys
   tidegate bench --api http --connections 32 --time 30s
   tidegate bench --rate 20000 --time 1m --pid $(pidof tidegate)
-                                       an open loop: latency counts from when a call was due
+                                       open loop: latency is measured from when a call was due
   tidegate bench --keys hot --json | jq .latency.p99_us";
 
-/// Put load on a service and measure what it makes of it.
+/// Measure a service under load.
 ///
-/// Calls the rate limit service over gRPC, or POST /v1/check over HTTP. Without --rate the loop is
-/// closed: each stream sends its next call when the last one is answered, which shows the most the
-/// service can do. With --rate the loop is open: calls are due at fixed times whatever the service
-/// does, and latency counts from then, so that a stall is seen by everyone it kept waiting.
+/// Calls the rate limit service over gRPC, or POST /v1/check over HTTP. Without --rate the loop is closed: each stream
+/// sends its next call after the previous response, which shows the maximum rate of the service. With --rate the loop is
+/// open: calls are due at fixed times, and latency is measured from then, so that a stall affects all calls that were due
+/// during it.
 ///
-/// One thread sends it all; where that was the bottleneck, the report says so. It ends by itself.
-/// Send it only to services that are yours.
+/// One thread sends all calls; if it was the bottleneck, the report says so. The command ends by itself. Use it only with
+/// services of your own.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Bench {
-    /// Where the service listens: `host:port` or `unix:/path` [default: 127.0.0.1:8081, or :8080 for http]
+    /// The address of the service: `host:port` or `unix:/path` [default: 127.0.0.1:8081, or :8080 for http]
     endpoint: Option<Endpoint>,
-    /// What to speak.
+    /// The API to call.
     #[arg(long, value_enum, default_value = "grpc")]
     api: Api,
-    /// The domain to ask about.
+    /// The domain of the requests.
     #[arg(long, default_value = "api_platform")]
     domain: String,
-    /// The key of the descriptor's entry; its value is the key drawn.
+    /// The key of the descriptor's entry, whose value varies.
     #[arg(long, default_value = "api_key")]
     entry: String,
-    /// Connections held open.
+    /// The number of connections.
     #[arg(long, short, default_value_t = 4)]
     connections: usize,
-    /// Calls at once on each connection; HTTP has one [default: 32 for grpc]
+    /// Concurrent calls on each connection; HTTP has one [default: 32 for grpc]
     #[arg(long, short)]
     streams: Option<usize>,
-    /// How keys are drawn.
+    /// The distribution of values.
     #[arg(long, value_enum, default_value = "zipf")]
     keys: Draw,
-    /// How many keys there are.
+    /// The number of different values.
     #[arg(long, short = 'n', default_value_t = 10_000)]
     key_count: u64,
-    /// Exponent of the zipf law.
+    /// The exponent of the zipf distribution.
     #[arg(long, default_value_t = 1.0)]
     exponent: f64,
-    /// Calls a second of an open loop.
+    /// Calls per second of an open loop.
     #[arg(long)]
     rate: Option<f64>,
-    /// In an open loop, random times between calls instead of equal ones.
+    /// Use random instead of equal times between the calls of an open loop.
     #[arg(long, requires = "rate")]
     poisson: bool,
     /// How long to measure.
     #[arg(long, short, default_value = "10s", value_parser = some_time)]
     time: Duration,
-    /// Measure so many calls instead.
+    /// Measure this number of calls instead.
     #[arg(long, conflicts_with = "time")]
     requests: Option<u64>,
-    /// Traffic before the measured part.
+    /// How long to send calls before measuring.
     #[arg(long, default_value = "1s", value_parser = some_time)]
     warm_up: Duration,
-    /// Processes whose CPU and memory to measure, such as the service's. May be given more than once.
+    /// A process whose CPU time and memory to measure, such as the service. Can be given several times.
     #[arg(long)]
     pid: Vec<u32>,
-    /// Open lost connections anew, to measure restarts.
+    /// Reconnect lost connections, to measure restarts.
     #[arg(long)]
     reconnect: bool,
-    /// The same seed draws the same keys.
+    /// The seed of the random values.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print JSON.
@@ -102,13 +102,13 @@ enum Api {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Draw {
-    /// One key.
+    /// One value.
     Hot,
-    /// Some far more often than others.
+    /// Some values far more often than others.
     Zipf,
-    /// All equally often.
+    /// All values equally often.
     Uniform,
-    /// Each in turn.
+    /// One value after another.
     Sequential,
 }
 
@@ -145,10 +145,10 @@ impl Bench {
     }
 
     fn plan(&self) -> Result<Plan, String> {
-        let usual = if self.api == Api::Grpc { "127.0.0.1:8081" } else { "127.0.0.1:8080" };
+        let default = if self.api == Api::Grpc { "127.0.0.1:8081" } else { "127.0.0.1:8080" };
         let endpoint = match &self.endpoint {
             Some(endpoint) => endpoint.clone(),
-            None => usual.parse().map_err(|error| format!("{usual}: {error}"))?,
+            None => default.parse().map_err(|error| format!("{default}: {error}"))?,
         };
         let n = self.key_count;
         Ok(Plan {
@@ -175,10 +175,10 @@ impl Bench {
 }
 
 fn some_time(text: &str) -> Result<Duration, String> {
-    length(text, true).map_err(|remedy| format!("not a length of time{remedy}"))
+    length(text, true).map_err(|remedy| format!("not a duration{remedy}"))
 }
 
-/// Drawn on a terminal only.
+/// Returns a progress bar, which is hidden without a terminal.
 fn bar() -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -201,7 +201,7 @@ fn show(bar: &ProgressBar, status: Status) {
     bar.set_message(format!("{:.0}/s, {} errors", status.per_second, status.errors));
 }
 
-/// The report for people.
+/// Prints the report as text.
 fn tell(plan: &Plan, report: &Report) -> String {
     let mut text = String::new();
     let latency = &report.latency;
@@ -223,7 +223,7 @@ fn tell(plan: &Plan, report: &Report) -> String {
     text.push_str(&table.render(false));
     for process in &report.processes {
         let (pid, us, bytes) = (process.pid, process.us_per_request, process.resident_after_bytes);
-        // Writing to a text cannot fail.
+        // Writing to a String cannot fail.
         let _ =
             writeln!(text, "process {pid}: {us:.2} µs of CPU per call, {} MB resident", bytes / 1_000_000);
     }
@@ -233,20 +233,20 @@ fn tell(plan: &Plan, report: &Report) -> String {
     if report.unsent > 0 {
         let _ = writeln!(
             text,
-            "{} calls were due and not sent before the end, and are not in the latencies: the rate is more \
-             than the service or the generator can do",
+            "{} calls were due but not sent before the end, and are not in the latencies: the rate is higher \
+             than the service or the generator can reach",
             report.unsent
         );
     }
     if report.reconnects > 0 {
         let _ = writeln!(
             text,
-            "{} connections were opened anew, {} calls sent again",
+            "{} connections were reopened, {} calls sent again",
             report.reconnects, report.resent
         );
     }
     if matches!(plan.pace, Pace::Closed) && report.errors == 0 && report.generator.is_limit() {
-        let _ = writeln!(text, "the generator was the bottleneck: the service can do more than this");
+        let _ = writeln!(text, "the generator was the bottleneck: the service can reach a higher rate");
     }
     text
 }

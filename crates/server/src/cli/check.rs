@@ -20,41 +20,41 @@ Examples:
 
 const KINDS: &str = "\
 Findings:
-  unreachable_rule   error    no request ever reaches the rule: a pattern before it takes all
+  unreachable_rule   error    no request ever matches the rule: a pattern before it matches all
   spoofable_key      warning  the value of the key is a header that any client can send
-  unbounded_key      warning  a counter for every value that a client makes up
+  unbounded_key      warning  a counter for every value that a client invents
   unbounded_metric   warning  a metric series for each of too many values
-  never_denies       warning  a limit that nobody reaches, or that another one forestalls
-  empty_rule         warning  neither limits nor rules below
-  name_twice         warning  two rules that metrics cannot tell apart
-  replaces_nothing   warning  `replaces` of a limit that there is not
+  never_denies       warning  a limit that cannot be reached, or that another one always precedes
+  empty_rule         warning  a rule without limits and without nested rules
+  name_twice         warning  two rules that metrics cannot distinguish
+  replaces_nothing   warning  `replaces` of a limit that does not exist
   concurrency_only   note     taken by acquire and release, not by checks
   small_estimate     note     a sliding_window of up to 10 requests, where sliding_log is exact";
 
-/// Look for mistakes in rules, and for what is probably one.
+/// Find mistakes and probable mistakes in rules.
 ///
-/// Loads a rule file or a folder of them as `tidegate serve` would, under the same settings, and says
-/// everything that is wrong at once. Rules that load are looked through for what nobody means: rules
-/// that are never reached, keys that clients can forge, limits that never deny.
+/// Loads a rule file or a folder as `tidegate serve` would, with the same settings, and prints all mistakes at once. If the
+/// rules load, it also prints probable mistakes: rules that are never reached, keys that clients can forge, limits that
+/// never deny.
 ///
-/// Mistakes and errors exit with 1; warnings do so with --strict; notes never.
+/// Exits with 1 for errors; with --strict also for warnings; never for notes.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{KINDS}\n\n{EXIT_CODES}"))]
 pub(super) struct Check {
-    /// Rule file or folder [default: the setting `rules`]
+    /// The rule file or folder [default: the setting `rules`]
     #[arg(value_name = "PATH")]
     rules: Option<PathBuf>,
-    /// Exit with 1 on warnings, too.
+    /// Also exit with 1 for warnings.
     #[arg(long)]
     strict: bool,
-    /// Print JSON: problems, findings and their numbers.
+    /// Print JSON: problems, findings and their counts.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     config: ConfigFlag,
 }
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Default, Serialize)]
 struct Report {
     ok: bool,
@@ -63,7 +63,7 @@ struct Report {
     errors: usize,
     warnings: usize,
     notes: usize,
-    /// Why rules do not load.
+    /// The mistakes that prevent loading.
     problems: Vec<Problem>,
     findings: Vec<Finding>,
 }
@@ -85,14 +85,14 @@ impl Check {
     }
 }
 
-/// How many domains and rules there are, and what was found.
+/// The numbers of domains and rules, and the findings.
 type Examined = (usize, usize, Vec<Finding>);
 
 fn examine(path: &Path, defaults: &Defaults) -> Result<Examined, Problems> {
     let domains = load_path(path, defaults)?;
     let findings = lint(&domains, defaults);
     let number = domains.len();
-    // What is wrong between rules shows only when they are put together.
+    // Conflicts between rules are found only when they are compiled together.
     let builder = Limiter::builder().defaults(*defaults).watch(false).max_keys(1);
     match domains.into_iter().fold(builder, Builder::domain).build() {
         Ok(limiter) => {
@@ -127,7 +127,7 @@ impl Report {
         report
     }
 
-    /// A line each, and a summary.
+    /// Prints one line per finding, and a summary.
     fn text(&self) -> String {
         let mut text = String::new();
         for problem in &self.problems {

@@ -13,7 +13,7 @@ Examples:
   tidegate completions zsh > \"${fpath[1]}/_tidegate\"
   tidegate completions fish > ~/.config/fish/completions/tidegate.fish";
 
-/// Write a completion script for a shell to standard output.
+/// Print a completion script for a shell.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Completions {

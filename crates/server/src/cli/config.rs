@@ -9,20 +9,19 @@ use super::admin::table::Table;
 use super::flags::SettingFlags;
 use super::{EXIT_CODES, out};
 use crate::config::kind::Value;
-use crate::config::{Held, Settings};
+use crate::config::{EffectiveSetting, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
-  tidegate config                                   what `tidegate serve` would use here
-  tidegate config --config staging.yaml --http off  with these flags
+  tidegate config                                   the settings that `tidegate serve` would use here
+  tidegate config --config staging.yaml --http off  the settings with these flags
   tidegate config --json | jq -r '.\"grpc.listen\".value'
-  tidegate config | grep -v default$                only what somebody set";
+  tidegate config | grep -v default$                only the settings that are not defaults";
 
-/// Show every setting in force, and where its value came from.
+/// Show every setting with its value and origin.
 ///
-/// Takes the flags of `tidegate serve`, reads the same file and environment, checks them, and starts
-/// nothing. The origin of a value is a flag, a variable, a line of the settings file, `compat`, or
-/// `default`.
+/// Accepts the flags of `tidegate serve`, reads the same file and environment, and checks them, without starting the
+/// service. The origin of a value is a flag, a variable, a line of the settings file, `compat`, or `default`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Config {
@@ -56,7 +55,7 @@ fn as_text(settings: &Settings) -> String {
     table.render(true)
 }
 
-/// Flags and counts as what they are, the rest as text in the spelling of the settings file.
+/// Returns the settings as JSON: flags and numbers as such, everything else as in the settings file.
 fn as_json(settings: &Settings) -> Map<String, Json> {
     let plain = |value: &Value| match value {
         Value::Flag(flag) => json!(flag),
@@ -64,7 +63,7 @@ fn as_json(settings: &Settings) -> Map<String, Json> {
         Value::OptionalPath(None) | Value::Url(None) => Json::Null,
         other => json!(other.to_string()),
     };
-    let member = |held: &Held| {
+    let member = |held: &EffectiveSetting| {
         let default = held.row.kind.parse(held.row.default);
         let default = default.as_ref().map_or(Json::Null, plain);
         let about =

@@ -19,25 +19,25 @@ Examples:
   tidegate explain --domain api api_key=ann
   tidegate explain --domain api --cost 5 api_key=ann 'endpoint=POST /v1/orders'
   tidegate explain --domain api api_key=ann + ip=192.0.2.7       two descriptors
-  tidegate explain --live --domain api api_key=ann               as it stands on a running node";
+  tidegate explain --live --domain api api_key=ann               with the counters of a running node";
 
-/// Say what would become of a request, and why.
+/// Explain how a request would be decided, and why.
 ///
-/// Matches the request against the rules and tells which rule each entry leads to, which limits
-/// apply, and which of them decides. Nothing is charged.
+/// Matches the request with the rules, and prints the rule of each entry, the limits that apply, and the one that decides.
+/// Nothing is charged.
 ///
-/// By itself it reads the rule files, and every limit is as if nobody had used it. With --live it asks
-/// a running node, which tells what is left at this moment.
+/// By default it reads the rule files, and all counters are zero. With --live it asks a running node, which has the current
+/// counters.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Explain {
-    /// Domain of the request.
+    /// The domain of the request.
     #[arg(long)]
     domain: String,
-    /// Units that the request takes.
+    /// The cost of the request.
     #[arg(long, value_name = "N", default_value_t = 1)]
     cost: u64,
-    /// Rule file or folder [default: the setting `rules`]
+    /// The rule file or folder [default: the setting `rules`]
     #[arg(long, value_name = "PATH", conflicts_with = "live")]
     rules: Option<PathBuf>,
     /// Ask a running node.
@@ -48,12 +48,12 @@ pub(super) struct Explain {
     json: bool,
     #[command(flatten)]
     admin: AdminFlags,
-    /// Entries in order; a `+` of its own begins another descriptor.
+    /// The entries in order; a separate `+` begins another descriptor.
     #[arg(value_name = "KEY=VALUE", required = true)]
     entries: Vec<String>,
 }
 
-/// A request as it was typed.
+/// The descriptors of the request.
 type Descriptors = Vec<Vec<(String, String)>>;
 
 impl Explain {
@@ -99,9 +99,9 @@ impl Explain {
         };
         let descriptors: Vec<Json> = descriptors(&self.entries)?.iter().map(descriptor).collect();
         let request = json!({ "domain": self.domain, "descriptors": descriptors, "cost": self.cost });
-        let answer = self.admin.client()?.send(Call::new(Method::POST, &["explain"]).json(&request))?;
-        let explanation = serde_json::from_slice(&answer.body).map_err(|error| {
-            Failure::other(format!("the node answered with something else than an explanation: {error}"))
+        let response = self.admin.client()?.send(Call::new(Method::POST, &["explain"]).json(&request))?;
+        let explanation = serde_json::from_slice(&response.body).map_err(|error| {
+            Failure::other(format!("the response of the node is not an explanation: {error}"))
         })?;
         print(&explanation, self.json);
         Ok(())
@@ -116,7 +116,7 @@ fn print(explanation: &Explanation, json: bool) {
     }
 }
 
-/// `a=1 b=2 + c=3` is two descriptors. A value may hold further `=`.
+/// Parses descriptors: `a=1 b=2 + c=3` is two of them. A value may contain `=`.
 fn descriptors(tokens: &[String]) -> Outcome<Descriptors> {
     let mut all = Vec::new();
     for group in tokens.split(|token| token == "+") {
@@ -124,11 +124,11 @@ fn descriptors(tokens: &[String]) -> Outcome<Descriptors> {
         for token in group {
             match token.split_once('=') {
                 Some((key, value)) if !key.is_empty() => entries.push((key.to_owned(), value.to_owned())),
-                _ => return Err(Failure::usage(format!("an entry is written KEY=VALUE, got {token:?}"))),
+                _ => return Err(Failure::usage(format!("an entry must be KEY=VALUE, got {token:?}"))),
             }
         }
         if entries.is_empty() {
-            return Err(Failure::usage("a descriptor has no entries; write some on both sides of each +"));
+            return Err(Failure::usage("a descriptor has no entries; give some on both sides of each +"));
         }
         all.push(entries);
     }

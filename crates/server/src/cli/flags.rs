@@ -1,4 +1,4 @@
-//! The flags that set settings: made from the table, so that names, defaults and help are its own.
+//! The flags for settings, which are generated from the table of settings.
 
 use std::path::PathBuf;
 
@@ -6,17 +6,17 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use tidegate::Problems;
 
 use crate::config::table::{Flag, SETTINGS, Setting};
-use crate::config::{Settings, Sources, USUAL_FILE, load, variable};
+use crate::config::{DEFAULT_FILE, Settings, Sources, load, variable};
 
 /// `--config` and a flag for each setting that has one.
 #[derive(Debug)]
 pub(super) struct SettingFlags {
     config: Option<PathBuf>,
-    /// Names of settings and their texts.
+    /// The names of settings, with their texts.
     flags: Vec<(&'static str, String)>,
 }
 
-/// `--config` alone, for commands that need a few settings only.
+/// `--config` alone, for commands that need only a few settings.
 #[derive(Args, Clone, Debug)]
 pub(super) struct ConfigFlag {
     #[arg(long, value_name = "FILE", help = config_help())]
@@ -24,14 +24,14 @@ pub(super) struct ConfigFlag {
 }
 
 impl SettingFlags {
-    /// The settings in force.
+    /// Loads the settings.
     pub(super) fn settings(self) -> Result<Settings, Problems> {
         load(&Sources::of_process(self.config, self.flags))
     }
 }
 
 impl ConfigFlag {
-    /// The settings in force.
+    /// Loads the settings.
     pub(super) fn settings(self) -> Result<Settings, Problems> {
         load(&Sources::of_process(self.config, Vec::new()))
     }
@@ -39,7 +39,7 @@ impl ConfigFlag {
 
 fn config_help() -> String {
     format!(
-        "Settings file [default: {USUAL_FILE} in the current folder, if there is one] [env: TIDEGATE_CONFIG]"
+        "Settings file [default: {DEFAULT_FILE} in the current folder, if there is one] [env: TIDEGATE_CONFIG]"
     )
 }
 

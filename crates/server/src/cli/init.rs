@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{EXIT_CODES, out};
-use crate::config::{USUAL_FILE, document};
+use crate::config::{DEFAULT_FILE, document};
 
 const EXAMPLE_RULES: &str = include_str!("example.yaml");
 const APPS_RULES: &str = include_str!("apps.yaml");
@@ -18,16 +18,15 @@ Examples:
   tidegate init && tidegate serve
   tidegate init deploy/tidegate";
 
-/// Write a settings file and example rules to begin with.
+/// Write a settings file and example rules.
 ///
-/// Writes tidegate.yaml, in which every setting is explained and shown with its default;
-/// rules/example.yaml, with rules to change; and rules/apps.yaml, the domain that lets applications bring
-/// the limits in their code, as the Python, TypeScript and Rust middlewares do. If one of these files
-/// exists, nothing is written, unless --force says otherwise.
+/// Writes tidegate.yaml, which describes every setting with its default; rules/example.yaml, with rules to edit; and
+/// rules/apps.yaml, the domain for limits that applications define in their code, as the Python, TypeScript and Rust
+/// middlewares do. If one of these files exists, nothing is written, unless --force is given.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Init {
-    /// Folder to write to; it is made if need be.
+    /// The folder to write to, which is created if it does not exist.
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
     /// Overwrite files that exist.
@@ -38,7 +37,7 @@ pub(super) struct Init {
 impl Init {
     pub(super) fn run(self) -> ExitCode {
         let files = [
-            (self.folder.join(USUAL_FILE), document::sample()),
+            (self.folder.join(DEFAULT_FILE), document::sample()),
             (self.folder.join("rules").join("example.yaml"), EXAMPLE_RULES.to_owned()),
             (self.folder.join("rules").join("apps.yaml"), APPS_RULES.to_owned()),
         ];
@@ -67,7 +66,7 @@ impl Init {
     }
 }
 
-/// Without `force` a file that appeared meanwhile stays, too.
+/// Without `force`, a file that was created in the meantime is not overwritten.
 fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

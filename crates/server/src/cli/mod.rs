@@ -2,8 +2,8 @@
 //!
 //! # Layout
 //!
-//! One file per command; `flags` are those that set settings, `out` writes to the terminal; `admin` has the
-//! commands that ask a running node.
+//! One file per command; `flags`: the flags for settings; `out`: output; `admin`: the commands over the admin API of a
+//! running node.
 
 mod admin;
 mod bench;
@@ -23,32 +23,32 @@ use clap::{Parser, Subcommand};
 
 use crate::build_info;
 
-/// How every command ends.
+/// The exit codes of every command.
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  all is well
-  1  mistakes in settings or rules, findings of `check`, a service that could not start or go on
-  2  the command line is wrong
-  3 to 6  of the commands that ask a running node: refused, not found, conflict, unreachable; see their --help";
+  0  success
+  1  mistakes in settings or rules, findings of `check`, a service that could not start or continue
+  2  the command line is invalid
+  3 to 6  commands over the admin API: refused, not found, conflict, unreachable; see their --help";
 
 const EXAMPLES: &str = "\
 Examples:
   tidegate init                       write tidegate.yaml, rules/example.yaml and rules/apps.yaml here
-  tidegate check rules                look for mistakes in rules, and for what is probably one
-  tidegate serve                      answer: gRPC on 8081, HTTP on 8080, admin on 127.0.0.1:6070
+  tidegate check rules                find mistakes and probable mistakes in rules
+  tidegate serve                      run the service: gRPC on 8081, HTTP on 8080, admin on 127.0.0.1:6070
   tidegate explain --domain example api_key=ann
-                                      say what would become of a request, and why
-  tidegate config                     show every setting in force, and where it came from
+                                      explain how a request would be decided
+  tidegate config                     show every setting with its value and origin
   tidegate quota set acme --tier pro  give a tenant a tier on a running service
-  tidegate usage acme                 what a tenant has used
+  tidegate usage acme                 show the usage of a tenant
   tidegate rules push api.yaml        put rules in force on every node
-  tidegate audit list --from 24h      who changed what
-  tidegate context use prod           ask the nodes of prod from now on";
+  tidegate audit list --from 24h      list the changes of the last day
+  tidegate context use prod           use the node of prod from now on";
 
-/// A rate limiter for every request of an API.
+/// A rate limiter for APIs.
 ///
-/// Tidegate decides which requests may pass. It answers Envoy's rate limit protocol over gRPC and an
-/// HTTP API, by rules in YAML files that take effect as soon as they change.
+/// Tidegate decides which requests to an API may pass. It implements Envoy's rate limit protocol over gRPC and an HTTP API,
+/// with rules in YAML files that are reloaded when they change.
 #[derive(Parser)]
 #[command(
     name = "tidegate",
@@ -83,16 +83,16 @@ enum Command {
     Completions(completions::Completions),
 }
 
-/// Runs the command that `args` ask for; the first is the program's name.
+/// Runs the command in `args`, of which the first is the name of the program.
 pub fn main_with<A>(args: impl IntoIterator<Item = A>) -> ExitCode
 where
     A: Into<OsString> + Clone,
 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    out::speak_json(asks_for_json(&args));
+    out::set_json(has_json_flag(&args));
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
-        Err(message) => return tell(&message),
+        Err(message) => return print_message(&message),
     };
     match cli.command {
         Command::Serve(command) => command.run(),
@@ -113,24 +113,24 @@ where
     }
 }
 
-/// Whether the arguments have `--json` or `-o json`, in whichever spelling. It is read from the words, because a
-/// command line that is wrong is to be told in JSON, too. What follows `--` are values.
-fn asks_for_json(args: &[OsString]) -> bool {
+/// Returns whether the arguments contain `--json` or `-o json`, in any spelling. They are examined before they are parsed,
+/// because an invalid command line is reported as JSON too. Arguments after `--` are values.
+fn has_json_flag(args: &[OsString]) -> bool {
     let words: Vec<&str> =
         args.iter().map_while(|word| word.to_str()).take_while(|word| *word != "--").collect();
     let pairs = words.windows(2).any(|pair| matches!(pair[0], "-o" | "--output") && pair[1] == "json");
     pairs || words.iter().any(|word| matches!(*word, "--json" | "-ojson" | "-o=json" | "--output=json"))
 }
 
-/// Shows what came of the command line instead of a command: help, the version, or what is wrong.
-fn tell(message: &clap::Error) -> ExitCode {
+/// Prints help, the version, or an error of the command line. Returns the exit code.
+fn print_message(message: &clap::Error) -> ExitCode {
     let code = u8::try_from(message.exit_code()).unwrap_or(2);
-    if out::speaks_json() && message.use_stderr() {
+    if out::is_json_output() && message.use_stderr() {
         let text = message.to_string();
         let text = text.trim().trim_start_matches("error: ");
         out::fail_json(&serde_json::json!({ "kind": "usage", "exit_code": code, "message": text }));
     } else {
-        // Where it cannot be written, nobody reads it.
+        // It does not matter if standard output is closed.
         let _ = message.print();
     }
     ExitCode::from(code)
@@ -148,9 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn json_is_asked_for_in_any_spelling() {
+    fn the_json_flag_is_found_in_any_spelling() {
         let asks =
-            |line: &str| super::asks_for_json(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+            |line: &str| super::has_json_flag(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         for yes in ["t x --json", "t x -o json", "t x -ojson", "t x --output json", "t x --output=json y"] {
             assert!(asks(yes), "{yes}");
         }

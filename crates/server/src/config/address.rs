@@ -1,31 +1,31 @@
-//! Where a listener listens.
+//! The address of a listener.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a listener listens.
+/// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// `host:port`; the host may be a name, an IPv4 or an IPv6 address.
     Tcp {
-        /// Without the brackets of an IPv6 address, as `(host, port).to_socket_addrs()` takes it.
+        /// The host, without the brackets of an IPv6 address.
         host: String,
-        /// 0 lets the system choose.
+        /// The port; 0 lets the system choose one.
         port: u16,
     },
     /// A Unix socket at this path.
     Unix(PathBuf),
-    /// Not at all.
+    /// The listener is off.
     Off,
 }
 
 impl Listen {
-    /// Whether there is nothing to listen on.
+    /// Returns whether the listener is off.
     pub fn is_off(&self) -> bool {
         *self == Self::Off
     }
 
-    /// Reads `host:port`, `[v6]:port`, `unix:/path` or `off`. The error is a remedy.
+    /// Parses `host:port`, `[v6]:port`, `unix:/path` or `off`. The error says what to write instead.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         if text == "off" {
             return Ok(Self::Off);
@@ -49,7 +49,7 @@ impl Listen {
             None => host,
         };
         if host.is_empty() {
-            return Err("; name the host too: 0.0.0.0 is every IPv4 address, [::] every address");
+            return Err("; name the host too: 0.0.0.0 means every IPv4 address, [::] every address");
         }
         if host.contains(|char: char| char.is_whitespace() || "/@[]".contains(char)) {
             return Err("; the host is a name or an IP address");
@@ -58,7 +58,7 @@ impl Listen {
     }
 }
 
-/// As a setting writes it.
+/// Prints it in the form of the setting.
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,31 +1,34 @@
-//! From values by name to the typed settings.
+//! Builds the typed settings from values by name.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{AlgorithmName, Defaults, Fallback, Switches};
+use tidegate::{AlgorithmName, Defaults, Fallback, Switch, Switches};
 use tidegate_catalog::Retention;
 use tidegate_middleware::client_ip::ForwardingHeader;
 use tidegate_middleware::{ClientIp, DenialBody, DenialBodyError};
 
 use super::address::Listen;
 use super::kind::{Value, trusting};
-use super::origin::{Held, InForce, Origin};
+use super::origin::{EffectiveSetting, EffectiveSettings, Origin};
+use super::secret::Secret;
 use super::settings::{
-    Admin, Audit, CatalogPlace, Compat, Connections, Drain, Grpc, Headers, Http, ListenPlace, Log, LogFormat,
-    Memory, Redis, Settings, Store, Tls, Traces,
+    Admin, Audit, CatalogListen, CatalogLocation, Compat, Connections, Drain, Grpc, Headers, Http, Log,
+    LogFormat, Memory, Redis, Settings, Store, Tls, Traces,
 };
+use super::table::SECTIONS;
 use crate::bounds::{Bounds, OddValues};
 
-/// The least that the whole process gets by with.
+/// The minimum memory of the process.
 const LEAST_MEMORY_BYTES: u64 = 64 << 20;
 
-/// Settings that make no sense beside others, each with what is wrong.
-pub(super) fn contradictions(held: &InForce) -> Vec<(&Held, String)> {
+/// Returns settings that contradict others, each with a message.
+pub(super) fn contradictions(held: &EffectiveSettings) -> Vec<(&EffectiveSetting, String)> {
     let mut found = Vec::new();
-    for listener in ["grpc", "http", "admin"] {
+    for (listener, _) in SECTIONS {
         let of = |field: &str| {
             let name = format!("{listener}.tls.{field}");
             held.iter().find(|held| held.row.name == name && held.value != Value::OptionalPath(None))
@@ -36,7 +39,7 @@ pub(super) fn contradictions(held: &InForce) -> Vec<(&Held, String)> {
             (None, Some(key), _) => found.push((key, needs("cert"))),
             (None, None, Some(ca)) => {
                 let message = format!(
-                    "needs {listener}.tls.cert and {listener}.tls.key: clients show theirs over TLS only"
+                    "needs {listener}.tls.cert and {listener}.tls.key: clients send certificates over TLS only"
                 );
                 found.push((ca, message));
             }
@@ -48,37 +51,39 @@ pub(super) fn contradictions(held: &InForce) -> Vec<(&Held, String)> {
     found
 }
 
-/// The program itself needs some memory.
-fn memory_contradiction(held: &InForce) -> Option<(&Held, String)> {
+/// Rejects less memory than the program itself needs.
+fn memory_contradiction(held: &EffectiveSettings) -> Option<(&EffectiveSetting, String)> {
     let setting = held.find("memory.max_bytes")?;
     let Value::Size(bytes) = setting.value else { return None };
-    let least = "must be at least 64MiB, for the program itself, or 0 for what the system leaves the process";
+    let least =
+        "must be at least 64MiB, which the program itself needs, or 0 for a share of the system's memory";
     (1..LEAST_MEMORY_BYTES).contains(&bytes).then(|| (setting, format!("{least}, got {}", setting.value)))
 }
 
-fn denial_contradiction(held: &InForce) -> Option<(&Held, String)> {
+fn denial_contradiction(held: &EffectiveSettings) -> Option<(&EffectiveSetting, String)> {
     let (body, content_type) = (held.find("denial.body")?, held.find("denial.content_type")?);
     match denial_body(held) {
         Err(error @ DenialBodyError::ContentType(_)) => Some((content_type, error.to_string())),
         Err(error) => Some((body, error.to_string())),
-        Ok(None) if content_type.value.to_string() != content_type.row.default => {
-            Some((content_type, "needs denial.body too: without it denials are problems in JSON".to_owned()))
-        }
+        Ok(None) if content_type.value.to_string() != content_type.row.default => Some((
+            content_type,
+            "needs denial.body too: without it denials have problem details as their body".to_owned(),
+        )),
         Ok(_) => None,
     }
 }
 
-/// `None` if denials have no body of one's own.
-fn denial_body(held: &InForce) -> Result<Option<Arc<DenialBody>>, DenialBodyError> {
+/// Returns the body of denials; `None` for problem details.
+fn denial_body(held: &EffectiveSettings) -> Result<Option<Arc<DenialBody>>, DenialBodyError> {
     let text = ByName(held).text("denial.body");
     let content_type = ByName(held).text("denial.content_type");
     let body = (!text.is_empty()).then(|| DenialBody::new(&text, &content_type)).transpose()?;
     Ok(body.map(Arc::new))
 }
 
-/// All values have the kinds of the table, so this cannot fail but for a slip in this file, which a
-/// test that builds the defaults would meet.
-pub(super) fn settings(in_force: InForce) -> Settings {
+/// Builds the settings. All values have the kinds of the table, so this can only fail by a mistake in this file, which a
+/// test that builds the defaults finds.
+pub(super) fn settings(in_force: EffectiveSettings) -> Settings {
     let by = ByName(&in_force);
     let defaults = Defaults {
         algorithm: AlgorithmName::parse(by.word("defaults.algorithm"))
@@ -87,15 +92,12 @@ pub(super) fn settings(in_force: InForce) -> Settings {
         exact_up_to: if by.is_set("defaults.algorithm") { 0 } else { Defaults::default().exact_up_to },
     };
     Settings {
-        rules: match by.value("rules") {
-            Value::Rules(path) => path.clone(),
-            other => unreachable!("rules: {other}"),
-        },
+        rules: by.rules("rules"),
         reload: by.flag("reload"),
         data: by.path("data"),
-        store: by.store(),
-        catalog: by.catalog(),
-        catalog_listen: by.catalog_listen(),
+        store: by.store("store"),
+        catalog: by.catalog("catalog"),
+        catalog_listen: by.catalog_listen("catalog_listen"),
         catalog_required: by.flag("catalog_required"),
         node: by.text("node"),
         switches: by.switches(),
@@ -114,21 +116,18 @@ pub(super) fn settings(in_force: InForce) -> Settings {
             listen: by.listen("admin.listen"),
             tls: by.tls("admin"),
             token_file: by.optional_path("admin.token_file"),
-            allowed_hosts: match by.value("admin.allowed_hosts") {
-                Value::Hosts(names) => names.clone(),
-                other => unreachable!("admin.allowed_hosts: {other}"),
-            },
+            allowed_hosts: by.hosts("admin.allowed_hosts"),
         },
         connections: Connections {
             max: by.number("connections.max"),
             handshake_timeout: by.duration("connections.handshake_timeout"),
-            // The table has nothing else than octal numbers.
+            // The table has only octal numbers.
             socket_mode: u32::from_str_radix(by.word("connections.socket_mode"), 8).unwrap_or(0o660),
         },
         bounds: by.bounds(),
         header_bytes: by.number("bounds.header_bytes"),
         headers: by.headers(),
-        // It was read before, with the contradictions.
+        // It was checked with the contradictions.
         denial_body: denial_body(&in_force).unwrap_or_default(),
         memory: Memory {
             max_bytes: by.number("memory.max_bytes") as u64,
@@ -143,7 +142,7 @@ pub(super) fn settings(in_force: InForce) -> Settings {
             keep: by.duration("audit.keep"),
         },
         history: Retention {
-            // The table has at least 1.
+            // The table requires at least 1.
             versions: NonZeroU32::new(by.number("history.versions") as u32).unwrap_or(NonZeroU32::MIN),
             history: by.duration_or_none("history.keep"),
         },
@@ -154,7 +153,7 @@ pub(super) fn settings(in_force: InForce) -> Settings {
     }
 }
 
-struct ByName<'a>(&'a InForce);
+struct ByName<'a>(&'a EffectiveSettings);
 
 impl ByName<'_> {
     fn grpc(&self) -> Grpc {
@@ -186,13 +185,10 @@ impl ByName<'_> {
     }
 
     fn client_ip(&self) -> ClientIp {
-        let Value::Networks(trusted) = self.value("http.trusted_proxies") else {
-            unreachable!("http.trusted_proxies: {}", self.value("http.trusted_proxies"))
-        };
         let header = ForwardingHeader::parse(self.word("http.client_ip_header")).unwrap_or_default();
         let client_ip = ClientIp::new().header(header).ipv6_prefix(self.number("http.ipv6_prefix") as u8);
-        // They were read before.
-        trusting(client_ip, trusted).unwrap_or_default()
+        // They were checked when they were parsed.
+        trusting(client_ip, &self.networks("http.trusted_proxies")).unwrap_or_default()
     }
 
     fn bounds(&self) -> Bounds {
@@ -210,30 +206,11 @@ impl ByName<'_> {
         }
     }
 
-    fn store(&self) -> Store {
-        match self.value("store") {
-            Value::Store(store) => store.clone(),
-            other => unreachable!("store: {other}"),
-        }
-    }
-
-    fn catalog(&self) -> CatalogPlace {
-        match self.value("catalog") {
-            Value::Catalog(place) => place.clone(),
-            other => unreachable!("catalog: {other}"),
-        }
-    }
-
-    fn catalog_listen(&self) -> ListenPlace {
-        match self.value("catalog_listen") {
-            Value::CatalogListen(place) => place.clone(),
-            other => unreachable!("catalog_listen: {other}"),
-        }
-    }
-
     fn switches(&self) -> Switches {
-        let Value::Switches(rules) = self.value("switches") else { unreachable!("switches") };
-        Switches { all: self.word("enforcement").parse().unwrap_or_default(), rules: rules.clone() }
+        Switches {
+            all: self.word("enforcement").parse().unwrap_or_default(),
+            rules: self.rule_switches("switches"),
+        }
     }
 
     fn redis(&self) -> Redis {
@@ -241,10 +218,7 @@ impl ByName<'_> {
             deadline: self.duration("redis.deadline"),
             prefix: self.text("redis.prefix"),
             parts: self.number("redis.parts") as u32,
-            secret: match self.value("redis.secret") {
-                Value::Secret(secret) => secret.clone(),
-                other => unreachable!("redis.secret: {other}"),
-            },
+            secret: self.secret("redis.secret"),
             nodes: Some(self.number("redis.nodes") as u32).filter(|nodes| *nodes > 0),
             remember_denials: self.duration("redis.remember_denials"),
             max_waiting: self.number("redis.max_waiting"),
@@ -272,9 +246,8 @@ impl ByName<'_> {
     }
 
     fn traces(&self) -> Option<Traces> {
-        let Value::Url(endpoint) = self.value("traces.endpoint") else { unreachable!("traces.endpoint") };
-        let Value::Fraction(sample_ppm) = *self.value("traces.sample") else { unreachable!("traces.sample") };
-        endpoint.clone().map(|endpoint| Traces { endpoint, sample_ppm })
+        let sample_ppm = self.fraction("traces.sample");
+        self.url("traces.endpoint").map(|endpoint| Traces { endpoint, sample_ppm })
     }
 
     fn tls(&self, listener: &str) -> Option<Tls> {
@@ -282,14 +255,7 @@ impl ByName<'_> {
         Some(Tls { cert: file("cert")?, key: file("key")?, client_ca: file("client_ca") })
     }
 
-    fn optional_path(&self, name: &str) -> Option<PathBuf> {
-        match self.value(name) {
-            Value::OptionalPath(path) => path.clone(),
-            other => unreachable!("{name}: {other}"),
-        }
-    }
-
-    fn held(&self, name: &str) -> &Held {
+    fn held(&self, name: &str) -> &EffectiveSetting {
         self.0.find(name).unwrap_or_else(|| unreachable!("{name} is not in the table"))
     }
 
@@ -297,61 +263,47 @@ impl ByName<'_> {
         &self.held(name).value
     }
 
-    /// Whether somebody said so, and be it what is the default.
+    /// Returns whether a setting was set, even if to its default.
     fn is_set(&self, name: &str) -> bool {
         self.held(name).origin != Origin::Default
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        match self.value(name) {
-            Value::Path(path) => path.clone(),
-            other => unreachable!("{name}: {other}"),
-        }
-    }
-
-    fn listen(&self, name: &str) -> Listen {
-        match self.value(name) {
-            Value::Listen(listen) => listen.clone(),
-            other => unreachable!("{name}: {other}"),
-        }
-    }
-
-    fn flag(&self, name: &str) -> bool {
-        match self.value(name) {
-            Value::Flag(flag) => *flag,
-            other => unreachable!("{name}: {other}"),
-        }
-    }
-
-    fn text(&self, name: &str) -> String {
-        match self.value(name) {
-            Value::Text(text) => text.clone(),
-            other => unreachable!("{name}: {other}"),
-        }
-    }
-
-    fn word(&self, name: &str) -> &'static str {
-        match self.value(name) {
-            Value::Word(word) => word,
-            other => unreachable!("{name}: {other}"),
-        }
-    }
-
-    fn number(&self, name: &str) -> usize {
-        match self.value(name) {
-            Value::Whole(number) | Value::Size(number) => *number as usize,
-            other => unreachable!("{name}: {other}"),
-        }
-    }
-
-    fn duration(&self, name: &str) -> Duration {
-        match self.value(name) {
-            Value::Duration(duration) => *duration,
-            other => unreachable!("{name}: {other}"),
-        }
     }
 
     fn duration_or_none(&self, name: &str) -> Option<Duration> {
         Some(self.duration(name)).filter(|duration| !duration.is_zero())
     }
+}
+
+/// Defines accessors of values by the name of their setting.
+macro_rules! accessors {
+    ($($accessor:ident: $pattern:pat => $value:expr, $type:ty;)*) => {
+        impl ByName<'_> {
+            $(fn $accessor(&self, name: &str) -> $type {
+                match self.value(name) {
+                    $pattern => $value,
+                    other => unreachable!("{name}: {other}"),
+                }
+            })*
+        }
+    };
+}
+
+accessors! {
+    catalog: Value::Catalog(location) => location.clone(), CatalogLocation;
+    catalog_listen: Value::CatalogListen(listen) => listen.clone(), CatalogListen;
+    duration: Value::Duration(duration) => *duration, Duration;
+    flag: Value::Flag(flag) => *flag, bool;
+    fraction: Value::Fraction(millionths) => *millionths, u32;
+    hosts: Value::Hosts(names) => names.clone(), Vec<String>;
+    listen: Value::Listen(listen) => listen.clone(), Listen;
+    networks: Value::Networks(networks) => networks.clone(), Vec<String>;
+    number: Value::Whole(number) | Value::Size(number) => *number as usize, usize;
+    optional_path: Value::OptionalPath(path) => path.clone(), Option<PathBuf>;
+    path: Value::Path(path) => path.clone(), PathBuf;
+    rule_switches: Value::Switches(switches) => switches.clone(), BTreeMap<String, Switch>;
+    rules: Value::Rules(path) => path.clone(), Option<PathBuf>;
+    secret: Value::Secret(secret) => secret.clone(), Secret;
+    store: Value::Store(store) => store.clone(), Store;
+    text: Value::Text(text) => text.clone(), String;
+    url: Value::Url(url) => url.clone(), Option<String>;
+    word: Value::Word(word) => word, &'static str;
 }

@@ -1,5 +1,5 @@
-//! Texts made from the table: the tables of docs/settings.md, the settings file that `tidegate init`
-//! writes, the list in `tidegate serve --help`.
+//! Texts that are generated from the table: the tables of docs/settings.md, the settings file that `tidegate init` writes,
+//! the list in `tidegate serve --help`.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use super::environment::variable;
 use super::kind::Kind;
 use super::table::{self, SECTIONS, SETTINGS, Setting};
 
-/// Between these two lines docs/settings.md is generated; the prose around them is not.
+/// The lines between which docs/settings.md is generated.
 pub const MARKERS: [&str; 2] = ["<!-- the table begins -->", "<!-- the table ends -->"];
 
-/// The tables of docs/settings.md, a section each.
+/// Returns the tables of docs/settings.md, one per section.
 pub fn markdown() -> String {
     let mut text = String::new();
     for (section, about) in SECTIONS {
@@ -34,12 +34,12 @@ fn cells(row: &Setting) -> [String; 4] {
     [format!("`{}`", row.name), default, allowed, format!("{}{flag}", row.help)]
 }
 
-/// A settings file in which everything is explained and only what a file had better say is set: paths,
-/// which begin at its folder that way.
+/// Returns a settings file with every setting as a comment, and only the paths set, which are then relative to its
+/// folder.
 pub fn sample() -> String {
     let mut text = String::from(
         "# The settings of Tidegate. A line such as `#workers: 0` shows a default: remove its `#` to change it.\n\
-         # Paths begin at the folder of this file. `tidegate config` shows what is in force, and why.\n",
+         # Paths are relative to the folder of this file. `tidegate config` shows what is in force, and why.\n",
     );
     for (section, about) in SECTIONS {
         let _ = writeln!(text, "\n# {about}");
@@ -64,7 +64,7 @@ pub fn sample() -> String {
     text
 }
 
-/// Every setting, its variable, its default and what it does: two lines each.
+/// Returns a list of every setting with its variable, default and help, two lines each.
 pub fn list() -> String {
     let mut text = String::new();
     for row in SETTINGS {

@@ -1,4 +1,4 @@
-//! The environment: `grpc.listen` is `TIDEGATE_GRPC__LISTEN`.
+//! Settings in environment variables: `grpc.listen` is `TIDEGATE_GRPC__LISTEN`.
 
 use std::ffi::OsString;
 
@@ -9,11 +9,10 @@ use super::table::{SETTINGS, Setting};
 
 const PREFIX: &str = "TIDEGATE_";
 
-/// Names the settings file; a flag, not a setting, for a file cannot say where it is itself.
+/// Names the settings file. It is not a setting, because a file cannot name itself.
 pub(super) const CONFIG: &str = "TIDEGATE_CONFIG";
 
-/// What commands over the admin API, the SDKs, applications and tests take from the environment; no settings of
-/// the service.
+/// Variables of the commands over the admin API, the SDKs, applications and tests, which are not settings of the service.
 const CLIENT: [&str; 10] = [
     "TIDEGATE_ADMIN",
     "TIDEGATE_CONTEXT",
@@ -27,20 +26,20 @@ const CLIENT: [&str; 10] = [
     "TIDEGATE_BIN",
 ];
 
-/// The variable of a setting.
+/// Returns the variable of a setting.
 pub fn variable(setting: &str) -> String {
     format!("{PREFIX}{}", setting.replace('.', "__").to_ascii_uppercase())
 }
 
-/// A setting that the environment has a text for.
-pub(super) struct Given {
+/// The text of a setting in the environment.
+pub(super) struct GivenText {
     pub(super) row: &'static Setting,
     pub(super) variable: String,
     pub(super) text: String,
 }
 
-/// What the environment says, and the variables that mean nothing.
-pub(super) fn read(all: &[(OsString, OsString)], problems: &mut Vec<Problem>) -> Vec<Given> {
+/// Returns the settings in the environment, and adds a problem for every unknown variable.
+pub(super) fn read(all: &[(OsString, OsString)], problems: &mut Vec<Problem>) -> Vec<GivenText> {
     let mut given = Vec::new();
     for (name, value) in all {
         let setting = |name: &&str| name.starts_with(PREFIX) && *name != CONFIG && !CLIENT.contains(name);
@@ -48,7 +47,7 @@ pub(super) fn read(all: &[(OsString, OsString)], problems: &mut Vec<Problem>) ->
         let row = SETTINGS.iter().find(|row| variable(row.name) == name);
         match (row, value.to_str()) {
             (Some(row), Some(text)) => {
-                given.push(Given { row, variable: name.to_owned(), text: text.to_owned() });
+                given.push(GivenText { row, variable: name.to_owned(), text: text.to_owned() });
             }
             (Some(row), None) => problems.push(problem(name, row.name, "is not UTF-8".to_owned())),
             (None, _) if is_service_link(name) => {}
@@ -61,7 +60,7 @@ pub(super) fn read(all: &[(OsString, OsString)], problems: &mut Vec<Problem>) ->
             }
         }
     }
-    // The order of an environment means nothing, and messages should not vary.
+    // The order of an environment is arbitrary, and messages should not vary.
     problems.sort_by(|one, two| one.file.cmp(&two.file));
     given
 }
@@ -70,9 +69,9 @@ pub(super) fn problem(variable: &str, setting: &str, message: String) -> Problem
     Problem { file: variable.to_owned(), place: None, field: setting.to_owned(), message }
 }
 
-/// Kubernetes tells every pod about every service of its namespace: one called `tidegate` or
-/// `tidegate-grpc` brings `TIDEGATE_PORT`, `TIDEGATE_SERVICE_HOST`, `TIDEGATE_GRPC_PORT_8081_TCP` and
-/// more of the kind, which nobody wrote.
+/// Returns whether Kubernetes set a variable. It sets some for every service of the namespace in every pod: for a service
+/// `tidegate` or `tidegate-grpc` these are `TIDEGATE_PORT`, `TIDEGATE_SERVICE_HOST`, `TIDEGATE_GRPC_PORT_8081_TCP` and
+/// similar.
 fn is_service_link(name: &str) -> bool {
     let last = |marker: &str| name.rfind(marker).map(|at| &name[at + marker.len()..]);
     let protocol = |rest: &str| {

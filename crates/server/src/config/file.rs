@@ -1,4 +1,4 @@
-//! The settings file: nested YAML, read with the reader of rule files.
+//! The settings file: nested YAML, parsed as rule files are.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,18 +11,18 @@ use tidegate::{Place, Problem};
 use super::kind::shown;
 use super::table::{SETTINGS, Setting};
 
-/// A settings file of this size is none.
+/// The maximum size of a settings file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// A setting that the file has a text for.
-pub(super) struct Given {
+/// The text of a setting in the file.
+pub(super) struct GivenText {
     pub(super) row: &'static Setting,
     pub(super) place: Place,
     pub(super) text: String,
 }
 
-/// What the file says, and all that is wrong with it.
-pub(super) fn read(path: &Path, problems: &mut Vec<Problem>) -> Vec<Given> {
+/// Returns the settings in the file, and adds a problem for every mistake.
+pub(super) fn read(path: &Path, problems: &mut Vec<Problem>) -> Vec<GivenText> {
     let mut reader = Reader { file: path.display().to_string(), given: Vec::new(), problems };
     match bytes(path) {
         Err(error) => {
@@ -53,7 +53,7 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 
 struct Reader<'p> {
     file: String,
-    given: Vec<Given>,
+    given: Vec<GivenText>,
     problems: &'p mut Vec<Problem>,
 }
 
@@ -64,12 +64,8 @@ impl Reader<'_> {
 
     fn document(&mut self, text: &str) {
         match yaml::parse(text) {
-            Err(fault) => {
-                // The reader speaks of rule files.
-                let message = fault.message.replace("write one domain per file, or remove", "remove");
-                self.fault(Some(fault.place), "", message);
-            }
-            // A file of comments only is a file that changes nothing.
+            Err(fault) => self.fault(Some(fault.place), "", fault.message),
+            // A file of comments changes nothing.
             Ok(None) => {}
             Ok(Some(node)) if node.is_null() => {}
             Ok(Some(node)) => self.section("", &node),
@@ -87,7 +83,7 @@ impl Reader<'_> {
                 if prefix.is_empty() { entry.key.to_string() } else { format!("{prefix}.{}", entry.key) };
             if let Some(first) = entries[..index].iter().find(|first| first.key == entry.key) {
                 let message =
-                    format!("the same key is on line {} already; keep one of them", first.place.line);
+                    format!("the same key is already on line {}; keep one of them", first.place.line);
                 self.fault(Some(entry.place), &name, message);
             } else if entry.key.contains('.') {
                 self.dotted(entry, &name);
@@ -105,10 +101,10 @@ impl Reader<'_> {
 
     fn setting(&mut self, row: &'static Setting, node: &Node<'_>) {
         match &node.content {
-            // As in rule files, what is left empty has its default.
+            // As in rule files, an empty value means the default.
             _ if node.is_null() => {}
             Content::Scalar { text, .. } => {
-                self.given.push(Given { row, place: node.place, text: text.as_ref().to_owned() });
+                self.given.push(GivenText { row, place: node.place, text: text.as_ref().to_owned() });
             }
             _ => {
                 let message = format!("must be {}, got {}", row.kind.allowed(), found(node));
@@ -139,7 +135,7 @@ fn is_within(name: &str, section: &str) -> bool {
     name.strip_prefix(section).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// The names that may stand in a section, each once.
+/// Returns the names that are allowed in a section, each once.
 fn fields(prefix: &str) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
     for row in SETTINGS {
@@ -156,8 +152,8 @@ fn fields(prefix: &str) -> Vec<&'static str> {
     names
 }
 
-/// A slip of the pen is looked for among the neighbours first; then among the last parts of all
-/// names, for settings that were put into the wrong section.
+/// Returns the message for an unknown name. A similar name is suggested from the same section first, then the same name
+/// from another section.
 fn unknown(prefix: &str, key: &str) -> String {
     let here = fields(prefix);
     let mut meant = words::did_you_mean(key, here.iter().copied());

@@ -1,4 +1,4 @@
-//! From the file, the environment and the flags to settings: the later of these wins.
+//! Collects settings from the file, the environment and the flags. The later of these takes precedence.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,40 +8,40 @@ use std::sync::Arc;
 use tidegate::{Problem, Problems};
 
 use super::kind::Value;
-use super::origin::{Held, InForce, Origin};
+use super::origin::{EffectiveSetting, EffectiveSettings, Origin};
 use super::settings::Settings;
 use super::table::{SETTINGS, Setting};
 use super::{build, environment, file};
 
-/// Read if nobody names a settings file and there is one of this name.
-pub const USUAL_FILE: &str = "tidegate.yaml";
+/// The settings file that is read if none is named and this one exists.
+pub const DEFAULT_FILE: &str = "tidegate.yaml";
 
-/// Where settings come from.
+/// The sources of settings.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// The settings file, if there is one.
     pub file: Option<PathBuf>,
-    /// The variables of the environment; those that do not begin with `TIDEGATE_` are left alone.
+    /// The variables of the environment; those that do not begin with `TIDEGATE_` are ignored.
     pub environment: Vec<(OsString, OsString)>,
-    /// Names of settings and the texts of their flags.
+    /// The names of settings, with the texts of their flags.
     pub flags: Vec<(&'static str, String)>,
 }
 
 impl Sources {
-    /// Those of this process. The file is `config`, else the one `TIDEGATE_CONFIG` names, else
-    /// `tidegate.yaml` in the current folder if it is there.
+    /// Returns the sources of this process. The file is `config`, else the one that `TIDEGATE_CONFIG` names, else
+    /// `tidegate.yaml` in the current folder if it exists.
     pub fn of_process(config: Option<PathBuf>, flags: Vec<(&'static str, String)>) -> Self {
         let named = || env::var_os(environment::CONFIG).filter(|name| !name.is_empty()).map(PathBuf::from);
-        let usual = || Some(PathBuf::from(USUAL_FILE)).filter(|path| path.exists());
-        let file = config.or_else(named).or_else(usual);
+        let default = || Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists());
+        let file = config.or_else(named).or_else(default);
         Self { file, environment: env::vars_os().collect(), flags }
     }
 }
 
-/// Settles every setting: flag before environment before file before default.
+/// Loads every setting: from its flag, else the environment, else the file, else its default.
 ///
 /// # Errors
-/// Everything that is wrong in any source, even where another one wins.
+/// Every mistake in any source, even if another source takes precedence.
 pub fn load(sources: &Sources) -> Result<Settings, Problems> {
     let mut problems = Vec::new();
     let mut values = Values { held: SETTINGS.iter().map(|_| None).collect() };
@@ -62,7 +62,7 @@ pub fn load(sources: &Sources) -> Result<Settings, Problems> {
         let fault = |message| environment::problem(&format!("--{flag}"), row.name, message);
         values.take(row, row.kind.parse(text), Origin::Flag(flag), fault, &mut problems);
     }
-    values.be_compatible();
+    values.apply_compat();
     let held = values.finish();
     for (setting, message) in build::contradictions(&held) {
         problems.push(at_origin(setting, message));
@@ -70,13 +70,13 @@ pub fn load(sources: &Sources) -> Result<Settings, Problems> {
     if problems.is_empty() { Ok(build::settings(held)) } else { Err(Problems(problems)) }
 }
 
-/// A problem at the place that a setting came from.
-fn at_origin(held: &Held, message: String) -> Problem {
+/// Returns a problem that names the origin of a setting.
+fn at_origin(held: &EffectiveSetting, message: String) -> Problem {
     environment::problem(&held.origin.to_string(), held.row.name, message)
 }
 
 struct Values {
-    /// By index in the table.
+    /// Values by their index in the table.
     held: Vec<Option<(Value, Origin)>>,
 }
 
@@ -120,8 +120,8 @@ impl Values {
         &mut self.held[index.unwrap_or_else(|| unreachable!("{name} is not in the table"))]
     }
 
-    /// What `compat` implies, where nobody says otherwise.
-    fn be_compatible(&mut self) {
+    /// Sets what `compat` implies, unless it is set.
+    fn apply_compat(&mut self) {
         if let Some((Value::Word("envoy-ratelimit"), _)) = self.slot("compat") {
             let algorithm = (Value::Word("fixed_window"), Origin::Compat);
             self.slot("defaults.algorithm").get_or_insert(algorithm);
@@ -129,16 +129,16 @@ impl Values {
         }
     }
 
-    fn finish(self) -> InForce {
+    fn finish(self) -> EffectiveSettings {
         let held = SETTINGS.iter().zip(self.held).map(|(row, held)| {
             let (value, origin) = held.unwrap_or_else(|| (default(row), Origin::Default));
-            Held { row, value, origin }
+            EffectiveSetting { row, value, origin }
         });
-        InForce(held.collect())
+        EffectiveSettings(held.collect())
     }
 }
 
-/// A test reads every default.
+/// Parses the default of a setting. A test parses all of them.
 fn default(row: &Setting) -> Value {
     row.kind.parse(row.default).unwrap_or_else(|message| unreachable!("default of {}: {message}", row.name))
 }

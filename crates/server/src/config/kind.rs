@@ -1,4 +1,4 @@
-//! What the text of a setting may be, whether it comes from the file, the environment or a flag.
+//! The kinds of values that settings have, in the file, the environment and flags alike.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,74 +13,74 @@ use tidegate_middleware::client_ip::NetworkError;
 
 use super::address::Listen;
 use super::secret::{Secret, redacted};
-use super::settings::{CatalogPlace, ListenPlace, Store};
+use super::settings::{CatalogListen, CatalogLocation, Store};
 use super::units::{bytes, duration, length, millionths, size, whole};
 
-/// In place of a path to rules: they are all in the catalog.
+/// The value of `rules` if all rules are in the catalog.
 const CATALOG: &str = "catalog";
 
-/// What a setting may be.
+/// The kind of a setting's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// A path; relative ones in the settings file begin at its folder.
+    /// A path; a relative one in the settings file is relative to its folder.
     Path,
     /// A path, or empty.
     OptionalPath,
     /// A path to rules, or `catalog`.
     Rules,
-    /// An address to listen on; `off` where that is possible.
+    /// An address to listen on, or `off` if that is allowed.
     Listen {
-        /// Whether the listener can do without.
+        /// Whether `off` is allowed.
         off: bool,
     },
-    /// Where counters live.
+    /// The store of the counters.
     Store,
-    /// Where tenants and the like live.
+    /// The location of the catalog.
     Catalog,
-    /// How to hear of changes in the catalog.
+    /// How to be notified of changes in the catalog.
     CatalogListen,
     /// Any text.
     Text,
-    /// Any text; it is never shown.
+    /// Any text, which is never shown.
     Secret,
-    /// Names of hosts, with commas between them; or empty.
+    /// Host names, separated by commas, or empty.
     Hosts,
-    /// Rules and how they are switched.
+    /// Rules and their switches.
     Switches,
-    /// Addresses and networks of proxies, with commas between them; or empty.
+    /// Addresses and networks of proxies, separated by commas, or empty.
     Networks,
     /// `true` or `false`.
     Flag,
     /// A whole number.
     Whole {
-        /// The least.
+        /// The minimum.
         least: u64,
-        /// The most.
+        /// The maximum.
         most: u64,
     },
-    /// A number of bytes, as `256KiB`.
+    /// A number of bytes, such as `256KiB`.
     Size {
-        /// The fewest bytes.
+        /// The minimum in bytes.
         least: u64,
-        /// The most bytes.
+        /// The maximum in bytes.
         most: u64,
     },
-    /// A length of time, as `1h30m`.
+    /// A duration, such as `1h30m`.
     Duration {
-        /// What 0 means; `None` if it is refused.
+        /// What 0 means; `None` if 0 is rejected.
         zero: Option<&'static str>,
-        /// The longest.
+        /// The maximum.
         most: Duration,
     },
     /// One of a few words.
     Word(&'static [&'static str]),
     /// An `http://` or `https://` address, or empty.
     Url,
-    /// From 0 to 1, with up to six decimals.
+    /// A fraction from 0 to 1, with up to six decimals.
     Fraction,
 }
 
-/// A text read as its kind.
+/// The value of a setting.
 #[derive(Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is described in Kind")]
 pub enum Value {
@@ -89,8 +89,8 @@ pub enum Value {
     Rules(Option<PathBuf>),
     Listen(Listen),
     Store(Store),
-    Catalog(CatalogPlace),
-    CatalogListen(ListenPlace),
+    Catalog(CatalogLocation),
+    CatalogListen(CatalogListen),
     Text(String),
     Secret(Secret),
     Hosts(Vec<String>),
@@ -107,7 +107,7 @@ pub enum Value {
 }
 
 impl Kind {
-    /// What is allowed, as in `must be …`.
+    /// Returns what is allowed, in the form that follows `must be`.
     pub fn allowed(&self) -> String {
         match self {
             Self::Path => "a path".to_owned(),
@@ -141,29 +141,33 @@ impl Kind {
         }
     }
 
-    /// Reads a text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// What is allowed, what was found, and a remedy where there is one.
+    /// What is allowed, what was found, and what to write instead if that is known.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let text = text.trim();
         self.read(text).map_err(|remedy| match remedy {
-            Wrong::Remedy(remedy) => format!("must be {}, got {}{remedy}", self.allowed(), self.found(text)),
-            Wrong::Whole(message) => message,
+            ParseError::Remedy(remedy) => {
+                format!("must be {}, got {}{remedy}", self.allowed(), self.found(text))
+            }
+            ParseError::Whole(message) => message,
         })
     }
 
-    fn read(&self, text: &str) -> Result<Value, Wrong> {
-        let wrong = || Wrong::Remedy(String::new());
+    fn read(&self, text: &str) -> Result<Value, ParseError> {
+        let wrong = || ParseError::Remedy(String::new());
         match self {
             Self::Path | Self::Rules if text.is_empty() => Err(wrong()),
             Self::Path => Ok(Value::Path(text.into())),
             Self::OptionalPath => Ok(Value::OptionalPath((!text.is_empty()).then(|| text.into()))),
             Self::Rules => Ok(Value::Rules((text != CATALOG).then(|| text.into()))),
             Self::Listen { off } => match Listen::parse(text) {
-                Ok(Listen::Off) if !off => Err(Wrong::Remedy("; this listener cannot be off".to_owned())),
+                Ok(Listen::Off) if !off => {
+                    Err(ParseError::Remedy("; this listener cannot be off".to_owned()))
+                }
                 Ok(listen) => Ok(Value::Listen(listen)),
-                Err(remedy) => Err(Wrong::Remedy(remedy.to_owned())),
+                Err(remedy) => Err(ParseError::Remedy(remedy.to_owned())),
             },
             Self::Store => store(text),
             Self::Catalog => catalog(text),
@@ -173,7 +177,7 @@ impl Kind {
             Self::Hosts => hosts(text),
             Self::Switches => Switches::read_rules(text)
                 .map(Value::Switches)
-                .map_err(|error| Wrong::Whole(error.to_string())),
+                .map_err(|error| ParseError::Whole(error.to_string())),
             Self::Networks => networks(text),
             Self::Flag => flag(text).map(Value::Flag).ok_or_else(wrong),
             Self::Whole { least, most } => whole(text)
@@ -185,12 +189,12 @@ impl Kind {
             }
             Self::Duration { zero, most } => {
                 let length =
-                    length(text, zero.is_some()).map_err(|remedy| Wrong::Remedy(remedy.to_owned()))?;
+                    length(text, zero.is_some()).map_err(|remedy| ParseError::Remedy(remedy.to_owned()))?;
                 if length > *most { Err(wrong()) } else { Ok(Value::Duration(length)) }
             }
             Self::Word(words) => {
                 let word = words.iter().find(|word| **word == text);
-                let remedy = || Wrong::Remedy(words::did_you_mean(text, words.iter().copied()));
+                let remedy = || ParseError::Remedy(words::did_you_mean(text, words.iter().copied()));
                 word.map(|word| Value::Word(word)).ok_or_else(remedy)
             }
             Self::Url => url(text),
@@ -198,7 +202,7 @@ impl Kind {
         }
     }
 
-    /// What was found, as it may be shown.
+    /// Returns what was found, without secrets.
     fn found(&self, text: &str) -> String {
         match self {
             _ if text.is_empty() => "nothing".to_owned(),
@@ -209,45 +213,45 @@ impl Kind {
     }
 }
 
-/// A text that somebody put where it does not belong, without the password that it may have as an address.
+/// Returns a text without the password that it has if it is a URL.
 pub(super) fn shown(text: &str) -> String {
     if text.contains('@') || text.contains("://") { redacted(text) } else { text.to_owned() }
 }
 
-enum Wrong {
-    /// What follows `must be …, got …`.
+enum ParseError {
+    /// A hint that follows `must be …, got …`; may be empty.
     Remedy(String),
-    /// A message of its own.
+    /// A complete message.
     Whole(String),
 }
 
-fn store(text: &str) -> Result<Value, Wrong> {
+fn store(text: &str) -> Result<Value, ParseError> {
     if text == "memory" {
         return Ok(Value::Store(Store::Memory));
     }
     if !text.contains(':') {
-        return Err(Wrong::Remedy(words::did_you_mean(text, ["memory"])));
+        return Err(ParseError::Remedy(words::did_you_mean(text, ["memory"])));
     }
     match text.parse() {
         Ok(url) => Ok(Value::Store(Store::Redis(url))),
-        // Without the password that may be in it.
-        Err(error) => Err(Wrong::Whole(format!("{}: {}", redacted(text), error.why))),
+        // The URL may have a password.
+        Err(error) => Err(ParseError::Whole(format!("{}: {}", redacted(text), error.why))),
     }
 }
 
-fn catalog(text: &str) -> Result<Value, Wrong> {
+fn catalog(text: &str) -> Result<Value, ParseError> {
     match text {
-        "sqlite" => Ok(Value::Catalog(CatalogPlace::Sqlite)),
+        "sqlite" => Ok(Value::Catalog(CatalogLocation::Sqlite)),
         url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
-            // Without the password that may be in it.
-            let checked = Catalog::postgres(url).map_err(|error| Wrong::Whole(error.to_string()));
-            checked.map(|_| Value::Catalog(CatalogPlace::Postgres(url.to_owned())))
+            // The error does not show the password of the URL.
+            let checked = Catalog::postgres(url).map_err(|error| ParseError::Whole(error.to_string()));
+            checked.map(|_| Value::Catalog(CatalogLocation::Postgres(url.to_owned())))
         }
-        other => Err(Wrong::Remedy(words::did_you_mean(other, ["sqlite"]))),
+        other => Err(ParseError::Remedy(words::did_you_mean(other, ["sqlite"]))),
     }
 }
 
-/// Believes the proxies in these networks, or as many as a number alone says.
+/// Trusts the proxies in these networks, or as many hops as a single number says.
 pub(super) fn trusting(client_ip: ClientIp, trusted: &[String]) -> Result<ClientIp, NetworkError> {
     match trusted {
         [hops] if hops.bytes().all(|byte| byte.is_ascii_digit()) => match hops.parse() {
@@ -258,11 +262,11 @@ pub(super) fn trusting(client_ip: ClientIp, trusted: &[String]) -> Result<Client
     }
 }
 
-/// No header has more hops that are looked at.
+/// The maximum number of hops.
 const MOST_HOPS: u8 = 32;
 
-/// The names that an admin listener answers to, in lower case.
-fn hosts(text: &str) -> Result<Value, Wrong> {
+/// Parses host names, in lower case.
+fn hosts(text: &str) -> Result<Value, ParseError> {
     let list: Vec<String> = text
         .split(',')
         .map(|each| each.trim().to_ascii_lowercase())
@@ -276,33 +280,35 @@ fn hosts(text: &str) -> Result<Value, Wrong> {
         None => Ok(Value::Hosts(list)),
         Some(wrong) => {
             let wrong = words::quoted(&shown(wrong));
-            Err(Wrong::Remedy(format!("; {wrong} is no name of a host: leave out the scheme and the port")))
+            Err(ParseError::Remedy(format!(
+                "; {wrong} is not a host name: leave out the scheme and the port"
+            )))
         }
     }
 }
 
-fn catalog_listen(text: &str) -> Result<Value, Wrong> {
+fn catalog_listen(text: &str) -> Result<Value, ParseError> {
     match text {
-        "auto" => Ok(Value::CatalogListen(ListenPlace::Auto)),
-        "off" => Ok(Value::CatalogListen(ListenPlace::Off)),
-        "sqlite" => Err(Wrong::Remedy("; in the data folder there is nothing to listen for".to_owned())),
+        "auto" => Ok(Value::CatalogListen(CatalogListen::Auto)),
+        "off" => Ok(Value::CatalogListen(CatalogListen::Off)),
+        "sqlite" => Err(ParseError::Remedy("; SQLite does not notify of changes".to_owned())),
         other => match catalog(other)? {
-            Value::Catalog(place) => Ok(Value::CatalogListen(ListenPlace::At(place))),
-            _ => Err(Wrong::Remedy(String::new())),
+            Value::Catalog(place) => Ok(Value::CatalogListen(CatalogListen::At(place))),
+            _ => Err(ParseError::Remedy(String::new())),
         },
     }
 }
 
-fn networks(text: &str) -> Result<Value, Wrong> {
+fn networks(text: &str) -> Result<Value, ParseError> {
     let list: Vec<String> =
         text.split(',').map(str::trim).filter(|each| !each.is_empty()).map(str::to_owned).collect();
     match trusting(ClientIp::new(), &list) {
         Ok(_) => Ok(Value::Networks(list)),
-        Err(error) => Err(Wrong::Whole(error.to_string())),
+        Err(error) => Err(ParseError::Whole(error.to_string())),
     }
 }
 
-/// As rule files spell flags.
+/// Parses a flag as rule files do.
 fn flag(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "y" | "on" => Some(true),
@@ -311,7 +317,7 @@ fn flag(text: &str) -> Option<bool> {
     }
 }
 
-fn url(text: &str) -> Result<Value, Wrong> {
+fn url(text: &str) -> Result<Value, ParseError> {
     if text.is_empty() {
         return Ok(Value::Url(None));
     }
@@ -320,15 +326,15 @@ fn url(text: &str) -> Result<Value, Wrong> {
         (Some(_), Ok(uri)) if uri.host().is_some_and(|host| !host.is_empty()) => {
             Ok(Value::Url(Some(text.to_owned())))
         }
-        (None, _) => Err(Wrong::Remedy("; begin it with http:// or https://".to_owned())),
-        _ => Err(Wrong::Remedy(String::new())),
+        (None, _) => Err(ParseError::Remedy("; begin it with http:// or https://".to_owned())),
+        _ => Err(ParseError::Remedy(String::new())),
     }
 }
 
 impl Value {
-    /// This value with relative paths beginning at `folder`.
+    /// Returns the value with relative paths resolved in `folder`.
     pub(super) fn within(self, folder: &Path) -> Self {
-        // Leaves out the `.` in the middle of `conf/./rules`.
+        // Removes the `.` in `conf/./rules`.
         let join = |path: PathBuf| folder.join(path).components().collect();
         match self {
             Self::Path(path) => Self::Path(join(path)),
@@ -340,15 +346,15 @@ impl Value {
     }
 }
 
-/// As it is shown.
+/// Shows the value as `Display` does, without secrets.
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
 }
 
-/// In one spelling, which reads as the same value again, but for secrets and passwords, which are shown as
-/// `***`; nothing where there is none.
+/// Prints the value in a form that can be parsed again, except that secrets and passwords are printed as `***`. Prints
+/// nothing if there is no value.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -358,12 +364,12 @@ impl fmt::Display for Value {
             Self::OptionalPath(None) | Self::Url(None) => Ok(()),
             Self::Rules(None) => f.write_str(CATALOG),
             Self::Listen(listen) => listen.fmt(f),
-            // The password of an address is not told.
+            // The password of the URL is not printed.
             Self::Store(Store::Memory) => f.write_str("memory"),
             Self::Store(Store::Redis(url)) => url.fmt(f),
-            Self::Catalog(place) | Self::CatalogListen(ListenPlace::At(place)) => place.fmt(f),
-            Self::CatalogListen(ListenPlace::Auto) => f.write_str("auto"),
-            Self::CatalogListen(ListenPlace::Off) => f.write_str("off"),
+            Self::Catalog(place) | Self::CatalogListen(CatalogListen::At(place)) => place.fmt(f),
+            Self::CatalogListen(CatalogListen::Auto) => f.write_str("auto"),
+            Self::CatalogListen(CatalogListen::Off) => f.write_str("off"),
             Self::Text(text) => f.write_str(text),
             Self::Secret(secret) => secret.fmt(f),
             Self::Switches(switches) => {

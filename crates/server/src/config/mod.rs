@@ -1,8 +1,8 @@
-//! Settings: one table, and everything that follows from it.
+//! Settings: one table, and everything that is derived from it.
 //!
-//! [`table`] has each setting's name, default, kind and help. The file, the environment and the
-//! flags are read by it, and `tidegate config`, `tidegate init` and docs/settings.md are written by
-//! it. What comes out is a [`Settings`], in which every value keeps where it came from.
+//! [`table`] has the name, default, kind and help of each setting. The file, the environment and the flags are parsed
+//! with it, and `tidegate config`, `tidegate init` and docs/settings.md are generated from it. The result is a
+//! [`Settings`], in which every value has its origin.
 //!
 //! ```
 //! use tidegate_server::config::{Sources, load};
@@ -16,11 +16,11 @@
 //!
 //! # Layout
 //!
-//! - [`table`]: every setting; [`kind`]: what its text may be; `units`: numbers with units;
-//!   [`address`]: where a listener listens
-//! - `file`, `environment`: texts and where they stand; `gather` reads all of them by precedence
-//! - [`settings`]: the typed result; `build` makes it; [`origin`]: where each value came from;
-//!   [`secret`]: what is not shown
+//! - [`table`]: every setting; [`kind`]: the kinds of their values; `units`: numbers with units; [`address`]: the
+//!   address of a listener
+//! - `file`, `environment`: the sources; `gather`: their precedence
+//! - [`settings`]: the typed result; `build`: builds it; [`origin`]: the origin of each value; [`secret`]: what is not
+//!   shown
 //! - [`document`]: docs/settings.md and the file that `tidegate init` writes
 
 pub mod address;
@@ -38,7 +38,7 @@ mod units;
 
 pub use address::Listen;
 pub use environment::variable;
-pub use gather::{Sources, USUAL_FILE, load};
-pub use origin::{Held, InForce, Origin};
+pub use gather::{DEFAULT_FILE, Sources, load};
+pub use origin::{EffectiveSetting, EffectiveSettings, Origin};
 pub use settings::Settings;
 pub(crate) use units::length;

@@ -1,4 +1,4 @@
-//! Values in force, each with where it came from.
+//! The values in force, each with its origin.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,27 +6,27 @@ use std::sync::Arc;
 use super::kind::Value;
 use super::table;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The table's own default.
+    /// The default.
     Default,
-    /// `compat` implies it.
+    /// Implied by `compat`.
     Compat,
     /// A line of the settings file.
     File {
-        /// The file, as it was named.
+        /// The path of the file.
         file: Arc<str>,
-        /// The line, from 1.
+        /// The line in it, from 1.
         line: u64,
     },
-    /// A variable of the environment.
+    /// An environment variable.
     Environment(String),
     /// A flag, without its dashes.
     Flag(&'static str),
 }
 
-/// `default`, `compat`, `tidegate.yaml:12`, `TIDEGATE_X` or `--grpc`.
+/// Prints `default`, `compat`, `tidegate.yaml:12`, `TIDEGATE_X` or `--grpc`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -41,34 +41,34 @@ impl fmt::Display for Origin {
 
 /// One setting in force.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct EffectiveSetting {
     /// Its row in the table.
     pub row: &'static table::Setting,
-    /// What holds.
+    /// Its value.
     pub value: Value,
-    /// Who said so.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
 /// Every setting in force, in the order of the table.
 #[derive(Clone, Debug)]
-pub struct InForce(pub(super) Arc<[Held]>);
+pub struct EffectiveSettings(pub(super) Arc<[EffectiveSetting]>);
 
-impl InForce {
-    /// All of them.
-    pub fn iter(&self) -> std::slice::Iter<'_, Held> {
+impl EffectiveSettings {
+    /// Iterates over all settings.
+    pub fn iter(&self) -> std::slice::Iter<'_, EffectiveSetting> {
         self.0.iter()
     }
 
-    /// The one of that dotted name.
-    pub fn find(&self, name: &str) -> Option<&Held> {
+    /// Returns the setting with this dotted name.
+    pub fn find(&self, name: &str) -> Option<&EffectiveSetting> {
         self.0.iter().find(|held| held.row.name == name)
     }
 }
 
-impl<'a> IntoIterator for &'a InForce {
-    type Item = &'a Held;
-    type IntoIter = std::slice::Iter<'a, Held>;
+impl<'a> IntoIterator for &'a EffectiveSettings {
+    type Item = &'a EffectiveSetting;
+    type IntoIter = std::slice::Iter<'a, EffectiveSetting>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()

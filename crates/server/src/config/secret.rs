@@ -1,36 +1,35 @@
-//! What must not be shown: secrets, and the passwords in addresses. Errors, logs, `tidegate config` and
-//! `Debug` all go through here.
+//! Secrets, and the passwords in URLs, which errors, logs, `tidegate config` and `Debug` must not show.
 
 use std::fmt;
 
-/// Stands for what is not shown.
+/// Printed instead of a secret.
 const HIDDEN: &str = "***";
 
-/// Words in the name of a parameter whose value is not shown.
+/// A parameter with one of these words in its name is secret.
 const SECRET_WORDS: [&str; 7] = ["password", "passwd", "pwd", "secret", "token", "api_key", "apikey"];
 
-/// A text that is shown as `***`, however it is written out.
+/// A text that is always printed as `***`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides a text.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself; for whoever needs it, never for a message.
+    /// Returns the text, which must not be printed.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is nothing to hide.
+    /// Returns whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// `***`, or nothing if there is no secret.
+/// Prints `***`, or nothing if the text is empty.
 impl fmt::Display for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_empty() { "" } else { HIDDEN })
@@ -43,9 +42,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// An address without the user, the password and the secret parameters that may be in it, however wrongly it
-/// is written: what stands before the last `@` is hidden up to the scheme, and so is the value of every
-/// parameter such as `password=`.
+/// Returns a URL without user, password and secret parameters, even if it is malformed: the text between the scheme and
+/// the last `@` is hidden, and so is the value of every parameter such as `password=`.
 ///
 /// ```
 /// use tidegate_server::config::secret::redacted;
@@ -64,7 +62,7 @@ pub fn redacted(text: &str) -> String {
     without_parameters(&shown)
 }
 
-/// Hides the values of parameters that are called as secrets are.
+/// Hides the values of secret parameters.
 fn without_parameters(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

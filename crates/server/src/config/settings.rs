@@ -1,4 +1,4 @@
-//! The settings in force, as the service uses them.
+//! The typed settings.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use tidegate_stores::redis::url::StoreUrl;
 
 use super::address::Listen;
 use super::gather::{Sources, load};
-use super::origin::{InForce, Origin};
+use super::origin::{EffectiveSettings, Origin};
 use super::secret::{Secret, redacted};
 use crate::bounds::Bounds;
 
-/// Every setting, checked. [`docs/settings.md`](super::document) says what each does.
+/// All settings. [`docs/settings.md`](super::document) describes each.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `rules`: a rule file or a folder of them; `None` if all rules are in the catalog.
     pub rules: Option<PathBuf>,
-    /// `reload`: whether changed rule files take effect by themselves.
+    /// `reload`: whether changed rule files are reloaded.
     pub reload: bool,
-    /// `data`: the folder for what outlives a restart.
+    /// `data`: the folder for data that survives a restart.
     pub data: PathBuf,
-    /// `store`: where counters live.
+    /// `store`: the store of the counters.
     pub store: Store,
-    /// `catalog`: where tenants and the like live.
-    pub catalog: CatalogPlace,
-    /// `catalog_listen`: how to hear of changes in it.
-    pub catalog_listen: ListenPlace,
-    /// `catalog_required`: whether a node that never knew it is not ready.
+    /// `catalog`: the location of the catalog.
+    pub catalog: CatalogLocation,
+    /// `catalog_listen`: how to be notified of changes in the catalog.
+    pub catalog_listen: CatalogListen,
+    /// `catalog_required`: whether a node that has never read the catalog is not ready.
     pub catalog_required: bool,
-    /// `node`: what this node is called; empty for the machine's name.
+    /// `node`: the name of this node; empty for the name of the machine.
     pub node: String,
     /// `redis.*`
     pub redis: Redis,
@@ -39,9 +39,9 @@ pub struct Settings {
     pub fallback: tidegate::Fallback,
     /// `enforcement` and `switches`: which rules are enforced.
     pub switches: tidegate::Switches,
-    /// `compat`: whose ways of counting are the default; `defaults` has them already.
+    /// `compat`: whose defaults apply; `defaults` has them already.
     pub compat: Compat,
-    /// `workers`: threads that answer requests; `None` is one per core.
+    /// `workers`: threads that answer requests; `None` means one per core.
     pub workers: Option<usize>,
     /// `defaults.*`
     pub defaults: tidegate::Defaults,
@@ -59,7 +59,7 @@ pub struct Settings {
     pub header_bytes: usize,
     /// `headers.*`
     pub headers: Headers,
-    /// `denial.*`: the body of denials; `None` for the problem.
+    /// `denial.*`: the body of denials; `None` for problem details.
     pub denial_body: Option<Arc<DenialBody>>,
     /// `memory.*`
     pub memory: Memory,
@@ -71,52 +71,52 @@ pub struct Settings {
     pub drain: Drain,
     /// `log.*`
     pub log: Log,
-    /// `traces.*`; `None` if there is no endpoint.
+    /// `traces.*`; `None` without an endpoint.
     pub traces: Option<Traces>,
-    pub(super) in_force: InForce,
+    pub(super) in_force: EffectiveSettings,
 }
 
-/// Where counters live.
+/// The store of the counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Store {
-    /// In this process.
+    /// The memory of this process.
     Memory,
-    /// In Redis or Valkey, shared with other nodes.
+    /// Redis or Valkey, which nodes share.
     Redis(StoreUrl),
 }
 
-/// Where tenants, rule sets, switches, tokens and changes are kept.
+/// The location of the catalog.
 #[derive(Clone, PartialEq, Eq)]
-pub enum CatalogPlace {
-    /// In the data folder, for this node alone.
+pub enum CatalogLocation {
+    /// `SQLite` in the data folder, for this node alone.
     Sqlite,
-    /// In `PostgreSQL`, for all nodes.
+    /// `PostgreSQL` at this URL, for all nodes.
     Postgres(String),
 }
 
-/// How to hear of changes in `PostgreSQL`.
+/// How to be notified of changes in `PostgreSQL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListenPlace {
-    /// Where the catalog is, unless a pooler there hands connections around.
+pub enum CatalogListen {
+    /// Through the catalog's own URL, unless a pooler is in front of it.
     Auto,
-    /// Not at all.
+    /// Without notifications.
     Off,
-    /// There.
-    At(CatalogPlace),
+    /// Through another URL.
+    At(CatalogLocation),
 }
 
-impl From<&ListenPlace> for tidegate_catalog::Listen {
-    fn from(place: &ListenPlace) -> Self {
+impl From<&CatalogListen> for tidegate_catalog::Listen {
+    fn from(place: &CatalogListen) -> Self {
         match place {
-            ListenPlace::Auto => Self::Auto,
-            ListenPlace::Off | ListenPlace::At(CatalogPlace::Sqlite) => Self::Off,
-            ListenPlace::At(CatalogPlace::Postgres(url)) => Self::At(url.clone()),
+            CatalogListen::Auto => Self::Auto,
+            CatalogListen::Off | CatalogListen::At(CatalogLocation::Sqlite) => Self::Off,
+            CatalogListen::At(CatalogLocation::Postgres(url)) => Self::At(url.clone()),
         }
     }
 }
 
-/// Without the password that may be in it.
-impl std::fmt::Display for CatalogPlace {
+/// Prints the URL without its password.
+impl std::fmt::Display for CatalogLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self::Postgres(url) = self else { return f.write_str("sqlite") };
         let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
@@ -134,49 +134,49 @@ impl std::fmt::Display for CatalogPlace {
     }
 }
 
-impl std::fmt::Debug for CatalogPlace {
+impl std::fmt::Debug for CatalogLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{self}")
     }
 }
 
-/// `audit.*`: the trail in the data folder.
+/// `audit.*`: the audit trail in the data folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Audit {
-    /// Denials that are written down.
+    /// The maximum number of denials recorded per second.
     pub denials_per_second: u32,
-    /// Whether with the values of their entries.
+    /// Whether records of denials have the values of the descriptor's entries.
     pub descriptors: bool,
-    /// How long a file grows.
+    /// The maximum size of a file in bytes.
     pub segment_bytes: u64,
-    /// How long all of them may be.
+    /// The maximum size of all files in bytes.
     pub total_bytes: u64,
-    /// For how long they are kept.
+    /// How long files are kept.
     pub keep: Duration,
 }
 
-/// `redis.*`: the store that nodes share.
+/// `redis.*`: the shared store.
 #[derive(Clone)]
 pub struct Redis {
-    /// How long a settlement may take.
+    /// How long a decision may wait for the store.
     pub deadline: Duration,
-    /// What the names of all keys begin with.
+    /// The prefix of all keys.
     pub prefix: String,
-    /// Into how many parts counters are divided.
+    /// The number of partitions of the counters.
     pub parts: u32,
-    /// What keys are made unguessable with.
+    /// The secret that makes keys unpredictable.
     pub secret: Secret,
-    /// How many nodes there are; `None` if they count each other.
+    /// The number of nodes; `None` if they count each other.
     pub nodes: Option<u32>,
-    /// For how long a denial is remembered.
+    /// How long a denial is remembered.
     pub remember_denials: Duration,
-    /// Requests that may wait for one server on one thread.
+    /// The number of requests that may wait for one server on one thread.
     pub max_waiting: usize,
-    /// For how long a thread looks for answers before it sleeps, if the system does not ration CPU time.
+    /// How long a thread polls for replies before it sleeps, unless CPU time is scarce.
     pub busy_poll: Duration,
 }
 
-/// Without the secret.
+/// Does not show the secret.
 impl std::fmt::Debug for Redis {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Redis")
@@ -186,40 +186,40 @@ impl std::fmt::Debug for Redis {
     }
 }
 
-/// Whose ways of counting are the default.
+/// Whose defaults apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compat {
-    /// Tidegate's own.
+    /// Those of Tidegate.
     None,
     /// Those of envoyproxy/ratelimit.
     EnvoyRatelimit,
 }
 
-/// The files of a listener that speaks TLS. They are not read yet.
+/// The files of a listener's TLS certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// The certificate chain.
+    /// The file with the certificate chain.
     pub cert: PathBuf,
-    /// Its private key.
+    /// The file with its private key.
     pub key: PathBuf,
-    /// The authorities of client certificates; with it a client needs one.
+    /// The file with the authorities of client certificates; with it, every client needs a certificate.
     pub client_ca: Option<PathBuf>,
 }
 
 /// `grpc.*`: the listener for Envoy's protocol and `tidegate.v1`.
 #[derive(Clone, Debug)]
 pub struct Grpc {
-    /// Where it listens.
+    /// The address.
     pub listen: Listen,
-    /// How it speaks TLS, if it does.
+    /// The files of TLS; `None` without TLS.
     pub tls: Option<Tls>,
-    /// When a connection is asked to go; `None` is never.
+    /// The age at which a connection is asked to close; `None` means never.
     pub max_connection_age: Option<Duration>,
-    /// How long what runs on such a connection may take to finish.
+    /// How long the requests of such a connection may take to finish.
     pub max_connection_age_grace: Duration,
-    /// How often a silent connection is pinged; `None` is never.
+    /// How often a silent connection is pinged; `None` means never.
     pub keepalive_interval: Option<Duration>,
-    /// When a connection that does not answer a ping is closed.
+    /// How long a client may take to answer a ping.
     pub keepalive_timeout: Duration,
     /// Requests at once on one connection.
     pub max_streams: u32,
@@ -230,40 +230,39 @@ pub struct Grpc {
 /// `http.*`: the listener for the HTTP API.
 #[derive(Clone, Debug)]
 pub struct Http {
-    /// Where it listens.
+    /// The address.
     pub listen: Listen,
-    /// How it speaks TLS, if it does.
+    /// The files of TLS; `None` without TLS.
     pub tls: Option<Tls>,
-    /// How long a request's headers may take; for the admin listener too.
+    /// How long the headers of a request may take; also for the admin listener.
     pub header_timeout: Duration,
-    /// How long a kept connection may be without a request; `None` is for ever. For the admin
-    /// listener too.
+    /// How long a connection may be without a request; `None` means forever. Also for the admin listener.
     pub idle_timeout: Option<Duration>,
-    /// Whether asking for decisions needs a token.
+    /// Whether requests for decisions need a token.
     pub tokens: bool,
-    /// How to tell who asked a proxy.
+    /// Finds the client of a request that came through proxies.
     pub client_ip: ClientIp,
-    /// Whether pages of other sites may post here from their visitors' browsers.
+    /// Whether pages of other sites may send requests from their visitors' browsers.
     pub cross_site: bool,
 }
 
 /// `admin.*`: the listener for metrics and administration.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    /// Where it listens; never [`Listen::Off`].
+    /// The address; never [`Listen::Off`].
     pub listen: Listen,
-    /// How it speaks TLS, if it does.
+    /// The files of TLS; `None` without TLS.
     pub tls: Option<Tls>,
-    /// File with an administrator's token.
+    /// The file with a token of the role admin.
     pub token_file: Option<PathBuf>,
-    /// Names that it answers to besides `localhost` and addresses; `*` is any, `*.x` all below `x`.
+    /// Allowed host names besides `localhost` and IP addresses; `*` is any, `*.x` is every name below `x`.
     pub allowed_hosts: Vec<String>,
 }
 
-/// `connections.*`: of each listener.
+/// `connections.*`: the connections of each listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Connections {
-    /// Connections at once.
+    /// The maximum number of connections.
     pub max: usize,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
@@ -271,7 +270,7 @@ pub struct Connections {
     pub socket_mode: u32,
 }
 
-/// `headers.*`: which headers answers carry.
+/// `headers.*`: the headers of responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting, independent of the others")]
 pub struct Headers {
@@ -281,27 +280,27 @@ pub struct Headers {
     pub draft06: bool,
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`.
     pub x_ratelimit: bool,
-    /// Whether `RateLimit` has a partition key.
+    /// Whether `RateLimit` has a partition key (`pk`).
     pub partition_key: bool,
-    /// Whether gRPC answers bring them along in `response_headers_to_add`.
+    /// Whether gRPC responses have these headers in `response_headers_to_add`.
     pub rls: bool,
 }
 
-/// `memory.*`: what the process may use, and the embedded store.
+/// `memory.*`: the bound on the memory of the process, and the embedded store.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Bytes that the process may use; 0 is what the system leaves it.
+    /// Bytes that the process may use; 0 means a share of the system's memory.
     pub max_bytes: u64,
-    /// Counters at once.
+    /// The maximum number of counters.
     pub max_keys: usize,
-    /// How often they are written to the data folder; `None` is only when the service stops.
+    /// How often counters are written to the data folder; `None` means only when the service stops.
     pub snapshot_every: Option<Duration>,
 }
 
 /// `drain.*`: how the service stops.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
-    /// From not being ready to not accepting.
+    /// How long the service is not ready before it stops accepting.
     pub delay: Duration,
     /// How long accepted requests may take to finish.
     pub grace: Duration,
@@ -312,18 +311,18 @@ pub struct Drain {
 pub struct Log {
     /// `off`, `error`, `warn`, `info`, `debug` or `trace`.
     pub level: &'static str,
-    /// How lines look.
+    /// The format of lines.
     pub format: LogFormat,
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Human on a terminal, JSON elsewhere.
+    /// Human-readable on a terminal, JSON elsewhere.
     Auto,
-    /// For people.
+    /// Human-readable.
     Human,
-    /// For machines.
+    /// JSON.
     Json,
 }
 
@@ -332,11 +331,11 @@ pub enum LogFormat {
 pub struct Traces {
     /// The OTLP gRPC collector.
     pub endpoint: String,
-    /// Of a million requests, how many are traced where the caller does not say.
+    /// How many of a million requests are traced if the caller does not decide that.
     pub sample_ppm: u32,
 }
 
-/// Without the password that may be in the address.
+/// Shows the URL without its password.
 impl std::fmt::Debug for Traces {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Traces")
@@ -347,23 +346,23 @@ impl std::fmt::Debug for Traces {
 }
 
 impl Settings {
-    /// Every setting with its value and origin, in the order of the table.
-    pub fn in_force(&self) -> &InForce {
+    /// Returns every setting with its value and origin, in the order of the table.
+    pub fn in_force(&self) -> &EffectiveSettings {
         &self.in_force
     }
 
-    /// Whether nobody named rules, and none are at the default path. The service then starts with the rules that
-    /// are built in; a path that somebody named and that is missing is a mistake.
+    /// Returns whether no rules were named, and none are at the default path. The service then starts with the built-in
+    /// rules; a named path that does not exist is a mistake.
     pub fn has_built_in_rules(&self) -> bool {
         let named = self.in_force.find("rules").is_some_and(|held| held.origin != Origin::Default);
         !named && self.rules.as_ref().is_some_and(|path| !path.exists())
     }
 }
 
-/// The defaults of the table, whatever the environment says.
+/// The defaults of the table, without the environment.
 impl Default for Settings {
     fn default() -> Self {
-        // A test reads every default.
+        // A test parses every default.
         load(&Sources::default()).unwrap_or_else(|problems| unreachable!("{problems}"))
     }
 }

@@ -1,5 +1,4 @@
-//! Every setting there is. A setting is added here, in [`settings`](super::settings) and in `build`;
-//! everything else follows.
+//! All settings. A setting is added here, in [`settings`](super::settings) and in `build`; everything else is derived.
 
 use std::time::Duration;
 
@@ -8,24 +7,24 @@ use super::kind::Kind;
 /// A row of the table.
 #[derive(Debug)]
 pub struct Setting {
-    /// The dotted name: `grpc.listen` is `listen` in the section `grpc`.
+    /// The dotted name, such as `grpc.listen` for `listen` in the section `grpc`.
     pub name: &'static str,
-    /// The text that holds where nobody says otherwise.
+    /// The text of the default value.
     pub default: &'static str,
-    /// What the text may be.
+    /// The kind of its value.
     pub kind: Kind,
-    /// What it does, in a sentence or two.
+    /// A description of one or more sentences.
     pub help: &'static str,
-    /// The flag of `serve` and `config`, if it has one.
+    /// Its flag of `serve` and `config`, if it has one.
     pub flag: Option<Flag>,
 }
 
 /// A flag that sets a setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Flag {
-    /// Without its dashes.
+    /// The flag without its dashes.
     pub name: &'static str,
-    /// What stands for the value in the help.
+    /// The placeholder of the value in the help.
     pub value: &'static str,
 }
 
@@ -38,7 +37,7 @@ const fn flagged(mut row: Setting, name: &'static str, value: &'static str) -> S
     row
 }
 
-/// A duration of at most `hours` that is not 0.
+/// A duration above 0, up to `hours`.
 const fn up_to(hours: u64) -> Kind {
     Kind::Duration { zero: None, most: Duration::from_hours(hours) }
 }
@@ -69,59 +68,53 @@ const LISTEN: Kind = Kind::Listen { off: false };
 const LISTEN_OR_OFF: Kind = Kind::Listen { off: true };
 
 const CERT: &str =
-    "File with the certificate chain, PEM. With it the listener speaks TLS only; needs the key.";
+    "File with the certificate chain, PEM. With it the listener accepts only TLS; needs the key.";
 const KEY: &str = "File with the certificate's private key, PEM.";
-const CLIENT_CA: &str =
-    "File with the authorities of client certificates, PEM. With it a client without one is refused (mTLS).";
+const CLIENT_CA: &str = "File with the authorities of client certificates, PEM. With it a client without a certificate is rejected (mTLS).";
 
-/// What each section is about; the settings before the first section have none.
+/// The sections, each with a description. The settings at the top have no section.
 pub const SECTIONS: [(&str, &str); 17] = [
-    ("", "What is limited, and where the numbers live."),
-    ("defaults", "What holds where a rule does not say."),
+    ("", "Rules, and where data is stored."),
+    ("defaults", "Defaults for rules."),
     ("grpc", "The listener for Envoy's rate limit protocol and tidegate.v1."),
     ("http", "The listener for the HTTP API."),
-    ("admin", "The listener for metrics and administration; keep it away from the public."),
-    ("connections", "Of each listener."),
+    ("admin", "The listener for metrics and administration; do not expose it to the public."),
+    ("connections", "The connections of each listener."),
     (
         "bounds",
-        "What a client may send. Over HTTP a request beyond a bound is refused with 4xx; over gRPC see `bounds.odd_values`.",
+        "What a client may send. Over HTTP, a request beyond a bound is rejected with 4xx; for gRPC see `bounds.odd_values`.",
     ),
-    ("headers", "Which headers answers carry."),
-    ("denial", "What is sent to whoever is denied."),
-    ("redis", "The store that nodes share, where `store` is an address."),
+    ("headers", "The headers of responses."),
+    ("denial", "The response to a denied request."),
+    ("redis", "The shared store, if `store` is an address."),
     ("fallback", "What rules with `on_store_error: local` admit while the shared store fails."),
-    ("memory", "What the process may use, and the embedded store."),
-    ("audit", "Files in the data folder that say who changed what and, sampled, who was denied."),
-    ("history", "How much of what was before stays in the catalog. The same on all nodes that share one."),
+    ("memory", "The memory of the process, and the embedded store."),
+    ("audit", "Files in the data folder that record changes and, sampled, denials."),
+    ("history", "How much history the catalog keeps. Use the same values on all nodes that share a catalog."),
     ("drain", "How the service stops."),
-    ("log", "What it tells on standard error."),
+    ("log", "The log on standard error."),
     ("traces", "OpenTelemetry traces."),
 ];
 
-/// The table, section by section.
+/// All settings, section by section.
 pub static SETTINGS: &[Setting] = &[
     flagged(
         row(
             "rules",
             "./rules",
             Kind::Rules,
-            "Rule file, or folder of them (`*.yaml`, `*.yml`); `catalog` if all rules are in the catalog.",
+            "Rule file, or folder of rule files (`*.yaml`, `*.yml`); `catalog` if all rules are in the catalog.",
         ),
         "rules",
         "PATH",
     ),
-    row(
-        "reload",
-        "true",
-        Kind::Flag,
-        "Whether changed rule files take effect by themselves, within a second.",
-    ),
+    row("reload", "true", Kind::Flag, "Whether changed rule files are reloaded, within a second."),
     flagged(
         row(
             "data",
             "./tidegate-data",
             Kind::Path,
-            "Folder for what outlives a restart. One process may use it at a time.",
+            "Folder for data that survives a restart. Only one process can use it at a time.",
         ),
         "data",
         "DIR",
@@ -131,7 +124,7 @@ pub static SETTINGS: &[Setting] = &[
             "store",
             "memory",
             Kind::Store,
-            "Where counters live: memory, or `redis://`, `redis+sentinel://h1,h2/name`, `redis+cluster://h1,h2`, `redis+sharded://h1,h2`; `rediss` for TLS.",
+            "Store of the counters: memory, or `redis://`, `redis+sentinel://h1,h2/name`, `redis+cluster://h1,h2`, `redis+sharded://h1,h2`; `rediss` for TLS.",
         ),
         "store",
         "URL",
@@ -141,7 +134,7 @@ pub static SETTINGS: &[Setting] = &[
             "catalog",
             "sqlite",
             Kind::Catalog,
-            "Where tenants, overrides, rules, switches and tokens live: sqlite, in the data folder, for one node; or `postgres://user@host/database` for many, with `?password_file=` and `?sslmode=`.",
+            "Database of tenants, overrides, rules, switches and tokens: sqlite, in the data folder, for one node; or `postgres://user@host/database` for many nodes, with `?password_file=` and `?sslmode=`.",
         ),
         "catalog",
         "URL",
@@ -150,15 +143,15 @@ pub static SETTINGS: &[Setting] = &[
         "catalog_listen",
         "auto",
         Kind::CatalogListen,
-        "How nodes hear of changes in PostgreSQL at once: auto is over a connection to `catalog`, unless a pooler there hands connections around; off looks once a second; an address listens there, past the pooler.",
+        "How nodes are notified of changes in PostgreSQL: auto uses a connection to `catalog`, unless a pooler is in front of it; off reads changes once a second; an address is connected to instead, behind the pooler.",
     ),
     row(
         "catalog_required",
         "true",
         Kind::Flag,
-        "Whether a node is ready only once it has known the catalog: false lets one whose data folder is empty start with the rule files alone while PostgreSQL is away.",
+        "Whether a node is ready only after it has read the catalog. With false, a node with an empty data folder starts with the rule files alone while PostgreSQL is unreachable.",
     ),
-    row("node", "", Kind::Text, "What this node is called in audit records; the machine's name where empty."),
+    row("node", "", Kind::Text, "Name of this node in audit records; that of the machine if empty."),
     row(
         "enforcement",
         "enforce",
@@ -169,24 +162,24 @@ pub static SETTINGS: &[Setting] = &[
         "switches",
         "",
         Kind::Switches,
-        "The kill switches of single rules, as `api_key=shadow, ip=off`. What switches off more counts.",
+        "The kill switches of single rules, such as `api_key=shadow, ip=off`. Of two switches, the one that switches off more applies.",
     ),
     row(
         "compat",
         "none",
         Kind::Word(&["none", "envoy-ratelimit"]),
-        "`envoy-ratelimit` counts as envoyproxy/ratelimit does: it makes `defaults.algorithm` fixed_window and `defaults.count_denied` true, unless these are set.",
+        "`envoy-ratelimit` counts as envoyproxy/ratelimit does: it sets `defaults.algorithm` to fixed_window and `defaults.count_denied` to true, unless these are set.",
     ),
-    row("workers", "0", whole(0, 1024), "Threads that answer requests; 0 is one per core."),
+    row("workers", "0", whole(0, 1024), "Threads that answer requests; 0 means one per core."),
     row(
         "defaults.algorithm",
         "sliding_window",
         ALGORITHMS,
-        "The algorithm of limits that name none. Unless this is set, a limit of at most 10 requests that comes with a request is a sliding_log.",
+        "The algorithm of limits that name none. Unless this is set, a limit of at most 10 requests that is in a request itself is a sliding_log.",
     ),
-    row("defaults.count_denied", "false", Kind::Flag, "Whether a denied request is charged all the same."),
+    row("defaults.count_denied", "false", Kind::Flag, "Whether a denied request is charged."),
     flagged(
-        row("grpc.listen", "0.0.0.0:8081", LISTEN_OR_OFF, "Where the gRPC listener listens."),
+        row("grpc.listen", "0.0.0.0:8081", LISTEN_OR_OFF, "Address of the gRPC listener."),
         "grpc",
         "ADDR",
     ),
@@ -197,13 +190,13 @@ pub static SETTINGS: &[Setting] = &[
         "grpc.max_connection_age",
         "30m",
         up_to_or(24 * 365, "never"),
-        "A connection this old is asked to go (GOAWAY), so that clients spread over new nodes.",
+        "Age at which a connection is asked to close (GOAWAY), so that clients spread over new nodes.",
     ),
     row(
         "grpc.max_connection_age_grace",
         "10s",
         up_to_or(24, "at once"),
-        "How long what runs on such a connection may take to finish.",
+        "How long the requests of such a connection may take to finish.",
     ),
     row(
         "grpc.keepalive_interval",
@@ -215,17 +208,17 @@ pub static SETTINGS: &[Setting] = &[
         "grpc.keepalive_timeout",
         "10s",
         up_to(1),
-        "A connection that does not answer a ping by then is closed.",
+        "A connection whose client does not answer a ping within this time is closed.",
     ),
-    row("grpc.max_streams", "1024", whole(1, 1_000_000), "Requests at once on one connection."),
+    row("grpc.max_streams", "1024", whole(1, 1_000_000), "Concurrent requests on one connection."),
     row(
         "grpc.tokens",
         "as_http",
         Kind::Word(&["as_http", "needed", "not_needed"]),
-        "Whether a call needs `authorization: Bearer tg_…` in its metadata; health does not. `as_http` does what `http.tokens` says. A call without a valid token is UNAUTHENTICATED, and Envoy lets the request pass then: give it a token first.",
+        "Whether a call needs `authorization: Bearer tg_…` in its metadata; calls of health do not. `as_http` is the same as `http.tokens`. A call without a valid token is UNAUTHENTICATED, and Envoy lets the request pass then: give Envoy a token first.",
     ),
     flagged(
-        row("http.listen", "0.0.0.0:8080", LISTEN_OR_OFF, "Where the HTTP listener listens."),
+        row("http.listen", "0.0.0.0:8080", LISTEN_OR_OFF, "Address of the HTTP listener."),
         "http",
         "ADDR",
     ),
@@ -236,45 +229,45 @@ pub static SETTINGS: &[Setting] = &[
         "http.header_timeout",
         "10s",
         up_to(1),
-        "A request whose headers take longer is dropped; for the admin listener too.",
+        "A request whose headers take longer is dropped; also for the admin listener.",
     ),
     row(
         "http.idle_timeout",
         "75s",
         up_to_or(24, "never"),
-        "A kept connection without a request for so long is closed; for the admin listener too.",
+        "A connection without a request for this long is closed; also for the admin listener.",
     ),
     row(
         "http.tokens",
         "false",
         Kind::Flag,
-        "Whether asking for decisions needs a token, too; any role will do. Over gRPC as well, unless `grpc.tokens` says otherwise.",
+        "Whether requests for decisions need a token, of any role; also over gRPC, unless `grpc.tokens` says otherwise.",
     ),
     row(
         "http.cross_site",
         "refuse",
         Kind::Word(&["refuse", "allow"]),
-        "Whether pages of other sites may post here from their visitors' browsers, as `Sec-Fetch-Site` and `Origin` tell. `allow` also takes bodies of any content type.",
+        "Whether pages of other sites may send requests from their visitors' browsers, which `Sec-Fetch-Site` and `Origin` show. `allow` also accepts bodies of any content type.",
     ),
     row(
         "http.trusted_proxies",
         "",
         Kind::Networks,
-        "Proxies that are believed about who asked, for `from: client_ip` of rules; nobody else is. With commas: `10.0.0.0/8, 192.0.2.7`. Or how many proxies every request comes through, where their addresses are not known: `1`.",
+        "Proxies that are trusted to name the client, for `from: client_ip` in rules, separated by commas: `10.0.0.0/8, 192.0.2.7`. Or the number of proxies that every request passes, if their addresses are not known: `1`.",
     ),
     row(
         "http.client_ip_header",
         "x-forwarded-for",
         Kind::Word(&["x-forwarded-for", "forwarded"]),
-        "The header in which they say it. The other one is not read: clients can write it.",
+        "Header in which these proxies name the client. The other one is not read, because clients can set it.",
     ),
-    row("http.ipv6_prefix", "56", whole(1, 128), "So many leading bits of an IPv6 address are one client."),
+    row("http.ipv6_prefix", "56", whole(1, 128), "Leading bits of an IPv6 address that identify a client."),
     flagged(
         row(
             "admin.listen",
             "127.0.0.1:6070",
             LISTEN,
-            "Where the admin listener listens. Where other machines can reach it there must be a token: in the catalog, or in admin.token_file.",
+            "Address of the admin listener. If other machines can reach it, there must be a token: in the catalog, or in admin.token_file.",
         ),
         "admin",
         "ADDR",
@@ -286,91 +279,91 @@ pub static SETTINGS: &[Setting] = &[
         "admin.token_file",
         "",
         Kind::OptionalPath,
-        "File with an administrator's token, for nodes that are set up without hands; `tidegate token generate` makes one.",
+        "File with a token of the role admin, for automated setups; `tidegate token generate` generates one.",
     ),
     row(
         "admin.allowed_hosts",
         "",
         Kind::Hosts,
-        "Host names that the admin listener answers to, besides `localhost`, addresses and the name in `admin.listen`: `tidegate.internal, *.example.com`, or `*` for any. Keeps pages in browsers from reaching it by a name that is made to point here.",
+        "Host names that requests to the admin listener may have, besides `localhost`, IP addresses and the name in `admin.listen`: `tidegate.internal, *.example.com`, or `*` for any. This prevents DNS rebinding by pages in browsers.",
     ),
     row(
         "connections.max",
         "16384",
         whole(1, 10_000_000),
-        "Connections at once on the gRPC listener, and as many on the HTTP listener; the admin listener has 256 of its own at most. Fewer where the limit on open files or `memory.max_bytes` leaves less; the log says so. When a listener is full, a connection that waits for a request (over gRPC: that has not begun to speak HTTP/2) is closed for the new one, or else the new one.",
+        "Maximum number of connections on the gRPC listener, and on the HTTP listener; the admin listener has up to 256 of its own. There are fewer if the limit on open files or `memory.max_bytes` does not allow more, which is logged. When a listener is full, a connection without a request in progress (over gRPC: one that has not begun to speak HTTP/2) is closed for the new one; if there is none, the new one is closed.",
     ),
     row(
         "connections.handshake_timeout",
         "10s",
         up_to(1),
-        "A connection that has not finished its TLS handshake by then is closed.",
+        "A connection whose TLS handshake takes longer is closed.",
     ),
     row(
         "connections.socket_mode",
         "0660",
         Kind::Word(&["0600", "0660", "0666"]),
-        "Who may connect to Unix sockets: the service's user, its group too, or everybody on the machine.",
+        "Mode of Unix sockets, which says who may connect: the user of the service, also its group, or every user.",
     ),
-    row("bounds.descriptors", "100", whole(1, 65_535), "Descriptors of one request."),
-    row("bounds.entries", "32", whole(1, 1024), "Entries of one descriptor."),
-    row("bounds.key_bytes", "256B", size(1, 64 << 10), "Bytes of a domain or of an entry's key."),
-    row("bounds.value_bytes", "64KiB", size(1, 1 << 20), "Bytes of an entry's value."),
-    row("bounds.batch", "1000", whole(1, 1_000_000), "Requests of one batch."),
-    row("bounds.message_bytes", "1MiB", size(1 << 10, 256 << 20), "Bytes of one request message or body."),
+    row("bounds.descriptors", "100", whole(1, 65_535), "Maximum descriptors per request."),
+    row("bounds.entries", "32", whole(1, 1024), "Maximum entries per descriptor."),
+    row("bounds.key_bytes", "256B", size(1, 64 << 10), "Maximum size of a domain or key."),
+    row("bounds.value_bytes", "64KiB", size(1, 1 << 20), "Maximum size of an entry's value."),
+    row("bounds.batch", "1000", whole(1, 1_000_000), "Maximum requests per batch."),
+    row("bounds.message_bytes", "1MiB", size(1 << 10, 256 << 20), "Maximum size of a message or body."),
     row(
         "bounds.odd_values",
         "count",
         Kind::Word(&["count", "refuse"]),
-        "What happens to requests over gRPC and `/json` with values that are not UTF-8, hold control characters or are beyond a bound. `count` decides them in a canonical form: such bytes written as `%FF`, the end of a long value replaced by a hash, descriptors and entries beyond a bound left out; a message beyond `bounds.message_bytes` is denied. `refuse` is INVALID_ARGUMENT, which Envoy takes for a failure and lets the request pass.",
+        "What happens to requests over gRPC and `/json` with values that are not UTF-8, contain control characters or exceed a bound. `count` decides them in a canonical form: such bytes are written as `%FF`, the end of a long value is replaced by a hash, descriptors and entries beyond a bound are left out; a message beyond `bounds.message_bytes` is denied. `refuse` responds with INVALID_ARGUMENT, which Envoy treats as a failure and lets the request pass.",
     ),
     row(
         "bounds.header_bytes",
         "16KiB",
         size(8 << 10, 1 << 20),
-        "Bytes of one request's headers, of which there may be 100.",
+        "Maximum size of the headers of a request, of which there may be 100.",
     ),
     row(
         "headers.ratelimit",
         "true",
         Kind::Flag,
-        "`RateLimit` and `RateLimit-Policy`, as the IETF draft writes them now.",
+        "`RateLimit` and `RateLimit-Policy`, as in the current IETF draft.",
     ),
     row(
         "headers.draft06",
         "false",
         Kind::Flag,
-        "`RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, as draft 6 wrote them.",
+        "`RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, as in draft 6.",
     ),
     row(
         "headers.x_ratelimit",
         "true",
         Kind::Flag,
-        "`X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, for clients that know these.",
+        "`X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, for clients that use these.",
     ),
     row(
         "headers.partition_key",
         "false",
         Kind::Flag,
-        "Whether `RateLimit` and `RateLimit-Policy` say whose quota it is (`pk`): a hash of domain, rule and descriptor. Whoever can guess those can tell them by it.",
+        "Whether `RateLimit` and `RateLimit-Policy` have a partition key (`pk`): a hash of domain, rule and descriptor. A client that guesses these values can confirm them with it.",
     ),
     row(
         "headers.rls",
         "false",
         Kind::Flag,
-        "Whether gRPC answers bring these headers too, for Envoy to add to the response.",
+        "Whether gRPC responses have these headers too, for Envoy to add to its response.",
     ),
     row(
         "denial.body",
         "",
         Kind::Text,
-        "The body of denials, over HTTP and through Envoy (`raw_body`); empty for a problem in JSON. `{retry_after}` (seconds), `{limit}`, `{window}` (seconds) and `{policy}` stand for what the decision says; a number that there is not is `null`.",
+        "Body of denials, over HTTP and through Envoy (`raw_body`); empty for problem details in JSON. `{retry_after}` (seconds), `{limit}`, `{window}` (seconds) and `{policy}` are replaced by the values of the decision; a missing number is `null`.",
     ),
     row(
         "denial.content_type",
         "text/plain; charset=utf-8",
         Kind::Text,
-        "What `denial.body` is. A body that says it is JSON has to be.",
+        "Content type of `denial.body`. If it is JSON, the body must be valid JSON.",
     ),
     row(
         "redis.deadline",
@@ -378,67 +371,67 @@ pub static SETTINGS: &[Setting] = &[
         up_to(1),
         "How long a decision may wait for the shared store; keep it below Envoy's timeout (20 ms).",
     ),
-    row("redis.prefix", "tidegate", Kind::Text, "What the names of all keys begin with."),
+    row("redis.prefix", "tidegate", Kind::Text, "Prefix of all keys."),
     row(
         "redis.parts",
         "256",
         whole(1, 16_384),
-        "Into how many parts counters are divided. The same on all nodes; a change starts all counters anew.",
+        "Number of partitions of the counters. Use the same value on all nodes; a change resets all counters.",
     ),
     row(
         "redis.secret",
         "",
         Kind::Secret,
-        "Makes keys that nobody can guess, so that no client can spend another's limit. The same on all nodes.",
+        "Secret that makes keys unpredictable, so that no client can use up the limit of another. Use the same value on all nodes.",
     ),
     row(
         "redis.nodes",
         "0",
         whole(0, 100_000),
-        "How many nodes share the store, for the share of each while it fails; 0 lets them count each other.",
+        "Number of nodes that share the store, for the share of each while it fails; 0 lets them count each other.",
     ),
     row(
         "redis.remember_denials",
         "1s",
         up_to_or(1, "none"),
-        "For how long a node remembers a denial without asking again, at most.",
+        "How long a node may repeat a denial without asking the store again.",
     ),
     row(
         "redis.max_waiting",
         "10_000",
         whole(1, 1_000_000),
-        "Requests that may wait for one server on one thread; more count as a failure of the store.",
+        "Number of requests that may wait for one server on one thread; for more, the store counts as failed.",
     ),
     row(
         "redis.busy_poll",
         "200us",
         Kind::Duration { zero: Some("never"), most: Duration::from_millis(10) },
-        "For how long a thread looks for an answer, and after it for the next request, before it sleeps, as long as two of three come in time: saves two wake-ups of a core for a request, and costs CPU. Never on a machine of one core, or under a CPU quota of less than the cores.",
+        "How long a thread polls for a reply, and then for the next request, before it sleeps, as long as two of three arrive in time. This saves two wake-ups of a core per request, and costs CPU time. It is never done on a machine with one core, or with a CPU quota of less than its cores.",
     ),
     row(
         "fallback.share_percent",
         "50",
         whole(1, 100),
-        "While the shared store fails: how much of its share of a limit a node admits by itself.",
+        "While the shared store fails: percentage of its share of a limit that a node admits by itself.",
     ),
     row(
         "fallback.later_share_percent",
         "25",
         whole(1, 100),
-        "The same once the store has failed for fallback.tighten_after.",
+        "Percentage that replaces fallback.share_percent once the store has failed for fallback.tighten_after.",
     ),
-    row("fallback.tighten_after", "60s", up_to(24), "See fallback.later_share_percent."),
+    row("fallback.tighten_after", "60s", up_to(24), "When fallback.later_share_percent applies."),
     row(
         "memory.max_bytes",
         "0B",
         size(0, 1 << 50),
-        "Memory that the process may use. Counters, connections, bodies and reservations have shares of it, and what does not fit is refused. 0 is nine tenths of the control group's limit (a container's), or half of the machine's memory.",
+        "Memory that the process may use. Counters, connections, bodies and reservations have shares of it, and what does not fit is rejected. 0 means nine tenths of the limit of the control group (a container), or else half of the machine's memory.",
     ),
     row(
         "memory.max_keys",
         "10_000_000",
         whole(1, 10_000_000_000),
-        "Counters at once, 48 bytes each, at most half of `memory.max_bytes`. At the bound a new one displaces the least used.",
+        "Maximum number of counters, 48 bytes each, up to half of `memory.max_bytes`. A counter beyond that replaces the least used one.",
     ),
     row(
         "memory.snapshot_every",
@@ -450,51 +443,51 @@ pub static SETTINGS: &[Setting] = &[
         "audit.denials_per_second",
         "100",
         whole(0, 1_000_000),
-        "Denials that are written down, at most; the others are counted. 0 writes down none.",
+        "Maximum number of denials recorded per second; the others are counted. 0 records none.",
     ),
     row(
         "audit.descriptors",
         "false",
         Kind::Flag,
-        "Whether the record of a denial has the values of the request's entries.",
+        "Whether the record of a denial has the values of the descriptor's entries.",
     ),
     row(
         "audit.segment_bytes",
         "64MiB",
         size(64 << 10, 1 << 40),
-        "A file that would grow longer is followed by another.",
+        "Maximum size of an audit file; then the next one is started.",
     ),
-    row("audit.total_bytes", "1GiB", size(1 << 20, 1 << 50), "The oldest files go while all are larger."),
-    row("audit.keep", "9600h", up_to(24 * 36_500), "Files in which everything is older go."),
+    row(
+        "audit.total_bytes",
+        "1GiB",
+        size(1 << 20, 1 << 50),
+        "Maximum size of all files; the oldest are deleted.",
+    ),
+    row("audit.keep", "9600h", up_to(24 * 36_500), "How long files are kept."),
     row(
         "history.versions",
         "100",
         whole(1, 1_000_000),
-        "Versions of each domain's rules, the newest; the one in force is always among them.",
+        "Number of versions of each domain's rules that are kept; the one in force is always kept.",
     ),
     row(
         "history.keep",
         "9600h",
         up_to_or(24 * 36_500, "no end"),
-        "How long it stays who changed what, and that tenants, rules and tokens were there that are no more. A node that was away for longer reads everything anew.",
+        "How long changes are kept, and deleted tenants, rules and tokens. A node that was disconnected for longer reads the whole catalog again.",
     ),
     row(
         "drain.delay",
         "0s",
         up_to_or(1, "at once"),
-        "How long it says it is not ready before it stops accepting, for balancers to notice.",
+        "How long the service reports that it is not ready before it stops accepting, so that load balancers notice.",
     ),
-    row(
-        "drain.grace",
-        "20s",
-        up_to_or(24, "no time"),
-        "How long requests that were accepted may take to finish.",
-    ),
+    row("drain.grace", "20s", up_to_or(24, "no time"), "How long accepted requests may take to finish."),
     row(
         "log.level",
         "info",
         Kind::Word(&["off", "error", "warn", "info", "debug", "trace"]),
-        "The least severe messages that are written.",
+        "Lowest level of the messages that are logged.",
     ),
     row(
         "log.format",
@@ -506,29 +499,29 @@ pub static SETTINGS: &[Setting] = &[
         "traces.endpoint",
         "",
         Kind::Url,
-        "Where traces go: an OTLP gRPC collector, as `http://localhost:4317`; empty is nowhere.",
+        "OTLP gRPC collector of traces, such as `http://localhost:4317`; empty for no traces.",
     ),
     row(
         "traces.sample",
         "0.01",
         Kind::Fraction,
-        "The part of requests that are traced, where the caller does not say.",
+        "Fraction of requests that are traced, if the caller does not decide that.",
     ),
 ];
 
 impl Setting {
-    /// The row of that dotted name.
+    /// Returns the setting with this dotted name.
     pub fn find(name: &str) -> Option<&'static Self> {
         SETTINGS.iter().find(|row| row.name == name)
     }
 
-    /// The section, empty for settings at the top; `grpc` for `grpc.tls.cert`.
+    /// Returns the section: `grpc` for `grpc.tls.cert`, empty for settings at the top.
     pub fn section(&self) -> &'static str {
         self.name.split_once('.').map_or("", |(section, _)| section)
     }
 }
 
-/// The settings of a section.
+/// Returns the settings of a section.
 pub fn section(name: &str) -> impl Iterator<Item = &'static Setting> {
     SETTINGS.iter().filter(move |row| row.section() == name)
 }

@@ -15,7 +15,7 @@ const BYTE_UNITS: [(&str, u64); 7] = [
     ("B", 1),
 ];
 
-/// A whole number; `1_000` is 1000.
+/// Parses a whole number; `1_000` is 1000.
 pub(super) fn whole(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
     let leading_zero = text.len() > 1 && text.starts_with('0');
@@ -25,7 +25,7 @@ pub(super) fn whole(text: &str) -> Option<u64> {
     text.replace('_', "").parse().ok()
 }
 
-/// A number of bytes: `256KiB`, `1MB`, `4096`.
+/// Parses a number of bytes: `256KiB`, `1MB`, `4096`.
 pub(super) fn bytes(text: &str) -> Option<u64> {
     let end = text.find(|char: char| char.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -36,7 +36,7 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
     whole(number.trim_end())?.checked_mul(unit)
 }
 
-/// `0`, `0s` and the like are nothing; the rest is as in rule files.
+/// Parses a duration as in rule files, and also `0`, `0s` and similar if `zero` is allowed.
 pub(crate) fn length(text: &str, zero: bool) -> Result<Duration, &'static str> {
     let nothing = text.strip_prefix('0').is_some_and(|unit| unit.bytes().all(|b| b.is_ascii_alphabetic()));
     match micros(text) {
@@ -47,7 +47,7 @@ pub(crate) fn length(text: &str, zero: bool) -> Result<Duration, &'static str> {
     }
 }
 
-/// Decimal digits, counted in millionths: no float, so 0.1 is 0.1.
+/// Parses a decimal fraction in millionths, without floating-point numbers.
 pub(super) fn millionths(text: &str) -> Option<u32> {
     const DECIMALS: usize = 6;
     let (ones, decimals) = text.split_once('.').unwrap_or((text, "0"));
@@ -60,7 +60,7 @@ pub(super) fn millionths(text: &str) -> Option<u32> {
     (all <= 1_000_000).then_some(all)
 }
 
-/// A number of bytes in the largest unit that keeps it whole.
+/// Prints a number of bytes in the largest unit in which it is whole.
 pub(super) fn size(bytes: u64) -> String {
     let units = BYTE_UNITS.iter().filter(|(name, _)| name.contains('i'));
     let unit = units.into_iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
@@ -68,7 +68,7 @@ pub(super) fn size(bytes: u64) -> String {
     format!("{}{name}", bytes / unit)
 }
 
-/// A length of time in as few units as it takes.
+/// Prints a duration with as few units as possible.
 pub(super) fn duration(length: Duration) -> String {
     const UNITS: [(&str, u128); 6] = [
         ("d", 86_400_000_000),
@@ -82,7 +82,7 @@ pub(super) fn duration(length: Duration) -> String {
     let mut text = String::new();
     for (name, unit) in UNITS {
         if left >= unit {
-            // Writing to a text cannot fail.
+            // Writing to a String cannot fail.
             let _ = write!(text, "{}{name}", left / unit);
             left %= unit;
         }

@@ -1,8 +1,8 @@
-//! The clock by which overrides begin and end and tokens expire: the catalog's.
+//! The clock of the catalog, by which overrides begin and end and tokens expire.
 //!
-//! Nodes whose own clocks are wrong then still agree with each other. The database is asked for its time with
-//! every look at the catalog; in between, and while it is away, its time goes on by this node's monotonic
-//! clock, which nobody sets.
+//! With it, nodes whose own clocks are wrong still agree with each other. The database reports its time whenever the
+//! catalog is read. In between, and while the database is unreachable, its time advances with this node's monotonic
+//! clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use tidegate_catalog::ClockReading;
 use tokio::time::Instant;
 
-/// How far this node's clock may be off before the log says so.
+/// How far this node's clock may be off before that is logged.
 const TOLERATED: SignedDuration = SignedDuration::from_secs(1);
 
-/// Cheap to clone: all clones are the same clock. Until the database was asked, and on `SQLite`, it is this
-/// node's own.
+/// The clock of the catalog. Clones share their state. Until the database has reported its time, and on `SQLite`, it is
+/// this node's own clock.
 #[derive(Clone, Default)]
 pub struct CatalogClock(Arc<State>);
 
@@ -26,7 +26,7 @@ struct State {
     warned: AtomicBool,
 }
 
-/// A moment on both clocks.
+/// The same moment on both clocks.
 #[derive(Clone, Copy)]
 struct Anchor {
     at: Timestamp,
@@ -41,20 +41,21 @@ impl Anchor {
 }
 
 impl CatalogClock {
-    /// The time now.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         let anchor = *self.0.anchor.lock();
-        anchor.map_or_else(Timestamp::now, |anchor| anchor.at(Instant::now()))
+        anchor.map_or_else(own_time, |anchor| anchor.at(Instant::now()))
     }
 
-    /// How far this node's own clock is ahead; negative if it is behind, none if nobody was asked.
+    /// Returns how far this node's own clock is ahead; negative if it is behind, `None` if the database has not reported
+    /// its time.
     pub fn skew(&self) -> Option<SignedDuration> {
         let anchor = (*self.0.anchor.lock())?;
-        Some(Timestamp::now().duration_since(anchor.at(Instant::now())))
+        Some(own_time().duration_since(anchor.at(Instant::now())))
     }
 
-    /// Goes by what the database said. As long as that is what this clock says anyway, give or take the time
-    /// the answer took, nothing changes: it does not tremble.
+    /// Adjusts the clock to what the database reported. If both agree within the time that the report took, nothing
+    /// changes, so that the clock does not jitter.
     pub(super) fn observe(&self, reading: ClockReading) {
         let ClockReading { at, asked_at, answered_at } = reading;
         let took = answered_at.saturating_duration_since(asked_at);
@@ -81,12 +82,21 @@ impl CatalogClock {
         if off {
             tracing::warn!(
                 skew_ms,
-                "this node's clock is not the catalog's; overrides, tokens and changes go by the catalog's"
+                "this node's clock differs from the catalog's; overrides, tokens and changes use the catalog's"
             );
         } else {
-            tracing::info!(skew_ms, "this node's clock is the catalog's again");
+            tracing::info!(skew_ms, "this node's clock agrees with the catalog's again");
         }
     }
+}
+
+/// The time by this node's own clock.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the clock that is injected: its wall time enters here"
+)]
+fn own_time() -> Timestamp {
+    Timestamp::now()
 }
 
 #[cfg(test)]
@@ -100,25 +110,25 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_by_what_the_database_said_and_does_not_tremble() {
+    fn it_follows_the_database_and_does_not_jitter() {
         let (clock, start) = (CatalogClock::default(), Instant::now());
         assert!(clock.skew().is_none());
         let hour = SignedDuration::from_hours(1);
-        let at = Timestamp::now() - hour;
+        let at = own_time() - hour;
         let took = Duration::from_millis(10);
         clock.observe(reading(at, start, took));
-        let anchor = (*clock.0.anchor.lock()).expect("it was told");
+        let anchor = (*clock.0.anchor.lock()).expect("the time was reported");
         assert_eq!(anchor.when, start + took / 2);
-        let skew = clock.skew().expect("it was told");
+        let skew = clock.skew().expect("the time was reported");
         assert!((skew - hour).abs() < SignedDuration::from_mins(1), "{skew}");
-        // An answer that took its time says nothing new.
+        // A report that agrees within the time it took changes nothing.
         let later = start + Duration::from_secs(1);
         let at_later = at + SignedDuration::from_millis(1_002);
         clock.observe(reading(at_later, later, took));
-        assert_eq!((*clock.0.anchor.lock()).expect("it was told").when, anchor.when);
-        // One that cannot be true of this clock does.
+        assert_eq!((*clock.0.anchor.lock()).expect("the time was reported").when, anchor.when);
+        // One that does not agree sets the clock.
         clock.observe(reading(at + SignedDuration::from_secs(9), later, took));
-        let set = (*clock.0.anchor.lock()).expect("it was told");
+        let set = (*clock.0.anchor.lock()).expect("the time was reported");
         assert_eq!(set.at(later + took / 2), at + SignedDuration::from_secs(9));
     }
 }

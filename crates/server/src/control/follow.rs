@@ -1,8 +1,8 @@
-//! Keeping up with the catalog.
+//! Follows the catalog.
 //!
-//! Every second, at once where `PostgreSQL` tells of a change, and after every change made here: whatever is
-//! newer than the version in force is put in force. Overrides begin and end by a timer, from what is already
-//! here, so that nothing has to be written for it.
+//! Every second, as soon as `PostgreSQL` notifies of a change, and after every change made here, whatever is newer than
+//! the version in force is put in force. Overrides begin and end by a timer, from what this node already has, so that
+//! nothing has to be written for it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,24 +15,24 @@ use tokio::time::{Instant, sleep};
 use super::Control;
 use super::tenants::engine_tenant;
 
-/// How often the catalog is looked at, whether it tells of changes or not.
+/// How often the catalog is read, whether it notifies of changes or not.
 const POLL: Duration = Duration::from_secs(1);
-/// How often it is written down when tokens were used last.
-const NOTE_USE: Duration = Duration::from_secs(30);
-/// What of the catalog is in force here.
+/// How often the last use of tokens is written to the catalog.
+const TOUCH_TOKENS: Duration = Duration::from_secs(30);
+/// The part of the catalog that is in force on this node.
 #[derive(Default)]
-pub(super) struct Followed {
+pub(super) struct CatalogState {
     version: u64,
-    /// Of the database that it is of.
+    /// The identity of the database.
     identity: String,
     rules: BTreeMap<String, Rules>,
     tokens: BTreeMap<String, Token>,
-    /// Something that the catalog says could not be put in force, and is tried again.
-    unsettled: bool,
+    /// Whether something in the catalog could not be put in force, and is tried again.
+    incomplete: bool,
 }
 
-impl Followed {
-    fn take_in(&mut self, changes: &Changes) {
+impl CatalogState {
+    fn apply(&mut self, changes: &Changes) {
         if changes.whole {
             self.rules.clear();
             self.tokens.clear();
@@ -53,14 +53,10 @@ impl Followed {
         let rules = self.rules.iter();
         rules.map(|(domain, rules)| CatalogRules { domain: domain.clone(), text: text(rules) }).collect()
     }
-
-    pub(super) fn rules_version(&self, domain: &str) -> Option<u64> {
-        self.rules.get(domain).map(|rules| rules.version)
-    }
 }
 
 impl Control {
-    /// Writes what is new in the catalog into this node's copy. If the catalog is away, the copy stays.
+    /// Copies what is new in the catalog into this node's copy. If the catalog is unreachable, the copy stays as it is.
     pub(super) async fn update_copy(&self) -> Result<(), Error> {
         let inner = &self.0;
         let was_copy = inner.local.is_copy().await?;
@@ -80,119 +76,119 @@ impl Control {
     async fn try_update_copy(&self, was_copy: bool) -> Result<(), Error> {
         let inner = &self.0;
         let status = inner.catalog.status().await?;
-        self.tell_time(&status);
+        self.observe_clock(&status);
         if was_copy && status.identity == inner.local.identity().await? {
             let since = inner.local.version().await?;
             return inner.local.apply(&inner.catalog.changes_since(since).await?).await;
         }
-        // Of another database nothing may stay.
+        // Nothing of another database may stay.
         inner.local.become_copy(&status.identity, &inner.catalog.everything().await?).await
     }
 
-    fn tell_time(&self, status: &Status) {
+    fn observe_clock(&self, status: &Status) {
         if let Some(reading) = status.clock {
-            self.0.book.clock().observe(reading);
+            self.0.registry.clock().observe(reading);
         }
     }
 
-    /// Reads what this node has, before there is a limiter.
-    pub(super) async fn begin(&self) -> Result<(), Error> {
+    /// Loads what this node has, before there is a limiter.
+    pub(super) async fn load(&self) -> Result<(), Error> {
         let all = self.0.local.everything().await?;
-        let mut followed = self.0.followed.lock().await;
-        followed.identity = self.0.local.identity().await?;
-        followed.take_in(&all);
-        self.0.switches.lock().take_in(&all);
-        *self.0.turned.lock().await = self.now();
-        self.put_tokens(&followed);
+        let mut state = self.0.state.lock().await;
+        state.identity = self.0.local.identity().await?;
+        state.apply(&all);
+        self.0.switches.lock().apply(&all);
+        *self.0.due_until.lock().await = self.now();
+        self.put_tokens(&state);
         self.0.health.reached(all.version);
         Ok(())
     }
 
-    /// Whether there are rules in the catalog.
+    /// Returns whether there are rules in the catalog.
     pub async fn has_rules(&self) -> bool {
-        !self.0.followed.lock().await.rules.is_empty()
+        !self.0.state.lock().await.rules.is_empty()
     }
 
-    /// Puts what this node has read in force, and keeps up from now on.
+    /// Puts what was loaded in force, and follows the catalog from now on.
     pub async fn start(&self, limiter: &Limiter) {
         if self.0.limiter.set(limiter.clone()).is_err() {
             return;
         }
-        let mut followed = self.0.followed.lock().await;
-        // Nothing is loaded a second time for nothing.
-        if !followed.rules.is_empty() {
-            followed.unsettled = !self.compile_rules(limiter, &followed).await;
+        let mut state = self.0.state.lock().await;
+        // Without rules there is nothing to compile.
+        if !state.rules.is_empty() {
+            state.incomplete = !self.compile_rules(limiter, &state).await;
         }
-        drop(followed);
+        drop(state);
         self.put_switches().await;
-        tokio::spawn(self.clone().keep_up());
-        tokio::spawn(self.clone().keep_listening());
-        tokio::spawn(self.clone().keep_time());
-        tokio::spawn(self.clone().keep_tidy());
+        tokio::spawn(self.clone().follow());
+        tokio::spawn(self.clone().listen());
+        tokio::spawn(self.clone().run_timer());
+        tokio::spawn(self.clone().run_purges());
     }
 
-    async fn keep_up(self) {
+    async fn follow(self) {
         let mut noted = Instant::now();
         loop {
-            // What fails has been told, and is tried again.
+            // A failure has been logged, and is retried.
             if self.refresh().await.is_ok() {
-                self.record_waiting().await;
+                self.resolve_uncertain().await;
             }
-            if noted.elapsed() >= NOTE_USE {
+            if noted.elapsed() >= TOUCH_TOKENS {
                 noted = Instant::now();
-                self.note_use().await;
+                self.touch_tokens().await;
             }
             tokio::select! {
                 () = sleep(POLL) => {}
-                () = self.0.told.notified() => {}
+                () = self.0.notified.notified() => {}
             }
         }
     }
 
-    /// Hears of changes from `PostgreSQL`, over a connection of its own, for as long as it tells of any.
-    async fn keep_listening(self) {
+    /// Waits for notifications of `PostgreSQL` over a connection of its own, as long as there are any.
+    async fn listen(self) {
         loop {
             match self.0.catalog.listen().await {
                 Ok(Some(mut listener)) => {
                     while listener.next().await.is_ok() {
-                        self.0.told.notify_one();
+                        self.0.notified.notify_one();
                     }
-                    // Something may have been missed.
-                    self.0.told.notify_one();
+                    // A notification may have been missed.
+                    self.0.notified.notify_one();
                 }
                 Ok(None) => {
                     if self.0.catalog.is_pooled() {
                         tracing::info!(
-                            "a pooler hands connections to the catalog around, so changes are looked for once a \
-                             second; catalog_listen may name an address past the pooler"
+                            "a pooler is in front of the catalog, so changes are read once a second; catalog_listen \
+                             may name an address behind the pooler"
                         );
                     }
                     return;
                 }
-                // That the catalog is away is told elsewhere.
+                // An unreachable catalog is logged elsewhere.
                 Err(_) => {}
             }
             sleep(POLL).await;
         }
     }
 
-    /// Lets overrides begin and end, whether the catalog answers or not.
-    async fn keep_time(self) {
+    /// Lets overrides begin and end, whether the catalog is reachable or not.
+    async fn run_timer(self) {
         loop {
-            if let Err(error) = self.turn(self.now()).await {
+            if let Err(error) = self.apply_due_overrides(self.now()).await {
                 tracing::warn!(%error, "overrides cannot begin or end");
             }
             tokio::select! {
-                () = sleep(self.until_next_turn().await) => {}
+                () = sleep(self.until_next_due().await) => {}
                 () = self.0.retime.notified() => {}
             }
         }
     }
 
-    /// Puts in force whatever is newer in the catalog.
+    /// Puts in force what is newer in the catalog.
     ///
     /// # Errors
-    /// If the catalog does not answer; all stays as it was.
+    /// If the catalog is unreachable. Nothing has changed then.
     pub async fn refresh(&self) -> Result<(), Error> {
         let refreshed = self.try_refresh().await;
         match &refreshed {
@@ -207,45 +203,45 @@ impl Control {
 
     async fn try_refresh(&self) -> Result<(), Error> {
         let Some(limiter) = self.0.limiter.get() else { return Ok(()) };
-        let mut followed = self.0.followed.lock().await;
+        let mut state = self.0.state.lock().await;
         let status = self.0.catalog.status().await?;
-        self.tell_time(&status);
-        self.give_way_to_catalog().await;
-        let is_another = self.0.is_copy && status.identity != followed.identity;
-        if status.version == followed.version && !is_another {
-            if followed.unsettled {
-                followed.unsettled = !(self.compile_rules(limiter, &followed).await && reload(limiter).await);
+        self.observe_clock(&status);
+        self.drop_stand_in_switches().await;
+        let is_another = self.0.is_copy && status.identity != state.identity;
+        if status.version == state.version && !is_another {
+            if state.incomplete {
+                state.incomplete = !(self.compile_rules(limiter, &state).await && reload(limiter).await);
             }
             return Ok(());
         }
-        // Of another database nothing may stay.
+        // Nothing of another database may stay.
         let changes = if is_another {
             self.0.catalog.everything().await?
         } else {
-            self.0.catalog.changes_since(followed.version).await?
+            self.0.catalog.changes_since(state.version).await?
         };
-        // From here on nothing far away is asked: overrides begin and end meanwhile at most a moment later.
-        let turned = self.0.turned.lock().await;
+        // From here on only local data is used, so overrides begin and end at most a moment later.
+        let due_until = self.0.due_until.lock().await;
         if is_another {
             self.0.local.become_copy(&status.identity, &changes).await?;
-            followed.identity = status.identity;
+            state.identity = status.identity;
         } else if self.0.is_copy {
             self.0.local.apply(&changes).await?;
         }
-        followed.take_in(&changes);
-        self.0.switches.lock().take_in(&changes);
+        state.apply(&changes);
+        self.0.switches.lock().apply(&changes);
         if changes.whole || !changes.tokens.is_empty() {
-            self.put_tokens(&followed);
+            self.put_tokens(&state);
         }
         if changes.whole || !changes.switches.is_empty() {
             self.put_switches().await;
         }
         if changes.whole || !changes.rules.is_empty() {
-            followed.unsettled = !self.compile_rules(limiter, &followed).await;
+            state.incomplete = !self.compile_rules(limiter, &state).await;
         }
-        // Loading rules reads all tenants anew; only then those that are not there any more are forgotten.
+        // Loading rules reads all tenants; only then those that do not exist any more are dropped.
         if changes.whole {
-            followed.unsettled |= !reload(limiter).await;
+            state.incomplete |= !reload(limiter).await;
         } else {
             let now = self.now();
             let tenants = changes.tenants.iter().map(|change| match change {
@@ -253,22 +249,22 @@ impl Control {
                 TenantChange::Gone(name) => tidegate::TenantChange::Gone(name.clone()),
             });
             let (limiter, tenants) = (limiter.clone(), tenants.collect::<Vec<_>>());
-            aside(move || limiter.change_tenants(tenants)).await;
+            run_blocking(move || limiter.change_tenants(tenants)).await;
         }
-        drop(turned);
+        drop(due_until);
         self.0.retime.notify_one();
         self.0.health.reached(changes.version);
-        // Only now: whoever is ready has it in force.
+        // Set last: a node that is ready has the catalog in force.
         self.0.health.set_known();
         Ok(())
     }
 
-    /// Lets overrides begin and end whose time has come.
-    async fn turn(&self, now: Timestamp) -> Result<(), Error> {
+    /// Lets overrides begin and end that are due.
+    async fn apply_due_overrides(&self, now: Timestamp) -> Result<(), Error> {
         let Some(limiter) = self.0.limiter.get() else { return Ok(()) };
-        let mut turned = self.0.turned.lock().await;
-        // A clock that was set back brings back what had ended.
-        let (from, to) = ((*turned).min(now), (*turned).max(now));
+        let mut due_until = self.0.due_until.lock().await;
+        // A clock that was set back restores overrides that had ended.
+        let (from, to) = ((*due_until).min(now), (*due_until).max(now));
         let mut changes = Vec::new();
         for name in self.0.local.tenants_turned(from, to).await? {
             match self.0.local.tenant(&name).await {
@@ -279,28 +275,28 @@ impl Control {
         }
         if !changes.is_empty() {
             let limiter = limiter.clone();
-            aside(move || limiter.change_tenants(changes)).await;
+            run_blocking(move || limiter.change_tenants(changes)).await;
         }
-        *turned = now;
+        *due_until = now;
         Ok(())
     }
 
-    async fn until_next_turn(&self) -> Duration {
-        let turned = *self.0.turned.lock().await;
-        let Ok(Some(next)) = self.0.local.next_turn(turned).await else { return POLL };
+    async fn until_next_due(&self) -> Duration {
+        let due_until = *self.0.due_until.lock().await;
+        let Ok(Some(next)) = self.0.local.next_turn(due_until).await else { return POLL };
         let until = Duration::try_from(self.now().until(next).unwrap_or(0.seconds()));
         until.unwrap_or(Duration::ZERO).min(POLL)
     }
 
-    /// Compiles the catalog's rules, away from this thread; false if not all of them are in force then.
-    async fn compile_rules(&self, limiter: &Limiter, followed: &Followed) -> bool {
-        let (limiter, mut rules) = (limiter.clone(), followed.catalog_rules());
+    /// Compiles the catalog's rules on another thread. Returns whether all of them are in force then.
+    async fn compile_rules(&self, limiter: &Limiter, state: &CatalogState) -> bool {
+        let (limiter, mut rules) = (limiter.clone(), state.catalog_rules());
         let put = move || {
-            // A domain that a file has is the file's; the others need not suffer for it.
+            // A domain of a rule file stays the file's, which does not affect the others.
             let mut clashes = Vec::new();
             rules.retain(|rules| match limiter.owner_of(&rules.domain) {
                 Some(Owner::File(file)) => {
-                    clashes.push(format!("domain {:?} belongs to the file {file}, too", rules.domain));
+                    clashes.push(format!("domain {:?} is also in the rule file {file}", rules.domain));
                     false
                 }
                 _ => true,
@@ -312,17 +308,17 @@ impl Control {
             }
         };
         let refused = tokio::task::spawn_blocking(put).await.unwrap_or_else(|error| Some(error.to_string()));
-        let settled = refused.is_none();
+        let complete = refused.is_none();
         self.0.health.set_refused(refused);
-        settled
+        complete
     }
 
-    /// Puts the switches in force as they are now.
+    /// Puts the current switches in force.
     pub(super) async fn put_switches(&self) {
         let Some(limiter) = self.0.limiter.get().cloned() else { return };
         let control = self.clone();
-        aside(move || {
-            // Held all the while, so that what is put last is what is newest.
+        run_blocking(move || {
+            // Locked for the whole time, so that the newest switches are put in force last.
             let board = control.0.switches.lock();
             limiter.set_switches(board.switches());
             control.0.health.set_switches(board.states());
@@ -330,44 +326,45 @@ impl Control {
         .await;
     }
 
-    /// The catalog answers: switches of this node alone that stood in for it are gone.
-    async fn give_way_to_catalog(&self) {
-        let gone = self.0.switches.lock().catalog_is_back();
-        if !gone.is_empty() {
+    /// Removes the switches of this node alone that stood in for the catalog while it was unreachable.
+    async fn drop_stand_in_switches(&self) {
+        let removed = self.0.switches.lock().catalog_is_back();
+        if !removed.is_empty() {
             tracing::warn!(
-                rules = gone.join(", "),
-                "the catalog answers again; its switches replace those that were set on this node alone"
+                rules = removed.join(", "),
+                "the catalog is reachable again; its switches replace those that were set on this node alone"
             );
             self.put_switches().await;
         }
     }
 
-    fn put_tokens(&self, followed: &Followed) {
-        self.0.book.replace(&followed.tokens);
+    fn put_tokens(&self, state: &CatalogState) {
+        self.0.registry.replace(&state.tokens);
     }
 
-    async fn note_use(&self) {
-        let used = self.0.book.take_used();
+    async fn touch_tokens(&self) {
+        let used = self.0.registry.take_used();
         if !used.is_empty()
             && let Err(error) = self.0.catalog.touch_tokens(&used).await
         {
-            tracing::debug!(%error, "when tokens were used is not written down");
+            tracing::debug!(%error, "the last use of tokens was not written to the catalog");
         }
     }
 
-    pub(super) async fn followed_rules_version(&self, domain: &str) -> Option<u64> {
-        self.0.followed.lock().await.rules_version(domain)
+    /// Returns the version of a domain's rules that is in force on this node.
+    pub(crate) async fn rules_version_in_force(&self, domain: &str) -> Option<u64> {
+        self.0.state.lock().await.rules.get(domain).map(|rules| rules.version)
     }
 }
 
-/// Whether all was loaded; if not, that has been logged.
+/// Reloads the rules. Returns whether all were loaded; a failure has been logged.
 async fn reload(limiter: &Limiter) -> bool {
     let limiter = limiter.clone();
     tokio::task::spawn_blocking(move || limiter.reload()).await.is_ok_and(|loaded| loaded.is_ok())
 }
 
-/// Does what may wait for a lock, away from this thread.
-async fn aside(work: impl FnOnce() + Send + 'static) {
-    // It does not panic, and nobody stops it.
+/// Runs work that may wait for a lock on another thread.
+async fn run_blocking(work: impl FnOnce() + Send + 'static) {
+    // The work does not panic, and is not cancelled.
     let _ = tokio::task::spawn_blocking(work).await;
 }

@@ -1,4 +1,4 @@
-//! How far behind the catalog this node is.
+//! The health of the catalog as this node sees it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,75 +8,76 @@ use parking_lot::Mutex;
 use super::clock::CatalogClock;
 use super::switches::SwitchState;
 
-/// Cheap to clone: all clones are the same.
+/// The health of the catalog as this node sees it. Clones share their state.
 #[derive(Clone, Default)]
 pub struct CatalogHealth(Arc<State>);
 
 #[derive(Default)]
 struct State {
     clock: CatalogClock,
-    /// This node has known the catalog, if only by its copy.
+    /// Whether this node has read the catalog, or a copy of it.
     known: AtomicBool,
-    /// Without having known it, this node is not ready.
+    /// Whether this node is not ready before it has read the catalog.
     required: AtomicBool,
     switches: Mutex<Vec<SwitchState>>,
-    /// Changes that wait to be written into the audit files, and those that never will be.
+    /// Changes of which it is not known whether they were made.
     unrecorded: AtomicU64,
+    /// Changes that are missing in the audit files and will stay so.
     lost: AtomicU64,
     version: AtomicU64,
     away: AtomicBool,
     failures: AtomicU64,
-    /// Why what the catalog says is not in force, if it is not.
+    /// Why the rules of the catalog are not in force, if they are not.
     refused: Mutex<Option<String>>,
 }
 
 impl CatalogHealth {
-    /// The version that is in force here.
+    /// Returns the version that is in force on this node.
     pub fn version(&self) -> u64 {
         self.0.version.load(Ordering::Relaxed)
     }
 
-    /// Whether the catalog answered when it was asked last.
-    pub fn is_there(&self) -> bool {
+    /// Returns whether the last call to the catalog succeeded.
+    pub fn is_reachable(&self) -> bool {
         !self.0.away.load(Ordering::Relaxed)
     }
 
-    /// How often it did not.
+    /// Returns how many calls to the catalog failed.
     pub fn failures(&self) -> u64 {
         self.0.failures.load(Ordering::Relaxed)
     }
 
-    /// Why what the catalog says is not in force, if it is not.
+    /// Returns why the rules of the catalog are not in force, if they are not.
     pub fn refused(&self) -> Option<String> {
         self.0.refused.lock().clone()
     }
 
-    /// Whether this node knows enough to decide: it has known the catalog, or need not.
+    /// Returns whether this node may decide: it has read the catalog, or need not.
     pub fn is_usable(&self) -> bool {
         self.0.known.load(Ordering::Acquire) || !self.0.required.load(Ordering::Relaxed)
     }
 
-    /// Whether this node has known the catalog, if only by its copy.
+    /// Returns whether this node has read the catalog, or a copy of it.
     pub fn is_known(&self) -> bool {
         self.0.known.load(Ordering::Acquire)
     }
 
-    /// The catalog's clock.
+    /// Returns the catalog's clock.
     pub fn clock(&self) -> &CatalogClock {
         &self.0.clock
     }
 
-    /// Every switch that is set somewhere.
+    /// Returns every switch that is set.
     pub fn switches(&self) -> Vec<SwitchState> {
         self.0.switches.lock().clone()
     }
 
-    /// Changes that wait to be written into the audit files.
+    /// Returns how many changes may have been made or not: the catalog did not answer their commit.
     pub fn unrecorded(&self) -> u64 {
         self.0.unrecorded.load(Ordering::Relaxed)
     }
 
-    /// Changes that are not in the audit files, and will not be, besides those the trail knows of.
+    /// Returns how many changes are missing in the audit files and will stay so, besides those the trail counts.
     pub fn lost_records(&self) -> u64 {
         self.0.lost.load(Ordering::Relaxed)
     }
@@ -85,10 +86,10 @@ impl CatalogHealth {
         Self(Arc::new(State { clock, required: required.into(), ..State::default() }))
     }
 
-    /// Notes that this node knows the catalog now.
+    /// Notes that this node has read the catalog.
     pub(super) fn set_known(&self) {
         if !self.0.known.swap(true, Ordering::Release) && self.0.away.load(Ordering::Relaxed) {
-            tracing::info!("the catalog is known now");
+            tracing::info!("the catalog was read for the first time");
         }
     }
 
@@ -110,7 +111,7 @@ impl CatalogHealth {
 
     pub(super) fn answered(&self) {
         if self.0.away.swap(false, Ordering::Relaxed) {
-            tracing::info!("the catalog is back");
+            tracing::info!("the catalog is reachable again");
         }
     }
 
@@ -120,16 +121,16 @@ impl CatalogHealth {
             return;
         }
         if self.is_known() {
-            tracing::warn!(%error, "the catalog does not answer; what it said last stays in force");
+            tracing::warn!(%error, "the catalog is unreachable; what was read last stays in force");
         } else if self.is_usable() {
             tracing::warn!(
                 %error,
-                "the catalog does not answer, and this node never knew it; it serves without (catalog_required: false)"
+                "the catalog is unreachable, and this node has never read it; it serves without (catalog_required: false)"
             );
         } else {
             tracing::error!(
                 %error,
-                "not ready: the catalog does not answer, and this node never knew it (see catalog_required)"
+                "not ready: the catalog is unreachable, and this node has never read it (see catalog_required)"
             );
         }
     }
@@ -137,7 +138,7 @@ impl CatalogHealth {
     pub(super) fn set_refused(&self, reason: Option<String>) {
         let mut refused = self.0.refused.lock();
         if let Some(reason) = reason.as_ref().filter(|_| *refused != reason) {
-            tracing::error!(reason, "the catalog's rules are refused; the last good ones stay");
+            tracing::error!(reason, "the catalog's rules are refused; the last good ones stay in force");
         }
         *refused = reason;
     }

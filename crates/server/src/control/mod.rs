@@ -1,17 +1,17 @@
-//! The control plane of a node: what the catalog says, in force here.
+//! The control plane of a node, which puts the catalog in force.
 //!
-//! Changes are written to the catalog, on `SQLite` in the data folder or on `PostgreSQL`. Every node follows it
-//! and hands what changes to its limiter, so that no decision ever asks a database. With `PostgreSQL` a node
-//! keeps a copy in its data folder: it starts from it while `PostgreSQL` is away, and its limiter reads it.
+//! Changes are written to the catalog, in `SQLite` in the data folder or in `PostgreSQL`. Every node follows it and hands
+//! changes to its limiter, so that no decision waits for a database. With `PostgreSQL`, a node keeps a copy in its data
+//! folder: it starts from the copy while `PostgreSQL` is unreachable, and its limiter reads it.
 //!
-//! - [`follow`][]: keeping up with the catalog
+//! - [`follow`][]: follows the catalog
 //! - [`clock`][]: the time by which overrides and tokens begin and end
-//! - [`switches`][]: kill switches, and which of several counts
-//! - [`tenants`][]: from the catalog's tenants to the limiter's
-//! - [`write`][]: changes that administrators make; [`record`][]: writing them down
-//! - [`read`][]: what they look at
-//! - [`purge`][]: what need not be kept any longer
-//! - [`health`][]: how far behind the catalog this node is
+//! - [`switches`][]: kill switches, and which of several applies
+//! - [`tenants`][]: converts the catalog's tenants to the limiter's
+//! - [`write`][]: changes that administrators make; [`record`][]: their audit records
+//! - [`read`][]: what administrators read
+//! - [`purge`][]: removes old history
+//! - [`health`][]: the health of the catalog as this node sees it
 
 pub mod clock;
 mod follow;
@@ -36,106 +36,105 @@ use tidegate_catalog::{Catalog, Error, Listen, Retention};
 use tokio::sync::{Mutex, Notify};
 
 pub use self::clock::CatalogClock;
-use self::follow::Followed;
+use self::follow::CatalogState;
 pub use self::health::CatalogHealth;
-use self::record::Unrecorded;
+use self::record::Uncertain;
 pub(crate) use self::switches::ALL;
 use self::switches::SwitchBoard;
 pub use self::tenants::{CatalogTenants, engine_override};
-use crate::access::Book;
-use crate::config::settings::CatalogPlace;
+use crate::access::TokenRegistry;
+use crate::config::settings::CatalogLocation;
 
-/// Cheap to clone: all clones are the same.
+/// The control plane of a node. Clones share their state.
 #[derive(Clone)]
 pub struct Control(Arc<Inner>);
 
 struct Inner {
-    /// Where changes are written.
+    /// The catalog that changes are written to.
     catalog: Catalog,
-    /// Where this node reads from: the same, or its copy.
+    /// The catalog that this node reads: the same, or its copy.
     local: Catalog,
     is_copy: bool,
-    /// Known once it is built: it reads tenants from here.
+    /// Set once it is built: it reads tenants from here.
     limiter: OnceLock<Limiter>,
-    book: Book,
+    registry: TokenRegistry,
     trail: Option<Trail>,
     retention: Retention,
     node: String,
     health: CatalogHealth,
     /// Locked while something is put in force, so that changes do not overtake each other.
-    followed: Mutex<Followed>,
-    /// Held while they are put in force.
+    state: Mutex<CatalogState>,
+    /// Locked while switches are put in force.
     switches: parking_lot::Mutex<SwitchBoard>,
-    /// Changes that are not in the audit files yet.
-    unrecorded: Unrecorded,
-    /// Up to when overrides have begun and ended. Locked while tenants are put in force.
-    turned: Mutex<Timestamp>,
-    /// The next override may begin or end sooner than was known.
+    /// Changes that may have been made or not.
+    uncertain: Uncertain,
+    /// Until when overrides have begun and ended. Locked while tenants are put in force.
+    due_until: Mutex<Timestamp>,
+    /// Notified when the next override may begin or end sooner than expected.
     retime: Notify,
-    /// `PostgreSQL` told of a change.
-    told: Notify,
+    /// Notified when `PostgreSQL` announces a change.
+    notified: Notify,
 }
 
-/// Makes the file for nobody else to read, if it is not there. What cannot be made is told by who opens it.
+/// Creates a file that only its owner may read, if it does not exist. An error shows when it is opened.
 fn private(path: PathBuf) -> PathBuf {
     let _ = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
     path
 }
 
-/// What a control plane is made of besides the catalog.
-pub struct Parts {
-    /// The tokens that count.
-    pub book: Book,
-    /// Where changes are written down besides the catalog.
+/// The parts of a control plane besides the catalog.
+pub struct ControlParts {
+    /// The valid tokens.
+    pub registry: TokenRegistry,
+    /// The audit trail that changes are recorded in, besides the catalog.
     pub trail: Option<Trail>,
     /// The switches of the settings.
     pub switches: Switches,
-    /// How to hear of changes in the catalog.
+    /// How to be notified of changes in the catalog.
     pub listen: Listen,
-    /// Whether a node that never knew the catalog is not ready.
+    /// Whether a node that has never read the catalog is not ready.
     pub required: bool,
-    /// How much of what was before the catalog keeps.
+    /// How much history the catalog keeps.
     pub retention: Retention,
-    /// What this node is called.
+    /// The name of this node.
     pub node: String,
 }
 
 impl Control {
-    /// Opens the catalog, and brings the copy up to date if there is one. A `PostgreSQL` that is away is no
-    /// reason not to start.
+    /// Opens the catalog, and updates the copy if there is one. It also starts while `PostgreSQL` is unreachable.
     ///
     /// # Errors
     /// If the database in the data folder cannot be used.
-    pub async fn open(place: &CatalogPlace, data: &Path, parts: Parts) -> Result<Self, Error> {
+    pub async fn open(place: &CatalogLocation, data: &Path, parts: ControlParts) -> Result<Self, Error> {
         let (catalog, local) = match place {
-            CatalogPlace::Sqlite => {
+            CatalogLocation::Sqlite => {
                 let catalog = Catalog::sqlite(private(data.join("catalog.db"))).await?;
                 (catalog.clone(), catalog)
             }
-            CatalogPlace::Postgres(url) => {
+            CatalogLocation::Postgres(url) => {
                 let catalog = Catalog::postgres_listening(url, parts.listen.clone())?;
                 (catalog, Catalog::sqlite(private(data.join("catalog-copy.db"))).await?)
             }
         };
-        let is_copy = matches!(place, CatalogPlace::Postgres(_));
-        let Parts { book, trail, switches, listen: _, required, retention, node } = parts;
-        let health = CatalogHealth::new(book.clock().clone(), required);
+        let is_copy = matches!(place, CatalogLocation::Postgres(_));
+        let ControlParts { registry, trail, switches, listen: _, required, retention, node } = parts;
+        let health = CatalogHealth::new(registry.clock().clone(), required);
         let inner = Inner {
             catalog,
             local,
             is_copy,
             limiter: OnceLock::new(),
-            book,
+            registry,
             trail,
             switches: parking_lot::Mutex::new(SwitchBoard::new(switches)),
-            unrecorded: Unrecorded::default(),
+            uncertain: Uncertain::default(),
             retention,
             node,
             health,
-            followed: Mutex::default(),
-            turned: Mutex::default(),
+            state: Mutex::default(),
+            due_until: Mutex::default(),
             retime: Notify::new(),
-            told: Notify::new(),
+            notified: Notify::new(),
         };
         let control = Self(Arc::new(inner));
         if is_copy {
@@ -143,31 +142,31 @@ impl Control {
         } else {
             control.0.health.set_known();
         }
-        control.begin().await?;
+        control.load().await?;
         Ok(control)
     }
 
-    /// The tokens that count.
-    pub fn book(&self) -> &Book {
-        &self.0.book
+    /// Returns the valid tokens.
+    pub fn registry(&self) -> &TokenRegistry {
+        &self.0.registry
     }
 
-    /// How far behind the catalog this node is.
+    /// Returns the health of the catalog.
     pub fn health(&self) -> &CatalogHealth {
         &self.0.health
     }
 
-    /// The time by which overrides and tokens begin and end.
+    /// Returns the time by which overrides and tokens begin and end.
     pub fn now(&self) -> Timestamp {
-        self.0.book.clock().now()
+        self.0.registry.clock().now()
     }
 
-    /// Where the limiter reads tenants from. For threads that may wait.
+    /// Returns the tenants for the limiter, which are read on threads that may block.
     pub fn tenants(&self) -> CatalogTenants {
-        CatalogTenants::new(self.0.local.clone(), self.0.book.clock().clone())
+        CatalogTenants::new(self.0.local.clone(), self.0.registry.clock().clone())
     }
 
-    /// What is written down besides the catalog.
+    /// Returns the audit trail.
     pub fn trail(&self) -> Option<&Trail> {
         self.0.trail.as_ref()
     }

@@ -1,6 +1,6 @@
-//! Now and then, what the catalog need not keep any longer goes.
+//! Removes history from the catalog that need not be kept any longer.
 //!
-//! Every node does it: that is harmless where many share a catalog, and needs none of them to be chosen.
+//! Every node does it: that is harmless where many share a catalog, and no leader is needed.
 
 use std::time::Duration;
 
@@ -10,34 +10,34 @@ use tokio::time::sleep;
 
 use super::Control;
 
-/// How often there is a look.
-const EVERY: Duration = Duration::from_hours(1);
-/// How soon after one that failed there is another.
-const AGAIN: Duration = Duration::from_mins(5);
-/// Between two steps, for those who wait to write.
+/// How often history is purged.
+const INTERVAL: Duration = Duration::from_hours(1);
+/// How soon a purge that failed is retried.
+const RETRY: Duration = Duration::from_mins(5);
+/// The pause between two steps, for writers that wait.
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Control {
-    pub(super) async fn keep_tidy(self) {
+    pub(super) async fn run_purges(self) {
         loop {
             let purged = self.purge(self.now()).await;
             if let Err(error) = &purged {
-                tracing::warn!(%error, "the catalog's history was not purged; it is tried again");
+                tracing::warn!(%error, "the catalog's history was not purged; it will be retried");
             }
-            sleep(if purged.is_ok() { EVERY } else { AGAIN }).await;
+            sleep(if purged.is_ok() { INTERVAL } else { RETRY }).await;
         }
     }
 
     async fn purge(&self, now: Timestamp) -> Result<(), Error> {
         self.purge_all(&self.0.catalog, now).await?;
-        // A copy has tokens that ended, and nothing else that is old.
+        // The only old items in a copy are tokens that ended.
         if self.0.is_copy {
             self.purge_all(&self.0.local, now).await?;
         }
         Ok(())
     }
 
-    /// Step by step: each keeps writers waiting for a moment only.
+    /// Purges in small steps, each of which delays writers for a moment only.
     async fn purge_all(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
         let mut all = Purged::default();
         loop {

@@ -1,4 +1,4 @@
-//! What administrators look at: the catalog, and this node's copy while it is away.
+//! What administrators read: the catalog, or this node's copy while the catalog is unreachable.
 
 use tidegate_catalog::{AuditEntry, AuditFilter, Catalog, Error, Page, Rules, Tenant, TenantFilter, Token};
 
@@ -28,7 +28,7 @@ impl Control {
         self.read(|catalog| catalog.tenants(filter, page.cursor.as_deref(), page.limit)).await
     }
 
-    /// The rules of a domain, if the catalog has any.
+    /// Returns the rules of a domain, if the catalog has any.
     pub(crate) async fn rules(&self, domain: &str) -> Result<Option<Rules>, Error> {
         present(self.read(|catalog| catalog.rules(domain)).await)
     }
@@ -42,12 +42,7 @@ impl Control {
         self.0.catalog.rule_versions(domain, page.cursor.as_deref(), page.limit).await
     }
 
-    /// The version of a domain's rules that is in force here.
-    pub(crate) async fn rules_version_in_force(&self, domain: &str) -> Option<u64> {
-        self.followed_rules_version(domain).await
-    }
-
-    /// The revision of a switch that was ever thrown.
+    /// Returns the revision of a switch, if it was ever set.
     pub(crate) async fn switch_revision(&self, rule: &str) -> Result<Option<u64>, Error> {
         Ok(present(self.read(|catalog| catalog.switch(rule)).await)?.map(|switch| switch.revision))
     }

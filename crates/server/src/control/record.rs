@@ -1,8 +1,8 @@
-//! Writing changes down in the audit files.
+//! Records changes in the audit files.
 //!
-//! The catalog has every change, in the transaction that made it. The files of the node that took it have it
-//! too, unless the catalog could not be asked for it just then, or fell silent while it was committed: such
-//! changes wait here until they can be told.
+//! The catalog has every change in the transaction that made it, and hands its audit entry over when it is committed.
+//! If the database does not answer a commit, it is not known whether the change was made: such entries are kept here
+//! until the catalog can be asked.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,129 +11,85 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tidegate::Micros;
 use tidegate_audit::Change;
-use tidegate_catalog::{AuditEntry, By, Error};
+use tidegate_catalog::{AuditEntry, By, Error, Journal};
 
 use super::Control;
 
-/// How long the answer to an administrator waits for the audit trail's disk.
+/// How long the answer to an administrator waits for the disk of the audit trail.
 const TRAIL_DEADLINE: Duration = Duration::from_secs(2);
-/// How many changes wait at most; what is more than that is counted as lost.
-const MAX_WAITING: usize = 1_000;
+/// How many entries are kept at most; further ones are counted as lost.
+const MAX_UNCERTAIN: usize = 1_000;
 
-/// Changes that are not in the audit files yet.
+/// Entries of changes that may have been made or not.
 #[derive(Default)]
-pub(super) struct Unrecorded(Mutex<VecDeque<Waiting>>);
-
-/// A change that is not in the audit files yet.
-enum Waiting {
-    /// It was made, and is to be read from the catalog by its revision.
-    Made { by: By, revision: u64 },
-    /// Whether it was made is not known; its caller was told so.
-    Uncertain(Box<AuditEntry>),
-}
+pub(super) struct Uncertain(Mutex<VecDeque<AuditEntry>>);
 
 impl Control {
-    /// Writes down a change that was made, by the number of its entry in the catalog.
-    pub(super) async fn record(&self, by: &By, revision: u64) {
-        if self.0.trail.is_none() {
-            return;
-        }
-        if let Err(error) = self.try_record(by, revision).await {
-            tracing::warn!(
-                %error, by.request_id,
-                "a change is not in the audit files yet; the catalog has it, and it is tried again"
-            );
-            self.wait_for(Waiting::Made { by: by.clone(), revision });
+    /// Records the changes that were committed with this journal.
+    pub(super) async fn record(&self, journal: &Journal) {
+        for entry in journal.take() {
+            self.record_change(self.audit_record(entry)).await;
         }
     }
 
-    /// Keeps a change in mind of which it is not known whether it was made.
-    pub(super) fn record_uncertain(&self, entry: AuditEntry) {
+    /// Records a change. The trail counts what it cannot write.
+    pub(super) async fn record_change(&self, change: Change) {
+        let Some(trail) = &self.0.trail else { return };
+        let request_id = change.request_id.clone();
+        if let Err(error) = trail.record_and_wait(change).within(TRAIL_DEADLINE).await {
+            tracing::warn!(%error, request_id, "a change was made, but is not in the audit files yet");
+        }
+    }
+
+    /// Keeps the entry of a change that may have been made or not.
+    pub(super) fn keep_uncertain(&self, entry: AuditEntry) {
         tracing::error!(
             action = entry.action,
             object = entry.object,
             request_id = entry.request_id,
-            "it is not known whether a change was made; that is found out once the catalog answers"
+            "the catalog did not answer a commit; the change may have been made or not"
         );
-        self.wait_for(Waiting::Uncertain(Box::new(entry)));
+        self.put_uncertain(entry);
     }
 
-    /// Writes down a change of this node alone, which the catalog does not have.
-    pub(super) async fn record_own(&self, change: Change) {
-        let Some(trail) = &self.0.trail else { return };
-        let request_id = change.request_id.clone();
-        if let Err(error) = trail.record_and_wait(change).within(TRAIL_DEADLINE).await {
-            tracing::warn!(%error, request_id, "a change of this node alone is not in the audit files");
-        }
-    }
-
-    /// Writes down what could not be written down before. The catalog answers now.
-    pub(super) async fn record_waiting(&self) {
-        // At most as many as there are: some may have to go on waiting.
-        for _ in 0..self.waiting() {
-            let Some(waiting) = self.next_waiting() else { return };
-            let recorded = match &waiting {
-                Waiting::Made { by, revision } => self.try_record(by, *revision).await,
-                Waiting::Uncertain(entry) => self.find_out(entry).await,
-            };
-            if recorded.is_err() {
-                self.wait_for(waiting);
+    /// Looks into the changes that may have been made or not, and records those that were. The catalog is reachable.
+    pub(super) async fn resolve_uncertain(&self) {
+        // At most as many as there are now: some may stay unknown.
+        let count = self.0.uncertain.0.lock().len();
+        for _ in 0..count {
+            let Some(entry) = self.next_uncertain() else { return };
+            if self.resolve(&entry).await.is_err() {
+                self.put_uncertain(entry);
                 return;
             }
         }
     }
 
-    async fn try_record(&self, by: &By, revision: u64) -> Result<(), Error> {
-        match self.0.catalog.audit_entry(revision).await {
-            // What changed nothing was written down when it did.
-            Ok(entry) if entry.at != whole_us(by.at) || entry.request_id != by.request_id => {}
-            Ok(entry) => self.put_down(entry).await,
-            // Nor is what did so long ago that it is not kept.
-            Err(Error::NotFound { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    /// Finds out whether a change was made whose caller was told that it is not known.
-    async fn find_out(&self, entry: &AuditEntry) -> Result<(), Error> {
+    async fn resolve(&self, entry: &AuditEntry) -> Result<(), Error> {
         let made = self.0.catalog.has_happened(entry).await?;
         tracing::warn!(
             made,
             action = entry.action,
             object = entry.object,
             request_id = entry.request_id,
-            "it is known now whether a change was made"
+            "the catalog knows now whether a change was made"
         );
         if !made {
             return Ok(());
         }
-        // Nobody was shown the secret of a token. It is revoked before anything is written down, because all of
-        // this is done again if that fails.
-        let revoked = if entry.action == "create_token" {
+        // Nobody has seen the secret of a token whose creation was not confirmed. It is revoked before anything is
+        // recorded, because all of this is repeated if that fails.
+        let journal = Journal::default();
+        if entry.action == "create_token" {
             let by = By::new(&entry.actor, &entry.request_id, self.now());
-            let token = self.0.catalog.revoke_token(&entry.object, &by).await?;
-            Some((by, token.revision))
-        } else {
-            None
-        };
-        self.put_down(entry.clone()).await;
-        if let Some((by, revision)) = revoked {
-            self.record(&by, revision).await;
+            self.0.catalog.with_journal(&journal).revoke_token(&entry.object, &by).await?;
         }
+        self.record_change(self.audit_record(entry.clone())).await;
+        self.record(&journal).await;
         Ok(())
     }
 
-    async fn put_down(&self, entry: AuditEntry) {
-        let Some(trail) = &self.0.trail else { return };
-        let request_id = entry.request_id.clone();
-        // The trail counts what it does not write.
-        if let Err(error) = trail.record_and_wait(self.change(entry)).within(TRAIL_DEADLINE).await {
-            tracing::warn!(%error, request_id, "a change is not in the audit files; the catalog has it");
-        }
-    }
-
-    fn change(&self, entry: AuditEntry) -> Change {
+    fn audit_record(&self, entry: AuditEntry) -> Change {
         Change {
             at: micros(entry.at),
             actor: entry.actor,
@@ -146,33 +102,24 @@ impl Control {
         }
     }
 
-    fn waiting(&self) -> usize {
-        self.0.unrecorded.0.lock().len()
-    }
-
-    fn next_waiting(&self) -> Option<Waiting> {
-        let mut all = self.0.unrecorded.0.lock();
+    fn next_uncertain(&self) -> Option<AuditEntry> {
+        let mut all = self.0.uncertain.0.lock();
         let next = all.pop_front();
         self.0.health.set_unrecorded(all.len());
         next
     }
 
-    fn wait_for(&self, waiting: Waiting) {
-        let mut all = self.0.unrecorded.0.lock();
-        if all.len() >= MAX_WAITING {
+    fn put_uncertain(&self, entry: AuditEntry) {
+        let mut all = self.0.uncertain.0.lock();
+        if all.len() >= MAX_UNCERTAIN {
             self.0.health.lose_record();
             return;
         }
-        all.push_back(waiting);
+        all.push_back(entry);
         self.0.health.set_unrecorded(all.len());
     }
 }
 
 pub(super) fn micros(at: Timestamp) -> Micros {
     Micros(u64::try_from(at.as_microsecond()).unwrap_or_default())
-}
-
-/// As the catalog keeps it.
-fn whole_us(at: Timestamp) -> Timestamp {
-    Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
 }

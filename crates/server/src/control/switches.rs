@@ -1,30 +1,34 @@
-//! Kill switches from three places, and which of them counts.
+//! Kill switches from three origins, and which of them applies.
 //!
-//! The settings of a node, the catalog, and the node itself while the catalog cannot be written: a switch of
-//! the node stands in for the catalog's until the catalog has its say again. Between the settings and these,
-//! what switches off more counts, so that nothing that a node was started with is overridden unseen.
+//! Switches come from the settings of a node, from the catalog, and from the node itself while the catalog cannot be
+//! written: a switch of the node stands in for the catalog's until the catalog is reachable again. Between the settings
+//! and these, the one that switches off more applies, so that the settings of a node are not silently overridden.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use tidegate::{Switch, Switches};
 use tidegate_catalog::{Changes, SwitchMode};
+use utoipa::ToSchema;
 
-/// What the switch of all rules is called.
+/// The name of the switch for all rules.
 pub(crate) const ALL: &str = "*";
 
 /// Where a switch comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = Origin)]
 pub enum SwitchOrigin {
-    /// `enforcement` or `switches` of this node.
+    /// The settings of this node: `enforcement` or `switches`.
     Settings,
-    /// The catalog: on all nodes.
+    /// The catalog: it applies to all nodes.
     Catalog,
-    /// This node alone.
+    /// This node alone, until the catalog is reachable again.
     Node,
 }
 
 impl SwitchOrigin {
-    /// Its name.
+    /// Returns the name of the origin.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Settings => "settings",
@@ -34,14 +38,14 @@ impl SwitchOrigin {
     }
 }
 
-/// A switch that is set somewhere.
+/// A switch that is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchState {
     /// The rule, or `*` for all.
     pub rule: String,
-    /// What counts.
+    /// The mode that applies.
     pub mode: Switch,
-    /// Whose word that is.
+    /// The origin of that mode.
     pub from: SwitchOrigin,
 }
 
@@ -56,7 +60,7 @@ pub(super) struct SwitchBoard {
 #[derive(Clone, Copy)]
 struct NodeSwitch {
     mode: Switch,
-    /// The catalog has been away since: when it is back, its word counts.
+    /// Whether the catalog has been unreachable since: the switch is removed when the catalog is back.
     outage: bool,
 }
 
@@ -65,8 +69,8 @@ impl SwitchBoard {
         Self { settings, ..Self::default() }
     }
 
-    /// Takes in what the catalog says now. What it says of a rule replaces what this node said of it.
-    pub(super) fn take_in(&mut self, changes: &Changes) {
+    /// Applies changes of the catalog. A switch of the catalog replaces the node's own switch for the same rule.
+    pub(super) fn apply(&mut self, changes: &Changes) {
         let before = if changes.whole { std::mem::take(&mut self.catalog) } else { BTreeMap::new() };
         for switch in &changes.switches {
             let mode = engine_mode(switch.mode);
@@ -78,7 +82,7 @@ impl SwitchBoard {
         }
     }
 
-    /// Sets a switch of this node alone, or removes it; whether that was there.
+    /// Sets a switch of this node alone, or removes it. Returns whether one was set before.
     pub(super) fn set_node(&mut self, rule: &str, mode: Option<Switch>, outage: bool) -> bool {
         match mode {
             Some(mode) => self.node.insert(rule.to_owned(), NodeSwitch { mode, outage }).is_some(),
@@ -86,13 +90,12 @@ impl SwitchBoard {
         }
     }
 
-    /// Notes that the catalog is away.
+    /// Notes that the catalog is unreachable.
     pub(super) fn outage(&mut self) {
         self.node.values_mut().for_each(|switch| switch.outage = true);
     }
 
-    /// Lets the catalog's word count again, if it was away; gives the rules whose switches of this node are
-    /// gone for it.
+    /// Removes the node's switches that stood in for the catalog while it was unreachable. Returns their rules.
     pub(super) fn catalog_is_back(&mut self) -> Vec<String> {
         let gone = self.node.iter().filter(|(_, switch)| switch.outage).map(|(rule, _)| rule.clone());
         let gone: Vec<String> = gone.collect();
@@ -100,7 +103,7 @@ impl SwitchBoard {
         gone
     }
 
-    /// Every switch that is set somewhere, that of all rules first.
+    /// Returns every switch that is set, the one for all rules first.
     pub(super) fn states(&self) -> Vec<SwitchState> {
         let all = Some(ALL.to_owned()).filter(|all| {
             self.settings.all != Switch::Enforce
@@ -114,17 +117,17 @@ impl SwitchBoard {
 
     fn state(&self, rule: &str) -> SwitchState {
         let settings = if rule == ALL { Some(&self.settings.all) } else { self.settings.rules.get(rule) };
-        let said = self.node.get(rule).map(|switch| (switch.mode, SwitchOrigin::Node));
-        let said = said.or_else(|| Some((*self.catalog.get(rule)?, SwitchOrigin::Catalog)));
-        let (mode, from) = match (settings.copied(), said) {
+        let set = self.node.get(rule).map(|switch| (switch.mode, SwitchOrigin::Node));
+        let set = set.or_else(|| Some((*self.catalog.get(rule)?, SwitchOrigin::Catalog)));
+        let (mode, from) = match (settings.copied(), set) {
             (Some(settings), Some((mode, from))) if mode >= settings => (mode, from),
-            (None, Some(said)) => said,
+            (None, Some(set)) => set,
             (settings, _) => (settings.unwrap_or_default(), SwitchOrigin::Settings),
         };
         SwitchState { rule: rule.to_owned(), mode, from }
     }
 
-    /// As the limiter takes them.
+    /// Returns the switches for the limiter.
     pub(super) fn switches(&self) -> Switches {
         let mut switches = Switches::default();
         for SwitchState { rule, mode, .. } in self.states() {
@@ -175,11 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn nobody_enforces_what_the_settings_switch_off() {
+    fn nothing_enforces_what_the_settings_switch_off() {
         let rules = [("a".to_owned(), Switch::Off), ("b".to_owned(), Switch::Shadow)].into();
         let mut board = SwitchBoard::new(Switches { all: Switch::Shadow, rules });
         let enforce = [("*", SwitchMode::Enforce), ("a", SwitchMode::Enforce), ("b", SwitchMode::Off)];
-        board.take_in(&changes(false, &enforce));
+        board.apply(&changes(false, &enforce));
         board.set_node("a", Some(Switch::Shadow), true);
         assert_eq!(of(&board, "*"), Some((Switch::Shadow, "settings")));
         assert_eq!(of(&board, "a"), Some((Switch::Off, "settings")));
@@ -188,20 +191,20 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_of_the_node_stands_in_until_the_catalog_has_its_say() {
+    fn a_switch_of_the_node_stands_in_until_the_catalog_is_back() {
         let mut board = SwitchBoard::default();
-        board.take_in(&changes(true, &[("a", SwitchMode::Shadow)]));
+        board.apply(&changes(true, &[("a", SwitchMode::Shadow)]));
         board.set_node("a", Some(Switch::Off), false);
         board.set_node("b", Some(Switch::Off), false);
         assert_eq!(of(&board, "a"), Some((Switch::Off, "node")));
-        // It was there all the time, and says nothing new.
+        // The catalog was reachable all the time, and nothing changed.
         assert!(board.catalog_is_back().is_empty());
-        board.take_in(&changes(true, &[("a", SwitchMode::Shadow)]));
+        board.apply(&changes(true, &[("a", SwitchMode::Shadow)]));
         assert_eq!(of(&board, "a"), Some((Switch::Off, "node")));
-        // It says something new of one of them.
-        board.take_in(&changes(false, &[("a", SwitchMode::Enforce)]));
+        // The catalog changes one of them.
+        board.apply(&changes(false, &[("a", SwitchMode::Enforce)]));
         assert_eq!(of(&board, "a"), Some((Switch::Enforce, "catalog")));
-        // It was away, and is back.
+        // The catalog was unreachable, and is back.
         board.outage();
         assert_eq!(board.catalog_is_back(), ["b"]);
         assert_eq!(of(&board, "b"), None);

@@ -1,4 +1,4 @@
-//! From the catalog's tenants to the limiter's.
+//! Converts the catalog's tenants to the limiter's.
 
 use jiff::Timestamp;
 use tidegate::{AlgorithmName, LimitChange, Override, Tenant, TenantSource, TierLimit};
@@ -6,7 +6,7 @@ use tidegate_catalog::{self as catalog, Allowance, Catalog, TenantChange};
 
 use super::clock::CatalogClock;
 
-/// The tenants of a catalog, as the limiter reads them when rules are loaded.
+/// The tenants of a catalog, which the limiter reads when rules are loaded.
 pub struct CatalogTenants(Catalog, CatalogClock);
 
 impl CatalogTenants {
@@ -17,7 +17,7 @@ impl CatalogTenants {
 
 impl TenantSource for CatalogTenants {
     fn each(&self, put: &mut dyn FnMut(Tenant)) -> Result<(), String> {
-        // Rules are loaded by threads of their own, which may wait.
+        // Rules are loaded on threads of their own, which may block.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
         let all = runtime.block_on(self.0.everything()).map_err(|error| error.to_string())?;
@@ -31,7 +31,7 @@ impl TenantSource for CatalogTenants {
     }
 }
 
-/// What holds for a tenant at a moment.
+/// Returns what applies to a tenant at a point in time.
 pub(super) fn engine_tenant(tenant: &catalog::Tenant, now: Timestamp) -> Tenant {
     let holding = tenant.overrides.iter().filter(|item| item.holds_at(now));
     Tenant {
@@ -41,7 +41,7 @@ pub(super) fn engine_tenant(tenant: &catalog::Tenant, now: Timestamp) -> Tenant 
     }
 }
 
-/// An override, whenever it holds.
+/// Converts an override, without its start and end.
 pub fn engine_override(item: &catalog::Override) -> Override {
     let entries = item.descriptor.entries().iter();
     Override {
@@ -62,7 +62,7 @@ pub fn engine_override(item: &catalog::Override) -> Override {
 
 fn window(window: catalog::Window) -> tidegate::Window {
     match window {
-        // Every unit of the catalog is one that rules have.
+        // Every unit of the catalog is also a unit of rules.
         catalog::Window::Unit(unit) => {
             tidegate::Window::named(unit.name()).unwrap_or(tidegate::Window::seconds(60))
         }

@@ -1,22 +1,23 @@
-//! Changes that administrators make: written to the catalog, put in force here, written down in the trail.
+//! Changes that administrators make: written to the catalog, put in force here, recorded in the audit files.
 //!
-//! Each is a task of its own, so that a caller who hangs up does not leave it half done.
+//! Each runs as a task of its own, so that a caller who hangs up does not leave it half done.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidegate::Switch;
 use tidegate_audit::Change;
 use tidegate_catalog::{
-    By, Error, Precondition, Role, Rules, SwitchMode, Tenant, TenantDraft, Token, TokenDraft, TokenHash,
+    By, Catalog, Error, Journal, Precondition, Role, Rules, SwitchMode, Tenant, TenantDraft, Token,
+    TokenDraft, TokenHash,
 };
 
 use super::Control;
 use super::record::micros;
 use super::switches::{SwitchOrigin, SwitchState};
-use crate::access::{Secret, own};
+use crate::access::{Secret, node_tokens};
 
 impl Control {
-    /// Makes a tenant be what the draft says.
+    /// Replaces the tier and the overrides of a tenant.
     pub(crate) async fn put_tenant(
         &self,
         by: By,
@@ -24,12 +25,8 @@ impl Control {
         draft: TenantDraft,
         precondition: Precondition,
     ) -> Result<Tenant, Error> {
-        let control = self.clone();
-        whole(async move {
-            let stored = control.0.catalog.put_tenant(&name, &draft, precondition, &by).await;
-            control.settled(&by, stored, |tenant| tenant.revision).await
-        })
-        .await
+        self.change(move |catalog| async move { catalog.put_tenant(&name, &draft, precondition, &by).await })
+            .await
     }
 
     pub(crate) async fn delete_tenant(
@@ -38,12 +35,9 @@ impl Control {
         name: String,
         precondition: Precondition,
     ) -> Result<(), Error> {
-        let control = self.clone();
-        whole(async move {
-            let deleted = control.0.catalog.delete_tenant(&name, precondition, &by).await;
-            control.settled(&by, deleted, |revision| *revision).await.map(drop)
-        })
-        .await
+        self.change(move |catalog| async move { catalog.delete_tenant(&name, precondition, &by).await })
+            .await
+            .map(drop)
     }
 
     pub(crate) async fn put_rules(
@@ -54,10 +48,8 @@ impl Control {
         comment: String,
         precondition: Precondition,
     ) -> Result<Rules, Error> {
-        let control = self.clone();
-        whole(async move {
-            let stored = control.0.catalog.put_rules(&domain, &text, &comment, precondition, &by).await;
-            control.settled(&by, stored, |rules| rules.revision).await
+        self.change(move |catalog| async move {
+            catalog.put_rules(&domain, &text, &comment, precondition, &by).await
         })
         .await
     }
@@ -70,12 +62,8 @@ impl Control {
         comment: String,
         precondition: Precondition,
     ) -> Result<Rules, Error> {
-        let control = self.clone();
-        whole(async move {
-            let catalog = &control.0.catalog;
-            let rolled_back = catalog.roll_back_rules(&domain, version, &comment, precondition, &by);
-            let stored = Box::pin(rolled_back).await;
-            control.settled(&by, stored, |rules| rules.revision).await
+        self.change(move |catalog| async move {
+            Box::pin(catalog.roll_back_rules(&domain, version, &comment, precondition, &by)).await
         })
         .await
     }
@@ -86,15 +74,12 @@ impl Control {
         domain: String,
         precondition: Precondition,
     ) -> Result<(), Error> {
-        let control = self.clone();
-        whole(async move {
-            let gone = control.0.catalog.delete_rules(&domain, "", precondition, &by).await;
-            control.settled(&by, gone, |rules| rules.revision).await.map(drop)
-        })
-        .await
+        self.change(move |catalog| async move { catalog.delete_rules(&domain, "", precondition, &by).await })
+            .await
+            .map(drop)
     }
 
-    /// Throws a switch; gives its revision.
+    /// Sets a switch in the catalog, and returns its revision.
     pub(crate) async fn set_switch(
         &self,
         by: By,
@@ -107,12 +92,10 @@ impl Control {
             Switch::Shadow => SwitchMode::Shadow,
             Switch::Off => SwitchMode::Off,
         };
-        let control = self.clone();
-        whole(async move {
-            let stored = control.0.catalog.set_switch(&rule, mode, precondition, &by).await;
-            Ok(control.settled(&by, stored, |switch| switch.revision).await?.revision)
-        })
-        .await
+        let set = self
+            .change(move |catalog| async move { catalog.set_switch(&rule, mode, precondition, &by).await })
+            .await?;
+        Ok(set.revision)
     }
 
     /// Removes a switch from the catalog.
@@ -122,16 +105,13 @@ impl Control {
         rule: String,
         precondition: Precondition,
     ) -> Result<(), Error> {
-        let control = self.clone();
-        whole(async move {
-            let gone = control.0.catalog.unset_switch(&rule, precondition, &by).await;
-            control.settled(&by, gone, |revision| *revision).await.map(drop)
-        })
-        .await
+        self.change(move |catalog| async move { catalog.unset_switch(&rule, precondition, &by).await })
+            .await
+            .map(drop)
     }
 
-    /// Throws a switch on this node alone, or removes it; whether one was there. It does not need the
-    /// catalog, which has the last word once it answers again.
+    /// Sets a switch on this node alone, or removes it. Returns whether one was set before. It does not need the
+    /// catalog, which replaces it once it is reachable again.
     pub(crate) async fn set_local_switch(
         &self,
         by: By,
@@ -140,11 +120,11 @@ impl Control {
     ) -> Result<bool, Error> {
         let control = self.clone();
         whole(async move {
-            let outage = !control.0.health.is_there();
-            let told = |mode: Switch| json!({ "mode": mode, "node_only": true });
+            let outage = !control.0.health.is_reachable();
+            let recorded = |mode: Switch| json!({ "mode": mode, "node_only": true });
             let states = control.0.health.switches();
             let own = |state: &&SwitchState| state.rule == rule && state.from == SwitchOrigin::Node;
-            let before = states.iter().find(own).map(|state| told(state.mode));
+            let before = states.iter().find(own).map(|state| recorded(state.mode));
             let was_there = control.0.switches.lock().set_node(&rule, mode, outage);
             if mode.is_none() && !was_there {
                 return Ok(false);
@@ -157,17 +137,17 @@ impl Control {
                 action: action.to_owned(),
                 object: rule,
                 before,
-                after: mode.map(told),
+                after: mode.map(recorded),
                 request_id: by.request_id,
                 node: control.0.node.clone(),
             };
-            control.record_own(change).await;
+            control.record_change(change).await;
             Ok(was_there)
         })
         .await
     }
 
-    /// Makes a token. Names tell who changed what, so those that count differ.
+    /// Creates a token. Audit records name tokens, so no two valid ones have the same name.
     pub(crate) async fn create_token(
         &self,
         by: By,
@@ -178,30 +158,20 @@ impl Control {
     ) -> Result<Token, Error> {
         let taken = self.0.catalog.tokens().await?;
         let taken = taken.iter().any(|token| token.name == name && token.holds_at(by.at));
-        if taken || own::NAMES.contains(&name.as_str()) {
+        if taken || node_tokens::NAMES.contains(&name.as_str()) {
             let reason = format!("{name:?} is in use; choose another, or revoke that token first");
             return Err(Error::Invalid { field: "name".to_owned(), reason });
         }
         let (id, hash) = (secret.id().to_owned(), TokenHash(secret.hash()));
         let draft = TokenDraft { id, name, role, hash, expires_at };
-        let control = self.clone();
-        whole(async move {
-            let made = control.0.catalog.create_token(&draft, &by).await;
-            control.settled(&by, made, |token| token.revision).await
-        })
-        .await
+        self.change(move |catalog| async move { catalog.create_token(&draft, &by).await }).await
     }
 
     pub(crate) async fn revoke_token(&self, by: By, id: String) -> Result<(), Error> {
-        let control = self.clone();
-        whole(async move {
-            let revoked = control.0.catalog.revoke_token(&id, &by).await;
-            control.settled(&by, revoked, |token| token.revision).await.map(drop)
-        })
-        .await
+        self.change(move |catalog| async move { catalog.revoke_token(&id, &by).await }).await.map(drop)
     }
 
-    /// Writes down what is about to be done to something that the catalog does not hold.
+    /// Records what is about to be done to something that the catalog does not hold.
     pub(crate) async fn note(
         &self,
         by: By,
@@ -209,36 +179,40 @@ impl Control {
         object: String,
         before: Value,
     ) -> Result<(), Error> {
+        self.change(move |catalog| async move {
+            catalog.record(action, "usage", &object, Some(before), None, &by).await
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Writes to the catalog, puts the change in force here, and records it in the audit files as the catalog made
+    /// it. A change whose outcome is unknown is looked into later.
+    async fn change<T, F>(&self, write: impl FnOnce(Catalog) -> F + Send + 'static) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
         let control = self.clone();
         whole(async move {
-            let noted = control.0.catalog.record(action, "usage", &object, Some(before), None, &by).await;
-            control.settled(&by, noted, |revision| *revision).await.map(drop)
+            let journal = Journal::default();
+            let written = write(control.0.catalog.with_journal(&journal)).await;
+            match &written {
+                Ok(_) => {
+                    // A failure has been logged, and is retried within a second.
+                    let _ = control.refresh().await;
+                    control.record(&journal).await;
+                }
+                Err(Error::Uncertain { entry, .. }) => control.keep_uncertain((**entry).clone()),
+                Err(_) => {}
+            }
+            written
         })
         .await
     }
-
-    /// Puts a change in force here before it is answered, and writes it down. One of which it is not known
-    /// whether it was made is kept in mind.
-    async fn settled<T>(
-        &self,
-        by: &By,
-        written: Result<T, Error>,
-        revision: impl Fn(&T) -> u64,
-    ) -> Result<T, Error> {
-        match &written {
-            Ok(value) => {
-                // If it fails, it was told, and is tried again within a second.
-                let _ = self.refresh().await;
-                self.record(by, revision(value)).await;
-            }
-            Err(Error::Uncertain { entry, .. }) => self.record_uncertain((**entry).clone()),
-            Err(_) => {}
-        }
-        written
-    }
 }
 
-/// Does all of it, whether somebody waits or not.
+/// Runs work to its end, even if the caller stops waiting for it.
 async fn whole<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {

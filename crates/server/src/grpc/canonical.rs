@@ -1,20 +1,20 @@
 //! The canonical form of a request that is not within bounds.
 //!
-//! Envoy passes on what its clients send: bytes of a header that are not UTF-8, `%00` of a query, a path of any
-//! length. Refusing the call would let such a request pass, so it is decided all the same, on a message that is
-//! rewritten: every text by [`canonical_text`], and without the descriptors and entries beyond a bound.
+//! Envoy forwards what its clients send: header bytes that are not UTF-8, `%00` in a query, a path of any length. If
+//! the call were refused, Envoy would let the request pass. So a rewritten message is decided instead: each text is
+//! replaced by its [`canonical_text`], and the descriptors and entries beyond a bound are left out.
 
-use super::read::{Asked, Field, Fields, ReadError};
+use super::rls_request::{Field, Fields, ReadError, RlsRequest};
 use crate::bounds::{Bounds, OddValues, canonical_text};
 
 /// A rewritten request.
 pub(super) struct Canonical {
     message: Vec<u8>,
-    /// Descriptors beyond the bound. They are not in the message.
+    /// Descriptors beyond the bound, which are not in the message.
     left_out: usize,
 }
 
-/// What is in the message is within bounds, except that an encoded text may have become longer.
+/// The message is within bounds already, except that an encoded text may have become longer.
 const UNBOUNDED: Bounds = Bounds {
     descriptors: usize::MAX,
     entries: usize::MAX,
@@ -55,13 +55,13 @@ impl Canonical {
         Ok(Self { message: out, left_out })
     }
 
-    /// Reads the request.
+    /// Parses the rewritten request.
     ///
     /// # Errors
     /// If it is not a `RateLimitRequest`.
-    pub(super) fn read(&self) -> Result<Asked<'_>, ReadError> {
-        let asked = Asked::read(&self.message, &UNBOUNDED)?;
-        Ok(Asked { left_out: self.left_out, ..asked })
+    pub(super) fn read(&self) -> Result<RlsRequest<'_>, ReadError> {
+        let rls = RlsRequest::read(&self.message, &UNBOUNDED)?;
+        Ok(RlsRequest { left_out: self.left_out, ..rls })
     }
 }
 
@@ -111,7 +111,7 @@ fn each_field<'m>(
     }
 }
 
-/// Adds a field of bytes; its number is below 16.
+/// Adds a field of bytes, whose number must be below 16.
 fn put(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     out.push(number << 3 | 2);
     prost::encoding::encode_varint(bytes.len() as u64, out);

@@ -1,23 +1,27 @@
-//! The gRPC front end: Envoy's rate limit protocol on a lean path of its own, everything else by
-//! tonic on the same port.
+//! The gRPC front end: Envoy's rate limit protocol, `tidegate.v1`, health and reflection on one port.
 //!
-//! - [`read`], [`write`]: Envoy's messages from and to bytes
+//! The message of a rate limit or `tidegate.v1` call is collected by the connection, within bounds, before the call
+//! begins. Health and reflection stream, and are served by tonic.
+//!
+//! - [`rls_request`], [`rls_response`]: Envoy's messages from and to bytes
 //! - `canonical`: requests that are not within bounds, in the form that is decided
 //! - [`rate_limit`][]: `ShouldRateLimit`
-//! - [`permits`][]: `tidegate.v1.Permits`; [`reservations`][]: `tidegate.v1.Reservations`
+//! - `tidegate_v1`: what the calls of `tidegate.v1` have in common; `permits`, `reservations`: its services
 
 mod canonical;
-pub mod permits;
+mod permits;
 pub mod rate_limit;
-pub mod read;
-pub mod reservations;
-pub mod write;
+mod reservations;
+pub mod rls_request;
+pub mod rls_response;
+mod tidegate_v1;
 
 use std::sync::Arc;
 
 use bytes::Buf;
-use http::{Method, Request, Response, header};
-use tidegate_http2::{Answer, Inbox, Later, MemoryBudget, Refusal, Service, Whole};
+use http::{Request, Response, header};
+use prost::Message;
+use tidegate_http2::{Answer, Inbox, Later, MemoryBudget, Refusal, Server, Service, Whole};
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::{Code, Status};
@@ -25,157 +29,209 @@ use tonic_health::pb::health_server::{Health as HealthService, HealthServer};
 use tower_service::Service as _;
 use tracing::{Instrument, Span};
 
-use self::permits::{PermitService, pb::permits_server::PermitsServer};
 use self::rate_limit::RateLimit;
-use self::reservations::{ReservationService, pb::reservations_server::ReservationsServer};
-use crate::access::{Book, Credential};
-use crate::body::BodyError;
+use self::tidegate_v1::TidegateV1;
+use crate::access::{Credential, TokenRegistry};
+use crate::body::{BodyError, PATIENCE};
+use crate::config::Settings;
+use crate::listen::connection::Connection;
+use crate::listen::listener::{Api, Serving};
 use crate::{protocols, trace};
 
-const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-/// The calls that are counted less often.
-const OTHERS: [&str; 7] = [
-    "/tidegate.v1.Permits/Acquire",
-    "/tidegate.v1.Permits/Renew",
-    "/tidegate.v1.Permits/Release",
-    "/tidegate.v1.Reservations/Reserve",
-    "/tidegate.v1.Reservations/Settle",
-    "/grpc.health.v1.Health/Check",
-    "/grpc.health.v1.Health/Watch",
-];
+/// The methods whose message is collected before they are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as in the protocols")]
+pub enum Method {
+    ShouldRateLimit,
+    Acquire,
+    Renew,
+    Release,
+    Reserve,
+    Settle,
+}
 
-/// What the paths of reflection begin with.
+/// The methods of health, which tonic serves and which need no token.
+const HEALTH: [&str; 2] = ["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"];
+/// The prefix of the paths of reflection, which tonic serves.
 const REFLECTION: &str = "/grpc.reflection.";
-/// What the paths of health begin with, which anybody may ask for.
-const HEALTH: &str = "/grpc.health.v1.Health/";
 
-/// Whether there is a call of that path; reflection is not asked for in earnest.
+impl Method {
+    fn of(path: &str) -> Option<Self> {
+        Some(match path {
+            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => Self::ShouldRateLimit,
+            "/tidegate.v1.Permits/Acquire" => Self::Acquire,
+            "/tidegate.v1.Permits/Renew" => Self::Renew,
+            "/tidegate.v1.Permits/Release" => Self::Release,
+            "/tidegate.v1.Reservations/Reserve" => Self::Reserve,
+            "/tidegate.v1.Reservations/Settle" => Self::Settle,
+            _ => return None,
+        })
+    }
+
+    /// Returns whether the method asks for a decision.
+    fn decides(self) -> bool {
+        matches!(self, Self::ShouldRateLimit | Self::Acquire | Self::Reserve)
+    }
+}
+
+/// Returns whether a path is that of a method; those of reflection are not counted among them.
 pub(crate) fn is_known(path: &str) -> bool {
-    path == SHOULD_RATE_LIMIT || OTHERS.contains(&path)
+    Method::of(path).is_some() || HEALTH.contains(&path)
 }
 
 /// One byte that says whether the message is compressed, four that say how long it is.
 pub const PREFIX_BYTES: usize = 5;
 
-/// Room for a usual answer; longer ones grow.
+/// Calls of health and reflection at once on one connection. Each has buffers of its own.
+const MAX_CALLS: usize = 256;
+
+/// Initial capacity of an answer; longer ones grow.
 const ANSWER_BYTES: usize = 192;
 
 /// Answers gRPC requests. Cheap to clone.
 #[derive(Clone)]
-pub struct GrpcApi {
+pub struct GrpcApi(Arc<Inner>);
+
+struct Inner {
     rate_limit: RateLimit,
-    others: Routes,
-    /// The tokens of which one is needed, if one is.
-    tokens: Option<Book>,
-    /// What the connections may hold together.
+    tidegate: TidegateV1,
+    /// Health and reflection.
+    streaming: Routes,
+    /// The tokens of which a call needs one, if it needs any.
+    tokens: Option<TokenRegistry>,
+    /// What all connections may hold together: bodies that have not arrived completely, calls that are being
+    /// answered, and answers that clients have not read.
     budget: MemoryBudget,
+    http2: tidegate_http2::Settings,
 }
 
-/// A call whose body is collected. It is made of the head of a request once, and serves for all requests with
-/// the same head.
+/// A call as its head describes it. It is built once, and cloned for every request with the same head.
 #[derive(Clone)]
 pub enum Call {
-    /// `ShouldRateLimit`.
-    RateLimit {
+    /// The call of a method whose message is collected.
+    Method {
+        /// The method.
+        method: Method,
         /// Whether the content type says that the body is gRPC.
         is_grpc: bool,
-        /// The token it comes with, where one is needed.
+        /// The token in the head, where one is needed.
         credential: Option<Arc<Credential>>,
-        /// What its span is made of, if there is to be one.
+        /// The head, if the request gets a span.
         traced: Option<Arc<Request<()>>>,
     },
-    /// A path that nothing is behind.
+    /// A path that no method has.
     Unknown,
 }
 
 impl GrpcApi {
-    /// The service with health and reflection beside it. With `tokens`, all but health needs one of them.
+    /// Returns the API with health and reflection. With `tokens`, all calls but those of health need one of them.
     ///
     /// # Errors
     /// If the protocols compiled into the program cannot be read.
     pub fn new(
         rate_limit: RateLimit,
         health: HealthServer<impl HealthService>,
-        tokens: Option<Book>,
+        tokens: Option<TokenRegistry>,
         budget: MemoryBudget,
+        settings: &Settings,
     ) -> Result<Self, tonic_reflection::server::Error> {
         let reflection = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(protocols::DESCRIPTORS)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
-        // Older tools ask for the alpha only.
+        // Older tools ask for the alpha version only.
         let (reflection, alpha) = (reflection().build_v1()?, reflection().build_v1alpha()?);
-        let bounds = rate_limit.bounds;
-        let metrics = rate_limit.metrics.clone();
-        let permits = PermitService { limiter: rate_limit.limiter.clone(), bounds, metrics };
-        let permits = PermitsServer::new(permits).max_decoding_message_size(bounds.message_bytes);
-        let others = Routes::new(health).add_service(reflection).add_service(alpha);
-        let reservations = ReservationService { rate_limit: rate_limit.clone() };
-        let reservations =
-            ReservationsServer::new(reservations).max_decoding_message_size(bounds.message_bytes);
-        let others = others.add_service(permits).add_service(reservations).prepare();
-        Ok(Self { rate_limit, others, tokens, budget })
+        let streaming = Routes::new(health).add_service(reflection).add_service(alpha).prepare();
+        let tidegate = TidegateV1 { decider: rate_limit.decider.clone(), bounds: rate_limit.bounds };
+        let grpc = &settings.grpc;
+        let http2 = tidegate_http2::Settings {
+            max_streams: grpc.max_streams,
+            header_bytes: settings.header_bytes,
+            body_bytes: rate_limit.bounds.message_bytes.saturating_add(PREFIX_BYTES),
+            body_patience: PATIENCE,
+            max_calls: MAX_CALLS,
+            keep_alive: grpc.keepalive_interval.map(|interval| (interval, grpc.keepalive_timeout)),
+        };
+        Ok(Self(Arc::new(Inner { rate_limit, tidegate, streaming, tokens, budget, http2 })))
     }
 
-    /// What the connections hold together: bodies that have not come whole, calls that are being answered, and
-    /// answers that clients do not take.
-    pub fn budget(&self) -> &MemoryBudget {
-        &self.budget
+    /// Answers a call whose store takes a while. The message is copied.
+    fn later(&self, span: Span, method: Method, message: &[u8]) -> Later {
+        let (inner, message) = (Arc::clone(&self.0), message.to_vec());
+        let call_span = span.clone();
+        let answered = async move {
+            let mut out = Vec::with_capacity(ANSWER_BYTES);
+            let answered = inner.answer(method, &message, &mut out).await;
+            let answered = answered.inspect_err(|_| inner.count_refusal(method));
+            trace::grpc_status(&call_span, code_of(&answered));
+            answered.map(|()| out).map_err(refusal)
+        };
+        Box::pin(answered.instrument(span))
     }
+}
 
-    /// Bytes of the longest body that is worth collecting.
-    pub fn body_bytes(&self) -> usize {
-        self.rate_limit.bounds.message_bytes.saturating_add(PREFIX_BYTES)
-    }
-
-    /// Refuses whoever has no token, where one is needed.
+impl Inner {
+    /// Rejects a call without a valid token, where one is needed.
     fn expect_token(&self, credential: impl FnOnce() -> Option<Arc<Credential>>) -> Result<(), Status> {
         let Some(tokens) = &self.tokens else { return Ok(()) };
         let credential = credential().unwrap_or_else(|| Arc::new(Credential::of_token(None)));
         tokens.admit(&credential).map_err(|unknown| Status::unauthenticated(unknown.reason()))
     }
 
-    /// Answers at once, or hands back the message where the store takes a while.
-    fn should_rate_limit<'b>(
+    /// Answers at once, or returns the message of a call that has to wait for a store.
+    fn answer_now<'b>(
         &self,
-        is_grpc: bool,
-        credential: Option<&Arc<Credential>>,
+        method: Method,
         body: Whole<'b>,
         out: &mut Vec<u8>,
     ) -> Result<Option<&'b [u8]>, Status> {
-        if !is_grpc {
-            return Err(Status::invalid_argument("content-type must be application/grpc"));
-        }
-        self.expect_token(|| credential.cloned())?;
-        let body = match body {
-            Whole::Bytes(body) => body,
-            Whole::TooLong => return self.rate_limit.answer_too_long(out).map(|_| None),
-            Whole::NoRoom => return self.rate_limit.answer_no_room(out).map(|_| None),
-            Whole::Late(_) => {
-                return Err(Status::deadline_exceeded(BodyError::Late.to_string()));
-            }
+        let is_rate_limit = method == Method::ShouldRateLimit;
+        let message = match body {
+            Whole::Bytes(body) => unframed(body)?,
+            Whole::TooLong if is_rate_limit => return self.rate_limit.answer_too_long(out).map(|_| None),
+            Whole::NoRoom if is_rate_limit => return self.rate_limit.answer_no_room(out).map(|_| None),
+            Whole::TooLong => return Err(self.rate_limit.bounds.message_too_long().into()),
+            Whole::NoRoom => return Err(Status::resource_exhausted(BodyError::NoRoom.to_string())),
+            Whole::Late(_) => return Err(Status::deadline_exceeded(BodyError::Late.to_string())),
         };
-        let message = unframed(body)?;
-        if self.rate_limit.limiter.is_shared() {
+        if !is_rate_limit || self.rate_limit.decider.limiter().is_shared() {
             return Ok(Some(message));
         }
         self.rate_limit.answer_now(message, out)?;
         Ok(None)
     }
 
-    /// The answer that the store takes a while for.
-    fn later(&self, span: Span, message: &[u8]) -> Later {
-        let (rate_limit, message) = (self.rate_limit.clone(), message.to_vec());
-        let called = span.clone();
-        let answered = async move {
-            let mut out = Vec::with_capacity(ANSWER_BYTES);
-            let answered = rate_limit.answer(&message, &mut out).await;
-            trace::called(&called, code_of(&answered));
-            answered.map(|_| out).map_err(refusal)
-        };
-        Box::pin(answered.instrument(span))
+    async fn answer(&self, method: Method, message: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
+        let tidegate = &self.tidegate;
+        match method {
+            Method::ShouldRateLimit => self.rate_limit.answer(message, out).await.map(drop),
+            Method::Acquire => unary(message, out, |request| tidegate.acquire(request)).await,
+            Method::Renew => unary(message, out, |request| tidegate.renew(request)).await,
+            Method::Release => unary(message, out, |request| tidegate.release(request)).await,
+            Method::Reserve => unary(message, out, |request| tidegate.reserve(request)).await,
+            Method::Settle => unary(message, out, |request| tidegate.settle(request)).await,
+        }
     }
+
+    fn count_refusal(&self, method: Method) {
+        if method.decides() {
+            self.rate_limit.decider.count_refused(1);
+        }
+    }
+}
+
+/// Decodes a message, and encodes the answer to it.
+async fn unary<Q, A, F>(message: &[u8], out: &mut Vec<u8>, answer: impl FnOnce(Q) -> F) -> Result<(), Status>
+where
+    Q: Message + Default,
+    A: Message,
+    F: Future<Output = Result<A, Status>>,
+{
+    let request = Q::decode(message)
+        .map_err(|error| Status::invalid_argument(format!("the message cannot be decoded: {error}")))?;
+    out.extend(answer(request).await?.encode_to_vec());
+    Ok(())
 }
 
 fn code_of<T>(answered: &Result<T, Status>) -> Code {
@@ -186,37 +242,50 @@ fn refusal(status: Status) -> Refusal {
     status.into_http::<Body>().into_parts().0.headers
 }
 
+impl Api for GrpcApi {
+    fn serve<'c>(&'c self, connection: Connection<'c>) -> Serving<'c> {
+        let start = |io| Server::new(io, self.clone(), self.0.http2).with_budget(self.0.budget.clone());
+        Box::pin(connection.serve_with(start, |server| server.get_mut().graceful_shutdown()))
+    }
+}
+
 impl Service for GrpcApi {
     type Call = Call;
     type Body = Body;
 
     fn route(&self, head: &Request<()>) -> Option<Call> {
         let path = head.uri().path();
-        if path != SHOULD_RATE_LIMIT {
-            // Said here, it costs no more than a decision.
-            let others = OTHERS.contains(&path) || path.starts_with(REFLECTION);
-            return if others { None } else { Some(Call::Unknown) };
-        }
-        if head.method() != Method::POST {
+        let Some(method) = Method::of(path) else {
+            // Rejected from here, an unknown path costs no more than a decision.
+            let is_streaming = HEALTH.contains(&path) || path.starts_with(REFLECTION);
+            return if is_streaming { None } else { Some(Call::Unknown) };
+        };
+        if head.method() != http::Method::POST {
             return None;
         }
         let content_type = head.headers().get(header::CONTENT_TYPE);
         let is_grpc = content_type.is_some_and(|found| found.as_bytes().starts_with(b"application/grpc"));
-        let credential = self.tokens.is_some().then(|| Arc::new(Credential::of_headers(head.headers())));
-        let traced = self.rate_limit.traced.then(|| Arc::new(head.clone()));
-        Some(Call::RateLimit { is_grpc, credential, traced })
+        let credential = self.0.tokens.is_some().then(|| Arc::new(Credential::of_headers(head.headers())));
+        let traced = self.0.rate_limit.decider.is_traced().then(|| Arc::new(head.clone()));
+        Some(Call::Method { method, is_grpc, credential, traced })
     }
 
     fn answer(&self, call: &Call, body: Whole<'_>, out: &mut Vec<u8>) -> Answer {
-        let Call::RateLimit { is_grpc, credential, traced } = call else {
+        let Call::Method { method, is_grpc, credential, traced } = call else {
             return Answer::Refused(refusal(Status::unimplemented("")));
         };
         let span = traced.as_ref().map_or_else(Span::none, |head| trace::span(head));
-        let answered = span.in_scope(|| self.should_rate_limit(*is_grpc, credential.as_ref(), body, out));
+        let answered = span.in_scope(|| {
+            if !is_grpc {
+                return Err(Status::invalid_argument("content-type must be application/grpc"));
+            }
+            self.0.expect_token(|| credential.clone())?;
+            self.0.answer_now(*method, body, out).inspect_err(|_| self.0.count_refusal(*method))
+        });
         if let Ok(Some(message)) = answered {
-            return Answer::Later(self.later(span, message));
+            return Answer::Later(self.later(span, *method, message));
         }
-        trace::called(&span, code_of(&answered));
+        trace::grpc_status(&span, code_of(&answered));
         match answered {
             Ok(_) => Answer::Message,
             Err(status) => Answer::Refused(refusal(status)),
@@ -224,29 +293,28 @@ impl Service for GrpcApi {
     }
 
     fn is_exempt(&self, head: &Request<Inbox>) -> bool {
-        head.uri().path().starts_with(HEALTH)
+        HEALTH.contains(&head.uri().path())
     }
 
     fn call(&self, request: Request<Inbox>) -> impl Future<Output = Response<Body>> + Send + 'static {
-        let mut others = self.others.clone();
-        let span = if self.rate_limit.traced { trace::span(&request) } else { Span::none() };
-        let is_open = request.uri().path().starts_with(HEALTH);
-        let admitted = if is_open {
+        let mut streaming = self.0.streaming.clone();
+        let is_traced = self.0.rate_limit.decider.is_traced();
+        let span = if is_traced { trace::span(&request) } else { Span::none() };
+        let admitted = if HEALTH.contains(&request.uri().path()) {
             Ok(())
         } else {
-            self.expect_token(|| Some(Arc::new(Credential::of_headers(request.headers()))))
+            self.0.expect_token(|| Some(Arc::new(Credential::of_headers(request.headers()))))
         };
         let answered = async move {
             if let Err(status) = admitted {
-                trace::called(&Span::current(), status.code());
+                trace::grpc_status(&Span::current(), status.code());
                 return status.into_http();
             }
-            match others.call(request.map(Body::new)).await {
+            match streaming.call(request.map(Body::new)).await {
                 Ok(response) => {
-                    let response = blamed(response);
                     let refused = Status::from_header_map(response.headers());
-                    // Where the head has no status, the call has gone well so far.
-                    trace::called(&Span::current(), refused.map_or(Code::Ok, |status| status.code()));
+                    // A head without a status belongs to a call that has succeeded so far.
+                    trace::grpc_status(&Span::current(), refused.map_or(Code::Ok, |status| status.code()));
                     response
                 }
                 Err(never) => match never {},
@@ -256,24 +324,7 @@ impl Service for GrpcApi {
     }
 }
 
-/// A message that is too long or cannot be read is the client's mistake; tonic takes it for its own, or for
-/// one of numbers.
-fn blamed(mut response: Response<Body>) -> Response<Body> {
-    let Some(status) = Status::from_header_map(response.headers()) else { return response };
-    let unread = match status.code() {
-        Code::OutOfRange => status.message().contains("message length too large"),
-        Code::Internal => status.message().starts_with("failed to decode"),
-        _ => false,
-    };
-    if unread {
-        let text = format!("{} (bounds.message_bytes)", status.message());
-        let text = if status.code() == Code::OutOfRange { text } else { status.message().to_owned() };
-        *response.headers_mut() = refusal(Status::invalid_argument(text));
-    }
-    response
-}
-
-/// The one message of a body.
+/// Returns the single message of a body.
 fn unframed(mut body: &[u8]) -> Result<&[u8], Status> {
     if body.len() < PREFIX_BYTES {
         return Err(Status::invalid_argument("the request has no message"));

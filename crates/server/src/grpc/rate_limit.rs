@@ -1,154 +1,150 @@
-//! `ShouldRateLimit`: envoyproxy/ratelimit's semantics on our engine.
+//! `ShouldRateLimit`, with the semantics of envoyproxy/ratelimit.
 
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate::{Decision, InlineError, InlineLimits, LimitSpec, LimitStatus, Limiter, Request};
+use tidegate::{Decision, InlineError, InlineLimits, LimitSpec, LimitStatus, Request};
 use tidegate_middleware::Renderer;
 use tonic::Status;
 
 use super::canonical::Canonical;
-use super::read::{Asked, AskedDescriptor, ReadError};
-use super::write::{self, Code, CurrentLimit};
+use super::rls_request::{ReadError, RlsDescriptor, RlsRequest};
+use super::rls_response::{self, Code, CurrentLimit};
 use crate::bounds::Bounds;
-use crate::denials::Denials;
-use crate::metrics::{Durations, Metrics};
-use crate::trace;
+use crate::decider::{Decider, NO_RULES};
 
 /// Answers `ShouldRateLimit`. Cheap to clone.
 #[derive(Clone)]
 pub struct RateLimit {
-    /// Decides.
-    pub limiter: Limiter,
+    /// Decides, and records decisions.
+    pub decider: Decider,
     /// What a client may send.
     pub bounds: Bounds,
-    /// Headers for Envoy to put on responses, if wanted.
+    /// Renders the headers that Envoy adds to responses, if the settings ask for them.
     pub headers: Option<Renderer>,
-    /// The body of denials for Envoy to send, if it is one of one's own.
+    /// Renders the body of denials that Envoy sends, if the settings have one.
     pub body: Option<Renderer>,
-    /// Counts calls.
-    pub metrics: Metrics,
-    /// Writes down denials.
-    pub denials: Denials,
-    /// Whether requests have spans to note decisions in.
-    pub traced: bool,
+}
+
+/// Why a request is not decided by its limits.
+enum Undecided {
+    /// It is refused.
+    Refused(Status),
+    /// It is denied. Envoy would let it pass if it were refused, and its content may come from a client of Envoy.
+    Denied,
+}
+
+impl From<Status> for Undecided {
+    fn from(status: Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
+impl From<ReadError> for Undecided {
+    fn from(error: ReadError) -> Self {
+        Self::Refused(Status::invalid_argument(error.to_string()))
+    }
 }
 
 impl RateLimit {
-    /// Decides the `RateLimitRequest` of `message` and adds the `RateLimitResponse` to `out`: at once, by
-    /// memory.
+    /// Decides the `RateLimitRequest` of `message` and adds the `RateLimitResponse` to `out`, without an await. Only
+    /// for limiters that are not shared.
     ///
     /// # Errors
-    /// What the client did wrong, or that no rules are loaded. Nothing is charged then.
+    /// If the request is invalid, or no rules are loaded. Nothing is charged then.
     pub fn answer_now(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
-        let timer = self.metrics.grpc_check.start();
+        let timer = self.decider.start();
         let mut room = None;
-        let result = self.read(message, &mut room).and_then(|asked| {
-            let wanted = self.wanted(&asked)?;
-            if let Some(refund) = &wanted.refund {
-                self.limiter.refund_now(refund);
+        let answered = self.read(message, &mut room).and_then(|rls| {
+            let planned = self.planned(&rls)?;
+            if let Some(refund) = &planned.refund {
+                self.decider.limiter().refund_now(refund);
             }
-            let decision = self.limiter.check_now(&wanted.request);
-            Ok(self.write(&decision, &wanted.request, &asked, out))
+            let decision = self.decider.decide_now(&planned.request);
+            Ok(self.write(&decision, &planned.request, &rls, out))
         });
-        let result = result.or_else(|status| self.deny_instead(status, out));
-        match &result {
-            Ok(_) => timer.stop(),
-            Err(_) => self.metrics.refused.add(1),
-        }
-        result
-    }
-
-    /// The same by whichever store there is.
-    ///
-    /// # Errors
-    /// See [`RateLimit::answer_now`].
-    pub async fn answer(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
-        let answered = self.answer_to(message, &self.metrics.grpc_check, out).await;
-        if answered.is_err() {
-            self.metrics.refused.add(1);
+        let answered = answered.or_else(|undecided| self.answer_undecided(undecided, out));
+        if answered.is_ok() {
+            timer.stop();
         }
         answered
     }
 
-    /// The same for another protocol, which counts refusals itself: what it takes is added to `durations`.
+    /// Decides the `RateLimitRequest` of `message` with whichever store there is, and adds the `RateLimitResponse`
+    /// to `out`.
     ///
     /// # Errors
-    /// See [`RateLimit::answer_now`].
-    pub async fn answer_to(
-        &self,
-        message: &[u8],
-        durations: &Durations,
-        out: &mut Vec<u8>,
-    ) -> Result<Code, Status> {
-        let timer = durations.start();
-        let mut room = None;
-        let asked = self.read(message, &mut room)?;
-        let wanted = match self.wanted(&asked) {
-            Ok(wanted) => wanted,
-            Err(status) => return self.deny_instead(status, out),
+    /// If the request is invalid, or no rules are loaded. Nothing is charged then.
+    pub async fn answer(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
+        let timer = self.decider.start();
+        let answered = match self.try_answer(message, out).await {
+            Ok(code) => code,
+            Err(undecided) => self.answer_undecided(undecided, out)?,
         };
-        if let Some(refund) = &wanted.refund {
-            self.limiter.refund(refund).await;
-        }
-        let decision = self.limiter.check(&wanted.request).await;
-        let code = self.write(&decision, &wanted.request, &asked, out);
         timer.stop();
-        Ok(code)
+        Ok(answered)
     }
 
-    /// Denies a request that brings one limit too many along, unless refusals are wanted. Its numbers may come from
-    /// a client, which an error would let pass at Envoy.
-    fn deny_instead(&self, status: Status, out: &mut Vec<u8>) -> Result<Code, Status> {
-        if status.code() != tonic::Code::ResourceExhausted || !self.bounds.counts_odd_values() {
-            return Err(status);
+    async fn try_answer(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Undecided> {
+        let mut room = None;
+        let rls = self.read(message, &mut room)?;
+        let planned = self.planned(&rls)?;
+        if let Some(refund) = &planned.refund {
+            self.decider.refund(refund).await;
         }
-        self.metrics.canonicalized.add(1);
-        write::overall(out, Code::OverLimit);
-        Ok(Code::OverLimit)
+        let decision = self.decider.decide(&planned.request).await;
+        Ok(self.write(&decision, &planned.request, &rls, out))
     }
 
-    /// The answer to a message that is longer than `bounds.message_bytes`: it is denied, because an error would
-    /// let the request pass at Envoy, and no request that somebody meant is that long.
+    /// Answers a message that is longer than `bounds.message_bytes`. No legitimate request is that long.
     ///
     /// # Errors
     /// With `bounds.odd_values: refuse`.
     pub fn answer_too_long(&self, out: &mut Vec<u8>) -> Result<Code, Status> {
-        let most = self.bounds.message_bytes;
-        let text = || format!("a request must be at most {most} bytes (bounds.message_bytes)");
-        self.deny_unread(out, || Status::invalid_argument(text()))
+        let undecided = self.unless_counted(|| self.bounds.message_too_long().into());
+        self.answer_undecided(undecided, out)
     }
 
-    /// Denies a message that there is no memory to hold, so that Envoy does not let the request pass.
+    /// Answers a message that there is no memory to hold.
     ///
     /// # Errors
     /// With `bounds.odd_values: refuse`.
     pub fn answer_no_room(&self, out: &mut Vec<u8>) -> Result<Code, Status> {
         let text = "there is no memory for this request now (memory.max_bytes)";
-        self.deny_unread(out, || Status::resource_exhausted(text))
+        let undecided = self.unless_counted(|| Status::resource_exhausted(text));
+        self.answer_undecided(undecided, out)
     }
 
-    fn deny_unread(&self, out: &mut Vec<u8>, refused: impl FnOnce() -> Status) -> Result<Code, Status> {
-        if self.bounds.counts_odd_values() {
-            self.metrics.canonicalized.add(1);
-            write::overall(out, Code::OverLimit);
-            return Ok(Code::OverLimit);
-        }
-        self.metrics.refused.add(1);
-        Err(refused())
+    /// Refuses a request with this status, or denies it if `bounds.odd_values` is `count`.
+    fn unless_counted(&self, status: impl FnOnce() -> Status) -> Undecided {
+        if self.bounds.counts_odd_values() { Undecided::Denied } else { Undecided::Refused(status()) }
     }
 
-    /// Reads a message; `room` holds the canonical form of one that is not within bounds.
-    fn read<'m>(&self, message: &'m [u8], room: &'m mut Option<Canonical>) -> Result<Asked<'m>, Status> {
-        let asked = match Asked::read(message, &self.bounds) {
-            Ok(asked) => asked,
-            Err(ReadError::Refused(_)) if self.bounds.counts_odd_values() => {
-                self.read_canonical(message, room).map_err(|error| status_of(&error))?
+    fn answer_undecided(&self, undecided: Undecided, out: &mut Vec<u8>) -> Result<Code, Status> {
+        match undecided {
+            Undecided::Refused(status) => Err(status),
+            Undecided::Denied => {
+                self.decider.count_canonicalized();
+                rls_response::overall(out, Code::OverLimit);
+                Ok(Code::OverLimit)
             }
-            Err(error) => return Err(status_of(&error)),
+        }
+    }
+
+    /// Parses a message. `room` holds the canonical form of one that is not within bounds.
+    fn read<'m>(
+        &self,
+        message: &'m [u8],
+        room: &'m mut Option<Canonical>,
+    ) -> Result<RlsRequest<'m>, Undecided> {
+        let rls = match RlsRequest::read(message, &self.bounds) {
+            Err(ReadError::Refused(_)) if self.bounds.counts_odd_values() => {
+                self.read_canonical(message, room)?
+            }
+            read => read?,
         };
-        self.check_asked(&asked)?;
-        Ok(asked)
+        self.check_rls(&rls)?;
+        Ok(rls)
     }
 
     #[cold]
@@ -156,162 +152,164 @@ impl RateLimit {
         &self,
         message: &[u8],
         room: &'m mut Option<Canonical>,
-    ) -> Result<Asked<'m>, ReadError> {
+    ) -> Result<RlsRequest<'m>, ReadError> {
         let canonical = Canonical::of(message, &self.bounds)?;
-        self.metrics.canonicalized.add(1);
+        self.decider.count_canonicalized();
         room.insert(canonical).read()
     }
 
-    /// What is asked as requests of ours.
-    fn wanted<'m>(&self, asked: &Asked<'m>) -> Result<Wanted<'m>, Status> {
-        let simple = |asked: &AskedDescriptor| asked.limit.is_none() && !asked.is_negative_hits;
-        if asked.descriptors.iter().all(simple) {
-            return Ok(Wanted { refund: None, request: request_of(asked, |_| true, &Brought::new()) });
+    /// Builds the requests that the engine decides.
+    fn planned<'m>(&self, rls: &RlsRequest<'m>) -> Result<PlannedRls<'m>, Undecided> {
+        let simple = |rls: &RlsDescriptor| rls.limit.is_none() && !rls.is_negative_hits;
+        if rls.descriptors.iter().all(simple) {
+            return Ok(PlannedRls {
+                refund: None,
+                request: request_of(rls, |_| true, &DescriptorLimits::new()),
+            });
         }
-        self.wanted_special(asked)
+        self.planned_special(rls)
     }
 
-    fn check_asked(&self, asked: &Asked<'_>) -> Result<(), Status> {
-        if asked.domain.is_empty() {
+    fn check_rls(&self, rls: &RlsRequest<'_>) -> Result<(), Status> {
+        if rls.domain.is_empty() {
             return Err(Status::invalid_argument("rate limit domain must not be empty"));
         }
-        if asked.descriptors.is_empty() {
+        if rls.descriptors.is_empty() {
             return Err(Status::invalid_argument("rate limit descriptor list must not be empty"));
         }
-        if !self.limiter.has_rules() {
-            return Err(Status::failed_precondition("no rate limit configuration loaded"));
+        if !self.decider.limiter().has_rules() {
+            return Err(Status::failed_precondition(NO_RULES));
         }
         Ok(())
     }
 
-    /// Counts a decision and writes it down.
+    /// Adds the response to a decided request, and returns its overall code.
     fn write(
         &self,
         decision: &Decision,
         request: &Request<'_>,
-        asked: &Asked<'_>,
+        rls: &RlsRequest<'_>,
         out: &mut Vec<u8>,
     ) -> Code {
-        decision.count(request);
-        self.denials.note(&self.limiter, request, decision);
-        if self.traced {
-            trace::decided(request, decision);
-        }
         let overall = if decision.allowed() { Code::Ok } else { Code::OverLimit };
-        write::overall(out, overall);
+        rls_response::overall(out, overall);
         let mut limits = decision.limits().peekable();
-        for index in 0..asked.descriptors.len() {
+        for index in 0..rls.descriptors.len() {
             let mut tightest = Tightest::default();
-            while let Some(limit) = limits.next_if(|limit| limit.descriptor == index) {
-                tightest.look_at(limit);
+            while let Some(limit) = limits.next_if(|limit| limit.descriptor == Some(index)) {
+                tightest.consider(limit);
             }
             tightest.write(decision, request, index, out);
         }
-        for _ in 0..asked.left_out {
-            write::status(out, &write::Status { code: Code::Ok, limit: None, remaining: 0 });
+        for _ in 0..rls.left_out {
+            rls_response::status(out, &rls_response::Status { code: Code::Ok, limit: None, remaining: 0 });
         }
         self.write_rest(decision, request, out);
         overall
     }
 
-    /// A request in which some descriptors give back, or bring limits of their own.
+    /// Builds the requests for a message in which some descriptors refund, or have limits of their own.
     #[cold]
-    fn wanted_special<'m>(&self, asked: &Asked<'m>) -> Result<Wanted<'m>, Status> {
-        let brought = self.brought(asked)?;
-        let giving = |index: usize| asked.descriptors[index].is_negative_hits;
-        let gives = asked.descriptors.iter().any(|descriptor| descriptor.is_negative_hits);
-        let refund = gives.then(|| request_of(asked, giving, &brought));
-        // Those that gave back say what they have now: a cost of 0 peeks.
-        let cost = |index, cost| if giving(index) { 0 } else { cost };
-        Ok(Wanted { refund, request: request_with(asked, |_| true, &brought, cost) })
+    fn planned_special<'m>(&self, rls: &RlsRequest<'m>) -> Result<PlannedRls<'m>, Undecided> {
+        let limits = self.descriptor_limits(rls)?;
+        let is_refund = |index: usize| rls.descriptors[index].is_negative_hits;
+        let has_refund = rls.descriptors.iter().any(|descriptor| descriptor.is_negative_hits);
+        let refund = has_refund.then(|| request_of(rls, is_refund, &limits));
+        // A refunded descriptor reports what is left afterwards: a cost of 0 peeks.
+        let cost = |index, cost| if is_refund(index) { 0 } else { cost };
+        Ok(PlannedRls { refund, request: request_with(rls, |_| true, &limits, cost) })
     }
 
-    /// The limits that descriptors bring along.
-    fn brought(&self, asked: &Asked<'_>) -> Result<Brought, Status> {
-        let one = |descriptor: &AskedDescriptor| {
+    /// Returns the limits that the descriptors have in the message itself.
+    fn descriptor_limits(&self, rls: &RlsRequest<'_>) -> Result<DescriptorLimits, Undecided> {
+        let one = |descriptor: &RlsDescriptor| {
             let Some((requests, unit)) = descriptor.limit else { return Ok(None) };
-            let window = write::window_of(unit).ok_or_else(|| {
+            let window = rls_response::window_of(unit).ok_or_else(|| {
                 let message =
                     format!("limit.unit must be SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR, got {unit}");
                 Status::invalid_argument(message)
             })?;
             let spec = LimitSpec::new(u64::from(requests), window);
-            let scope = asked.entries[descriptor.start..descriptor.end].first().copied().unwrap_or_default();
-            self.limiter.limit_override(asked.domain, spec, scope).map_err(|error| match error {
-                InlineError::TooMany { .. } => Status::resource_exhausted(error.to_string()),
-                _ => Status::invalid_argument(error.to_string()),
+            let scope = rls.entries[descriptor.start..descriptor.end].first().copied().unwrap_or_default();
+            let limits = self.decider.limiter().limit_override(rls.domain, spec, scope);
+            limits.map_err(|error| match error {
+                InlineError::TooMany { .. } => {
+                    self.unless_counted(|| Status::resource_exhausted(error.to_string()))
+                }
+                _ => Status::invalid_argument(error.to_string()).into(),
             })
         };
-        asked.descriptors.iter().map(one).collect()
+        rls.descriptors.iter().map(one).collect()
     }
 
     fn write_rest(&self, decision: &Decision, request: &Request<'_>, out: &mut Vec<u8>) {
         if let Some(renderer) = &self.headers {
-            renderer.headers(request, decision, self.limiter.now(), |name, value| {
-                write::response_header(out, name.as_str(), value);
+            renderer.headers(request, decision, self.decider.limiter().now(), |name, value| {
+                rls_response::response_header(out, name.as_str(), value);
             });
         }
         if let Some(renderer) = self.body.as_ref().filter(|_| !decision.allowed()) {
             let mut body = Vec::new();
             renderer.body(request, decision, &mut body);
-            write::response_header(out, "content-type", renderer.content_type(decision));
-            write::raw_body(out, &body);
+            rls_response::response_header(out, "content-type", renderer.content_type(decision));
+            rls_response::raw_body(out, &body);
         }
         if let Some(by) = decision.decided_by() {
             let named = [("rule", by.rule), ("limit", by.name), ("source", decision.source().name())];
-            write::metadata(out, &named, decision.metadata());
+            rls_response::metadata(out, &named, decision.metadata());
         }
     }
 }
 
-/// What a call asks for: first to give back, then to decide.
-struct Wanted<'m> {
+/// What a call asks for: a refund if there is one, then a decision.
+struct PlannedRls<'m> {
     refund: Option<Request<'m>>,
     request: Request<'m>,
 }
 
-type Brought = SmallVec<[Option<InlineLimits>; 2]>;
+/// The limits in a message, by the index of their descriptor.
+type DescriptorLimits = SmallVec<[Option<InlineLimits>; 2]>;
 
-fn status_of(error: &ReadError) -> Status {
-    Status::invalid_argument(error.to_string())
+fn request_of<'a>(
+    rls: &RlsRequest<'a>,
+    included: impl Fn(usize) -> bool,
+    limits: &DescriptorLimits,
+) -> Request<'a> {
+    request_with(rls, included, limits, |_, cost| cost)
 }
 
-fn request_of<'a>(asked: &Asked<'a>, wanted: impl Fn(usize) -> bool, brought: &Brought) -> Request<'a> {
-    request_with(asked, wanted, brought, |_, cost| cost)
-}
-
-/// The descriptors wanted, as a request of ours.
+/// Builds a request of the descriptors whose index is included.
 #[inline]
 fn request_with<'a>(
-    asked: &Asked<'a>,
-    wanted: impl Fn(usize) -> bool,
-    brought: &Brought,
+    rls: &RlsRequest<'a>,
+    included: impl Fn(usize) -> bool,
+    limits: &DescriptorLimits,
     cost_of: impl Fn(usize, u64) -> u64,
 ) -> Request<'a> {
-    let usual = u64::from(asked.hits_addend.max(1));
+    let default_cost = u64::from(rls.hits_addend.max(1));
     let mut request: Option<Request<'a>> = None;
-    for (index, descriptor) in asked.descriptors.iter().enumerate().filter(|(index, _)| wanted(*index)) {
-        let entries = &asked.entries[descriptor.start..descriptor.end];
+    for (index, descriptor) in rls.descriptors.iter().enumerate().filter(|(index, _)| included(*index)) {
+        let entries = &rls.entries[descriptor.start..descriptor.end];
         let mut with = match request {
-            None => Request::new(asked.domain, entries),
+            None => Request::new(rls.domain, entries),
             Some(request) => request.and(entries),
         };
-        with = with.descriptor_cost(cost_of(index, descriptor.hits_addend.unwrap_or(usual)));
-        if let Some(Some(limits)) = brought.get(index) {
-            with = with.limits(limits);
+        with = with.descriptor_cost(cost_of(index, descriptor.hits_addend.unwrap_or(default_cost)));
+        if let Some(Some(own)) = limits.get(index) {
+            with = with.limits(own);
         }
         request = Some(with);
     }
-    request.unwrap_or_else(|| Request::new(asked.domain, []))
+    request.unwrap_or_else(|| Request::new(rls.domain, []))
 }
 
-/// The most restrictive limit of a descriptor: one that denies and takes longest to free, else the
-/// one with least left. Limits in shadow count only where there are no others.
+/// The most restrictive limit of a descriptor: among those that deny, the one with the longest wait, else the one with
+/// the least left. Limits in shadow mode are considered only if there are no others.
 #[derive(Default)]
 struct Tightest<'a>(Option<LimitStatus<'a>>);
 
 impl<'a> Tightest<'a> {
-    fn look_at(&mut self, limit: LimitStatus<'a>) {
+    fn consider(&mut self, limit: LimitStatus<'a>) {
         let tighter = self.0.as_ref().is_none_or(|known| rank(&limit) > rank(known));
         if tighter {
             self.0 = Some(limit);
@@ -321,24 +319,27 @@ impl<'a> Tightest<'a> {
     fn write(&self, decision: &Decision, request: &Request<'_>, descriptor: usize, out: &mut Vec<u8>) {
         let Some(limit) = &self.0 else {
             let remaining = if decision.unlimited(request, descriptor) { u32::MAX } else { 0 };
-            return write::status(out, &write::Status { code: Code::Ok, limit: None, remaining });
+            return rls_response::status(
+                out,
+                &rls_response::Status { code: Code::Ok, limit: None, remaining },
+            );
         };
         let over = !limit.allowed && !limit.shadow;
-        // Envoy tells a denied client to come back then: when the whole request could pass. A request that never
-        // can has no such time.
+        // Envoy sends this to a denied client as Retry-After, so it is when the whole request could pass. A request
+        // that can never pass has no such time.
         let until_pass = decision.retry_after().filter(|retry| over && *retry < Duration::MAX);
         let current = CurrentLimit {
             requests_per_unit: saturated(limit.limit.requests()),
-            unit: write::unit_of(limit.limit.window()),
+            unit: rls_response::unit_of(limit.limit.window()),
             name: limit.given_name.unwrap_or_default(),
             duration_until_reset: until_pass.unwrap_or(limit.reset_after),
         };
-        let status = write::Status {
+        let status = rls_response::Status {
             code: if over { Code::OverLimit } else { Code::Ok },
             limit: Some(current),
             remaining: saturated(limit.remaining),
         };
-        write::status(out, &status);
+        rls_response::status(out, &status);
     }
 }
 

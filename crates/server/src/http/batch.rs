@@ -1,16 +1,15 @@
-//! A list in place of one request: what it is made of, and what is written for each element.
+//! A batch: a list of requests in one body, and the list of their responses.
 
+use crate::problem::Problem;
 use http::StatusCode;
 use serde::de::IgnoredAny;
 
-use super::problem::Problem;
-
-/// Whether a body is a list.
+/// Returns whether a body is a list.
 pub(super) fn is_list(message: &[u8]) -> bool {
     message.trim_ascii_start().first() == Some(&b'[')
 }
 
-/// Writes the list of what is answered to each, one that is refused with its place.
+/// Renders the list of responses. An element that is refused is named by its index.
 pub(super) fn write_list<T>(
     answers: Vec<Result<T, Problem>>,
     mut write: impl FnMut(T, &mut Vec<u8>),
@@ -31,21 +30,21 @@ pub(super) fn write_list<T>(
 }
 
 fn write_refused(problem: &Problem, out: &mut Vec<u8>) {
-    write_status(problem.status, out);
+    write_status(problem.status(), out);
     out.extend_from_slice(b"},\"body\":");
     problem.write(out);
     out.push(b'}');
 }
 
-/// Begins an element: its status, and its headers up to where the first is written.
+/// Starts an element: its status, and its headers up to the first one.
 pub(super) fn write_status(status: StatusCode, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"status\":");
     out.extend_from_slice(status.as_str().as_bytes());
     out.extend_from_slice(b",\"headers\":{");
 }
 
-/// The elements of a list, each still to be read: what is wrong with one is its own affair, as long as
-/// all of it is JSON.
+/// Splits a list into its elements, which are parsed one by one: a mistake in one does not affect the others, as long
+/// as the whole list is JSON.
 pub(super) fn elements(list: &[u8]) -> Result<Vec<&[u8]>, Problem> {
     let broken = |at: usize| Problem::bad(format!("expected `,` or `]` at byte {at} of the list"));
     let mut elements = Vec::new();

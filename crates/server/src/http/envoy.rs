@@ -1,7 +1,7 @@
-//! `POST /json`: Envoy's `RateLimitRequest` as protojson, as envoyproxy/ratelimit takes it.
+//! `POST /json`: Envoy's `RateLimitRequest` as protojson, as in envoyproxy/ratelimit.
 //!
-//! Made for tools and people, so it goes the long way: protojson to a message, the message's bytes
-//! through the same door as gRPC's, and back.
+//! It is for tools and people, so it takes the long way: the request is converted to a message, decided as gRPC's are,
+//! and the response converted back.
 
 use std::sync::LazyLock;
 
@@ -10,9 +10,9 @@ use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use tonic::{Code as Grpc, Status};
 
-use super::problem::Problem;
 use super::{Body, HttpApi, response};
-use crate::grpc::write::Code;
+use crate::grpc::rls_response::Code;
+use crate::problem::Problem;
 use crate::protocols;
 
 static MESSAGES: LazyLock<Option<Messages>> = LazyLock::new(Messages::find);
@@ -34,19 +34,17 @@ impl Messages {
 }
 
 impl HttpApi {
-    /// 200, or 429 if it is over its limits; 400 if the request is at fault, 500 if the service is.
+    /// Responds with 200, or 429 if the request is over a limit; 400 if it is invalid, 500 if the service fails.
     pub(super) async fn json(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
-        let messages =
-            MESSAGES.as_ref().ok_or_else(|| broken(&"the protocols in the program are damaged"))?;
+        let messages = MESSAGES
+            .as_ref()
+            .ok_or_else(|| broken(&"the protocols compiled into the program are damaged"))?;
         let mut json = serde_json::Deserializer::from_slice(message);
         let request = DynamicMessage::deserialize(messages.request.clone(), &mut json)?;
         json.end()?;
         let mut answer = Vec::with_capacity(256);
-        let code = self
-            .rate_limit
-            .answer_to(&request.encode_to_vec(), &self.metrics.http_check, &mut answer)
-            .await
-            .map_err(|status| refused(&status))?;
+        let code = self.rate_limit.answer(&request.encode_to_vec(), &mut answer).await;
+        let code = code.map_err(|status| refused(&status))?;
         let answer = DynamicMessage::decode(messages.response.clone(), answer.as_slice())
             .map_err(|error| broken(&error))?;
         let body = serde_json::to_vec(&answer).map_err(|error| broken(&error))?;

@@ -1,10 +1,9 @@
-//! `GET /v1/forward-auth`: a proxy asks about a request that it describes by headers.
+//! `GET /v1/forward-auth`: a proxy asks about a request that it describes in headers.
 //!
-//! The rules say which descriptors there are, how a denial is said, and who asks: NGINX is told to send
+//! The rules say which descriptors to build, the status of a denial, and which proxy asks: NGINX is configured to send
 //! `X-Original-URI`, `X-Original-Method` and `X-Original-Host`; Traefik and Caddy send `X-Forwarded-Uri`,
-//! `X-Forwarded-Method` and `X-Forwarded-Host`. Only those of the one that asks are read, for it passes on what
-//! clients write into the others. They are the proxy's words: whoever else can reach this listener can say
-//! anything.
+//! `X-Forwarded-Method` and `X-Forwarded-Host`. Only the headers of that proxy are read, because it forwards what
+//! clients write into the others. Anyone else who can reach this listener can send any of them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -18,86 +17,85 @@ use http::{Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use tidegate::{ForwardAuth, MappedEntry, Proxy, Request, ValueFrom};
 
-use super::problem::Problem;
-use super::{Body, HttpApi};
+use super::{Body, HttpApi, no_rules};
 use crate::bounds::{Bounds, canonical_text, is_control};
+use crate::problem::Problem;
 
-/// A token where the service asks for one: `Authorization` is the client's own.
+/// The header with the token, where one is needed: `Authorization` belongs to the client.
 static TOKEN: HeaderName = HeaderName::from_static("x-tidegate-token");
 
-/// The headers in which a proxy tells of the request it asks about.
-struct Told {
+/// The headers in which a proxy describes the request.
+struct ProxyHeaders {
     uri: HeaderName,
     method: HeaderName,
     host: HeaderName,
 }
 
-static ORIGINAL: Told = Told {
+static ORIGINAL: ProxyHeaders = ProxyHeaders {
     uri: HeaderName::from_static("x-original-uri"),
     method: HeaderName::from_static("x-original-method"),
     host: HeaderName::from_static("x-original-host"),
 };
 
-static FORWARDED: Told = Told {
+static FORWARDED: ProxyHeaders = ProxyHeaders {
     uri: HeaderName::from_static("x-forwarded-uri"),
     method: HeaderName::from_static("x-forwarded-method"),
     host: HeaderName::from_static("x-forwarded-host"),
 };
 
-/// Tells the log, once, that all clients of a proxy count as one: over a Unix socket, too, whose peer counts as
-/// 127.0.0.1.
-fn warn_unbelieved(peer: IpAddr) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !TOLD.load(Relaxed) && !TOLD.swap(true, Relaxed) {
+/// Logs, once, that all clients of a proxy count as one. The peer on a Unix socket counts as 127.0.0.1.
+fn warn_untrusted(peer: IpAddr) {
+    static LOGGED: AtomicBool = AtomicBool::new(false);
+    if !LOGGED.load(Relaxed) && !LOGGED.swap(true, Relaxed) {
         tracing::warn!(%peer, "a proxy that is not in http.trusted_proxies forwards clients, who count as one");
     }
 }
 
 impl HttpApi {
     pub(super) async fn forward_auth(&self, head: &Parts) -> Result<Response<Body>, Problem> {
-        let timer = self.metrics.http_check.start();
-        if !self.limiter.has_rules() {
-            return Err(Problem::no_rules());
+        let timer = self.decider.start();
+        if !self.decider.limiter().has_rules() {
+            return Err(no_rules());
         }
-        let (domain, mapping) = self.asked_domain(head.uri.query())?;
+        let (domain, mapping) = self.forward_auth_domain(head.uri.query())?;
         let values = self.values(head, &mapping);
         let response = match self.request(&domain, &mapping, &values)? {
             Some(request) => {
-                let decision = self.decide(&request).await;
+                let decision = self.decider.decide(&request).await;
                 let renderer = self.renderer.clone().deny_status(status(mapping.deny_status));
                 self.render_by(&renderer, &request, &decision)
             }
-            // None of the descriptors is whole: nothing limits the request.
+            // No descriptor has all of its values: nothing limits the request.
             None => Response::new(Body::default()),
         };
         timer.stop();
         Ok(response)
     }
 
-    /// The domain that the query names, or the only one that takes such requests.
-    fn asked_domain(&self, query: Option<&str>) -> Result<(String, Arc<ForwardAuth>), Problem> {
+    /// Returns the domain that the query names, or the only one with `forward_auth` in its rules.
+    fn forward_auth_domain(&self, query: Option<&str>) -> Result<(String, Arc<ForwardAuth>), Problem> {
         let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-        let mut asked = None;
+        let mut named = None;
         for (name, value) in pairs {
-            if name != "domain" || asked.is_some() {
+            if name != "domain" || named.is_some() {
                 return Err(Problem::bad(format!("the query must be domain=NAME, found {name:?}")));
             }
-            asked = Some(value.into_owned());
+            named = Some(value.into_owned());
         }
-        let name = match asked {
+        let name = match named {
             Some(name) => name,
-            None => match self.limiter.forward_auth_domains().as_slice() {
+            None => match self.decider.limiter().forward_auth_domains().as_slice() {
                 [only] => only.clone(),
                 [] => return Err(Problem::bad("no domain has `forward_auth` in its rules; add it to one")),
                 several => {
-                    let names = several.join(", ");
+                    let all = several.join(", ");
                     return Err(Problem::bad(format!(
-                        "several domains take such requests; add ?domain= with one of {names}"
+                        "several domains have `forward_auth` in their rules; add ?domain= with one of {all}"
                     )));
                 }
             },
         };
-        let mapping = self.limiter.forward_auth(&name).ok_or_else(|| {
+        let mapping = self.decider.limiter().forward_auth(&name).ok_or_else(|| {
             Problem::bad(format!(
                 "domain {name:?} has no `forward_auth` in its rules, or there is no such domain"
             ))
@@ -105,17 +103,17 @@ impl HttpApi {
         Ok((name, mapping))
     }
 
-    /// The value of every entry, in order; `None` where it is missing and has no default.
+    /// Returns the value of every entry, in order; `None` if it is missing and has no default.
     fn values<'h>(&self, head: &'h Parts, mapping: &'h ForwardAuth) -> Vec<Option<Cow<'h, str>>> {
         let client = self.client_ip.resolve(self.peer, &head.headers);
         let by_address =
             || mapping.descriptors.iter().flatten().any(|entry| entry.from == ValueFrom::ClientIp);
         let forwarded = head.headers.contains_key(self.client_ip.forwarding_header().name());
         if forwarded && !self.client_ip.believes(self.peer) && by_address() {
-            warn_unbelieved(self.peer);
+            warn_untrusted(self.peer);
         }
-        // Rules that need them say who asks; else nothing is taken from them.
-        let told = match mapping.proxy {
+        // Without a proxy in the rules none of these headers is read.
+        let proxy = match mapping.proxy {
             Some(Proxy::Nginx) => Some(&ORIGINAL),
             Some(Proxy::Traefik | Proxy::Caddy) => Some(&FORWARDED),
             None => None,
@@ -124,11 +122,11 @@ impl HttpApi {
             let found = match &entry.from {
                 ValueFrom::Header(name) => text(&head.headers, name),
                 ValueFrom::ClientIp => Some(Cow::Owned(client.key.clone())),
-                ValueFrom::Method => told.and_then(|told| text(&head.headers, &told.method)),
+                ValueFrom::Method => proxy.and_then(|proxy| text(&head.headers, &proxy.method)),
                 ValueFrom::Path => {
-                    told.and_then(|told| text(&head.headers, &told.uri)).map(|uri| path(&uri).into())
+                    proxy.and_then(|proxy| text(&head.headers, &proxy.uri)).map(|uri| path(&uri).into())
                 }
-                ValueFrom::Host => told.and_then(|told| text(&head.headers, &told.host)),
+                ValueFrom::Host => proxy.and_then(|proxy| text(&head.headers, &proxy.host)),
             };
             let found = found.filter(|value| !value.is_empty()).map(|value| counted(value, &self.bounds));
             found.or(entry.default.as_deref().map(Cow::Borrowed))
@@ -136,7 +134,7 @@ impl HttpApi {
         mapping.descriptors.iter().flatten().map(value).collect()
     }
 
-    /// What is asked: the descriptors of which every entry is there.
+    /// Builds a request of the descriptors that have all of their values.
     fn request<'r>(
         &self,
         domain: &'r str,
@@ -153,7 +151,7 @@ impl HttpApi {
                 .map(|(entry, value)| Some((&*entry.key, value.as_deref()?)))
                 .collect();
             let Some(entries) = entries else { continue };
-            // The values are in the form that is counted, whatever their length.
+            // The values are in canonical form already, whatever their length.
             for (key, _) in &entries {
                 self.bounds.entry(key, "").map_err(|refusal| Problem::from(refusal).at(key))?;
             }
@@ -166,7 +164,7 @@ impl HttpApi {
     }
 }
 
-/// The token of a request, if it has one.
+/// Returns the token of a request, if it has one.
 pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     headers.get(&TOKEN)?.to_str().ok()
 }
@@ -175,8 +173,8 @@ fn status(code: u16) -> StatusCode {
     StatusCode::from_u16(code).unwrap_or(StatusCode::TOO_MANY_REQUESTS)
 }
 
-/// A client's value in the form that is counted. It is never refused: a proxy may take that for a failure of its
-/// own, and let the request pass.
+/// Returns a client's value in canonical form. It is never refused: a proxy may treat that as a failure of the service,
+/// and let the request pass.
 fn counted<'v>(value: Cow<'v, str>, bounds: &Bounds) -> Cow<'v, str> {
     match canonical_text(value.as_bytes(), bounds.value_bytes) {
         Cow::Borrowed(_) => value,
@@ -184,16 +182,16 @@ fn counted<'v>(value: Cow<'v, str>, bounds: &Bounds) -> Cow<'v, str> {
     }
 }
 
-/// The value of a header; several lines are one list. Bytes that are not text are replaced: whoever sends them
-/// is still counted.
+/// Returns the value of a header; several lines are joined as a list. Bytes that are not UTF-8 are replaced, so that
+/// their sender is still counted.
 fn text(headers: &HeaderMap, name: impl http::header::AsHeaderName) -> Option<Cow<'_, str>> {
     let mut lines = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
     let first = lines.next()?;
     Some(lines.fold(first, |list, line| Cow::Owned(format!("{list}, {line}"))))
 }
 
-/// The path of a target in one spelling, so that nobody has another counter by writing it otherwise: without the
-/// query, decoded, without empty segments and those that are dots. What no text holds stays encoded.
+/// Returns the normalized path of a target, so that another spelling does not get another counter: without the query,
+/// decoded, without empty and dot segments. Control characters and `%` stay encoded.
 fn path(target: &str) -> String {
     let end = target.find(['?', '#']).unwrap_or(target.len());
     let decoded: Vec<u8> = percent_decode_str(&target[..end]).collect();
@@ -212,7 +210,7 @@ fn path(target: &str) -> String {
         for character in segment.chars() {
             match u8::try_from(character) {
                 Ok(byte) if is_control(byte) || byte == b'%' => {
-                    // Writing to a text cannot fail.
+                    // Writing to a String cannot fail.
                     let _ = write!(path, "%{byte:02X}");
                 }
                 _ => path.push(character),

@@ -1,98 +1,95 @@
-//! The HTTP API: `/v1/check`, permits, Envoy's `/json`, health.
+//! The HTTP front end: `/v1/check`, permits, reservations, Envoy's `/json`, health.
 //!
-//! | request | answers |
+//! | request | response |
 //! | --- | --- |
 //! | `POST /v1/check` | 200, or 429 for a denial; a list is a batch, always 200 |
 //! | `POST /v1/refund` | 200 with what is left; a list is a batch |
-//! | `POST /v1/reserve` | as a check, with the name of a reservation |
-//! | `POST /v1/settle` | 200, or 410 if there is no such reservation any more |
+//! | `POST /v1/reserve` | as a check, with the ID of a reservation |
+//! | `POST /v1/settle` | 200, or 410 if the reservation does not exist any more |
 //! | `POST /v1/acquire` | 200 with a permit, or 429 |
 //! | `POST /v1/renew` | 200, or 404 if the permit is not held any more |
-//! | `POST /v1/release` | 204, however often |
+//! | `POST /v1/release` | 204, also if it is repeated |
 //! | `GET /v1/forward-auth` | 200, or the status that the rules give a denial |
 //! | `POST /json` | Envoy's `RateLimitRequest` as protojson: 200, or 429 |
-//! | `GET /openapi.json` | the API as a document, for tools |
+//! | `GET /openapi.json` | this API as an `OpenAPI` document |
 //! | `GET /healthcheck` | 200 `OK`, or 500 |
 //! | `GET /readyz` | 200 or 503, with the reasons |
 //!
-//! What is wrong with a request is a problem (RFC 9457): 400 for its content, 404 and 405 for its
-//! target, 401 without a token where one is needed, 403 if a page of another site sends it, 408 if its body does
-//! not come, 413 if it is too long, 415 if it says that it is not JSON, 503 if there is no memory for it.
-//! A body without a content type is taken for JSON, unless a browser sends it. Where no rules are loaded at all the answer is 503:
-//! that is nothing the client can mend. A request that is refused changes no counter.
+//! An invalid request gets problem details (RFC 9457): 400 for its content, 404 and 405 for its target, 401 without a
+//! valid token where one is needed, 403 if a page of another site sends it, 408 if its body does not arrive in time, 413
+//! if the body is too long, 415 if its content type is not JSON, 503 if there is no memory for it. A body without a
+//! content type is treated as JSON, unless a browser sends it. While no rules are loaded the status is 503, because the
+//! client cannot correct that. A request that is refused changes no counter.
 //!
-//! - `asked`: a request as JSON, and what may be wrong with it; `limits`: limits it brings along
-//! - `check`, `refund`, `reservations`, `permits`, `forward_auth`, `envoy`, `state`: the routes
-//! - `read`: the body; `batch`: lists; `problem`: refusals
+//! - `check_body`: the body of a check; `inline_limit`: the limits in it
+//! - `check`, `refund`, `reservations`, `permits`, `forward_auth`, `envoy`: the routes
+//! - `read`: headers and body of a request; `batch`: lists
 
-mod asked;
 mod batch;
 mod check;
+mod check_body;
 mod envoy;
 mod forward_auth;
-mod limits;
+mod inline_limit;
 mod permits;
-mod problem;
 mod read;
 mod refund;
 mod reservations;
-mod state;
 
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use tidegate::Limiter;
+use hyper::body::Incoming;
 use tidegate_middleware::{ClientIp, Renderer};
 
-use self::problem::Problem;
-pub(crate) use self::reservations::GONE;
-use crate::access::Book;
-use crate::body::coded;
+use crate::access::TokenRegistry;
+use crate::body::unsupported_coding;
 use crate::bounds::Bounds;
+use crate::decider::{Decider, NO_RULES};
 use crate::grpc::rate_limit::RateLimit;
 use crate::health::Health;
+use crate::listen::connection::{Connection, HttpService};
+use crate::listen::listener::{Api, Serving};
 use crate::memory::Memory;
-use crate::metrics::Metrics;
+use crate::problem::Problem;
 
-/// This API as an `OpenAPI` document. A test holds the service to it.
+/// This API as an `OpenAPI` document. A test compares the service with it.
 const OPENAPI: &str = include_str!("openapi.json");
 
-/// The body of every answer.
+/// The body of every response.
 pub type Body = Full<Bytes>;
 
 /// Answers HTTP requests. Cheap to clone.
 #[derive(Clone)]
 pub struct HttpApi {
-    /// Decides.
-    pub limiter: Limiter,
-    /// Makes headers and bodies of decisions.
+    /// Decides, and records decisions.
+    pub decider: Decider,
+    /// Renders decisions as headers and bodies.
     pub renderer: Renderer,
     /// What a client may send.
     pub bounds: Bounds,
-    /// Counts and times requests.
-    pub metrics: Metrics,
     /// Whether the service is ready.
     pub health: Health,
-    /// Answers `/json`: `RateLimit::answer` takes a `RateLimitRequest`'s bytes and adds the response's.
+    /// Answers `/json`.
     pub rate_limit: RateLimit,
-    /// The tokens of which one is needed, if one is.
-    pub tokens: Option<Book>,
-    /// How to tell who asked a proxy.
+    /// The tokens of which a request needs one, if it needs any.
+    pub tokens: Option<TokenRegistry>,
+    /// Finds the client of a request that came through proxies.
     pub client_ip: Arc<ClientIp>,
-    /// Whether pages of other sites may post here from their visitors' browsers.
+    /// Whether pages of other sites may send requests from their visitors' browsers.
     pub cross_site: bool,
-    /// Whether there is memory for more.
+    /// The bound on memory.
     pub memory: Memory,
-    /// Who is at the other end of the connection. Whoever comes by a Unix socket is on this machine.
+    /// The address of the peer; 127.0.0.1 on a Unix socket.
     pub peer: IpAddr,
 }
 
-/// What there is to ask.
+/// The routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
     Check,
@@ -109,7 +106,7 @@ enum Route {
     Ready,
 }
 
-/// Whether there is something at a path.
+/// Returns whether a path has a route.
 pub(crate) fn is_known(path: &str) -> bool {
     Route::of(path).is_some()
 }
@@ -133,7 +130,7 @@ impl Route {
         })
     }
 
-    /// The methods it knows, as `Allow` has them.
+    /// Returns the allowed methods, in the form of `Allow`.
     fn allow(self) -> &'static str {
         if self.reads() { "GET, HEAD" } else { "POST" }
     }
@@ -142,20 +139,30 @@ impl Route {
         if self.reads() { matches!(*method, Method::GET | Method::HEAD) } else { *method == Method::POST }
     }
 
-    /// Whether it only tells something and takes no body.
+    /// Returns whether the route takes no body.
     fn reads(self) -> bool {
         matches!(self, Self::ForwardAuth | Self::OpenApi | Self::HealthCheck | Self::Ready)
+    }
+
+    /// Returns whether the route asks for a decision.
+    fn decides(self) -> bool {
+        matches!(self, Self::Check | Self::Reserve | Self::Acquire | Self::ForwardAuth | Self::Json)
+    }
+
+    /// Returns whether the route needs rules. `/json` says so itself, as envoyproxy/ratelimit does.
+    fn needs_rules(self) -> bool {
+        matches!(self, Self::Check | Self::Refund | Self::Reserve | Self::Acquire)
     }
 }
 
 impl HttpApi {
-    /// Answers a request. Needs a tokio runtime with time enabled, for bodies that do not come.
+    /// Answers a request. Needs a tokio runtime with time enabled, to end the wait for a missing body.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
         B::Error: Display,
     {
-        self.route(request).await.unwrap_or_else(|problem| problem.response())
+        self.route(request).await.unwrap_or_else(Problem::response)
     }
 
     async fn route<B>(&self, request: Request<B>) -> Result<Response<Body>, Problem>
@@ -164,46 +171,49 @@ impl HttpApi {
         B::Error: Display,
     {
         let (head, body) = request.into_parts();
-        let route = Route::of(head.uri.path()).ok_or_else(|| Problem::no_such_path(head.uri.path()))?;
+        let route = Route::of(head.uri.path()).ok_or_else(|| no_such_path(head.uri.path()))?;
         if !route.allows(&head.method) {
-            return Err(Problem::no_such_method(&head.method, route.allow()));
+            let detail = format!("the method must be {}, got {}", route.allow(), head.method);
+            let allow = HeaderValue::from_static(route.allow());
+            return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail).with(ALLOW, allow));
         }
         match route {
-            Route::Ready => return Ok(self.readyz()),
-            Route::HealthCheck => return Ok(self.healthcheck()),
+            Route::Ready => {
+                let (status, detail) = self.health.readyz();
+                return Ok(response(status, "application/json", detail.to_string()));
+            }
+            Route::HealthCheck => {
+                let (status, text) = self.health.healthcheck();
+                return Ok(response(status, "text/plain", text));
+            }
             Route::OpenApi => return Ok(response(StatusCode::OK, "application/json", OPENAPI)),
             _ => self.expect_token(route, &head.headers)?,
         }
         let answered = match route {
             Route::ForwardAuth => self.forward_auth(&head).await,
-            // Programs find in a problem what a body of one's own may not tell.
+            // A client that accepts problem details gets them instead of the body in the settings.
             _ if self.renderer.has_denial_body() && read::accepts_problems(&head.headers) => {
                 let renderer = self.renderer.clone().denial_body(None);
                 Self { renderer, ..self.clone() }.decide_on(route, &head.headers, body).await
             }
             _ => self.decide_on(route, &head.headers, body).await,
         };
-        // What has no say over a request is no refusal of one.
-        if answered.is_err()
-            && matches!(
-                route,
-                Route::Check | Route::Reserve | Route::Acquire | Route::ForwardAuth | Route::Json
-            )
-        {
-            self.metrics.refused.add(1);
-        }
-        answered
+        answered.inspect_err(|_| {
+            if route.decides() {
+                self.decider.count_refused(1);
+            }
+        })
     }
 
-    /// Refuses whoever has no token, where one is needed.
+    /// Rejects a request without a valid token, where one is needed.
     fn expect_token(&self, route: Route, headers: &HeaderMap) -> Result<(), Problem> {
         let Some(tokens) = &self.tokens else { return Ok(()) };
-        // There the client's own `Authorization` comes along.
+        // `Authorization` belongs to the client of the proxy there.
         let who = match route {
-            Route::ForwardAuth => tokens.whose(forward_auth::token(headers)),
-            _ => tokens.who(headers),
+            Route::ForwardAuth => tokens.authenticate_token(forward_auth::token(headers)),
+            _ => tokens.authenticate(headers),
         };
-        who.map(drop).map_err(Problem::unknown)
+        who.map(drop).map_err(Problem::from)
     }
 
     async fn decide_on<B>(
@@ -220,13 +230,17 @@ impl HttpApi {
             read::expect_own_site(headers)?;
             read::expect_json(headers, route == Route::Json)?;
         }
-        if let Some(refusal) = coded(headers) {
+        if let Some(refusal) = unsupported_coding(headers) {
             return Err(Problem::coded(refusal));
         }
         if route == Route::Reserve && self.memory.is_full() {
-            return Err(Problem::no_memory());
+            let detail = "the service is near its bound on memory (memory.max_bytes); try again";
+            return Err(Problem::busy(StatusCode::SERVICE_UNAVAILABLE, detail));
         }
         let message = read::body(body, &self.bounds, self.memory.bodies()).await?;
+        if route.needs_rules() && !self.decider.limiter().has_rules() {
+            return Err(no_rules());
+        }
         match route {
             Route::Check => self.check(&message).await,
             Route::Refund => self.refund(&message).await,
@@ -238,6 +252,32 @@ impl HttpApi {
             _ => self.json(&message).await,
         }
     }
+}
+
+impl HttpService for HttpApi {
+    type Body = Body;
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        self.answer(request).await
+    }
+}
+
+impl Api for HttpApi {
+    fn serve<'c>(&'c self, connection: Connection<'c>) -> Serving<'c> {
+        let api = Self { peer: connection.peer, ..self.clone() };
+        Box::pin(async move { connection.serve_http(&api).await })
+    }
+}
+
+fn no_such_path(path: &str) -> Problem {
+    Problem::not_found(format!(
+        "there is no {path}; available: POST /v1/check, /v1/refund, /v1/reserve, /v1/settle, /v1/acquire, /v1/renew, \
+         /v1/release, /json; GET /v1/forward-auth, /openapi.json, /healthcheck, /readyz"
+    ))
+}
+
+fn no_rules() -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, NO_RULES)
 }
 
 fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {

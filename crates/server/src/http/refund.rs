@@ -1,20 +1,17 @@
-//! `POST /v1/refund`: gives back what a request took, for work that was charged and then not done.
+//! `POST /v1/refund`: gives back what a request took, for work that was charged but not done.
 
 use futures_util::future::join_all;
 use http::{Response, StatusCode};
 use tidegate::Decision;
 
-use super::asked::Asked;
 use super::batch::{elements, is_list, write_list, write_status};
-use super::problem::Problem;
+use super::check_body::CheckBody;
 use super::{Body, HttpApi, response};
+use crate::problem::Problem;
 
 impl HttpApi {
-    /// One request, or a list of them as in a check; the answer has what is left of each limit.
+    /// Refunds one request, or a list of them. The response has what is left of each limit.
     pub(super) async fn refund(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
-        if !self.limiter.has_rules() {
-            return Err(Problem::no_rules());
-        }
         let body = if is_list(message) {
             let elements = elements(message)?;
             self.bounds.batch(elements.len())?;
@@ -33,11 +30,11 @@ impl HttpApi {
         Ok(response(StatusCode::OK, "application/json", body))
     }
 
-    /// Gives back, and looks at what is there afterwards.
+    /// Refunds a request, and returns what is left afterwards.
     async fn refund_one(&self, message: &[u8]) -> Result<Decision, Problem> {
-        let asked = Asked::read(message, &self.bounds)?;
-        self.limiter.refund(&asked.request(&self.limiter)?).await;
-        Ok(self.limiter.peek(&asked.looking().request(&self.limiter)?).await)
+        let (parsed, limiter) = (CheckBody::read(message, &self.bounds)?, self.decider.limiter());
+        self.decider.refund(&parsed.request(limiter)?).await;
+        Ok(limiter.peek(&parsed.without_cost().request(limiter)?).await)
     }
 
     fn write_left(&self, left: &Decision, out: &mut Vec<u8>) {

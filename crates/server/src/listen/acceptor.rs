@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::connection::Serve;
+use super::listener::OpenListener;
 use super::socket::Socket;
 use super::worker::Worker;
 
-/// How long to wait when the system has nothing left to accept with.
-const BREATH: Duration = Duration::from_millis(50);
+/// How long to wait when the system has no resources to accept a connection.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts until told to stop, and hands each connection to the worker with the fewest.
 pub async fn accept(
     socket: Socket,
     workers: Arc<[Worker]>,
-    how: Arc<Serve>,
+    listener: Arc<OpenListener>,
     mut stop: watch::Receiver<bool>,
 ) {
     loop {
@@ -26,15 +26,15 @@ pub async fn accept(
         };
         match accepted {
             Ok(stream) => {
-                how.guests.settled().await;
-                let Some(guest) = how.admit() else { continue };
+                listener.connections.settled().await;
+                let Some(entry) = listener.admit() else { continue };
                 if let Some(worker) = workers.iter().min_by_key(|worker| worker.load()) {
-                    worker.hand(stream, guest, &how);
+                    worker.hand(stream, entry, &listener);
                 }
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(BREATH).await;
+                tokio::time::sleep(PAUSE).await;
             }
         }
     }

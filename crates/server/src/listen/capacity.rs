@@ -1,52 +1,53 @@
 //! How many connections each listener may have, so that none takes another's.
 //!
-//! Connections are files to the system, and the whole process has one limit of them. What the program itself
-//! needs comes off first, then the admin listener's part, and the rest is shared by the others. The same goes
-//! for memory.
+//! A connection is an open file, and the process has one limit on them. What the program itself needs is subtracted
+//! first, then the admin listener's part, and the rest is shared by the other listeners. Memory is divided the same
+//! way.
 
-use crate::config::settings::{Store, Tls};
+use std::fmt;
+
+use super::listener::Listener;
+use crate::config::settings::Store;
 use crate::config::{Origin, Settings};
 use crate::memory::{ConnectionCost, Memory};
 
 /// Connections of the admin listener: enough for scrapers, probes and people.
 const ADMIN_CONNECTIONS: usize = 256;
-/// The fewest that the admin listener has, however few files there are.
+/// The fewest connections of the admin listener, however few files there are.
 const LEAST_ADMIN: usize = 8;
-/// Files that the program has open by itself: logs, counters, the catalog and its connections, the trail, and a
-/// few for connections that are accepted only to be closed.
+/// Files that the program itself opens: logs, counters, the catalog and its connections, the audit trail, and a few
+/// for connections that are accepted only to be closed.
 const OWN_FILES: usize = 64;
-/// Files of a thread: what it waits with, and what wakes it.
+/// Files of a thread's runtime.
 const THREAD_FILES: usize = 4;
 /// Connections of a thread to the servers of a shared store.
 const STORE_FILES: usize = 8;
 
-/// So few connections of a listener are worth a warning, even if nobody asked for more.
+/// A listener with fewer connections than this is worth a warning, even if nobody asked for more.
 const FEW: usize = 1024;
 
-/// Connections that each listener may have at once.
+/// A listener's share of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capacity {
-    /// The gRPC listener.
-    pub grpc: usize,
-    /// The HTTP listener.
-    pub http: usize,
-    /// The admin listener.
-    pub admin: usize,
+pub enum Share {
+    /// A number of its own, which the others do not get.
+    Own(usize),
+    /// What is left, divided equally among the listeners that are open.
+    Equal,
 }
 
-/// What the system grants.
+/// Files that the process may have open.
 #[derive(Clone, Copy, Debug)]
 pub struct Files {
-    /// Files that the process may have open.
+    /// The limit of the system.
     pub limit: usize,
-    /// Files that it needs besides connections.
+    /// Files that the process needs besides connections.
     pub own: usize,
 }
 
 impl Files {
-    /// Raises the limit as far as it may be raised, and counts what the program needs for itself.
+    /// Raises the limit as far as allowed, and counts what the program needs for itself.
     pub fn raise(settings: &Settings, workers: usize) -> Self {
-        // It fails where it is not allowed, and then the limit stays as it is.
+        // If it fails, the limit stays as it is.
         let raised = rlimit::increase_nofile_limit(u64::MAX);
         let limit = rlimit::getrlimit(rlimit::Resource::NOFILE).map(|(soft, _)| soft).or(raised);
         let shared = settings.store != Store::Memory;
@@ -54,46 +55,76 @@ impl Files {
         let limit = limit.map_or(1024, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         Self { limit, own: OWN_FILES + each * (workers + 2) }
     }
+
+    /// Returns how many connections the admin listener has of its own.
+    pub fn admin_connections(self, settings: &Settings) -> usize {
+        (self.for_connections() / 8).clamp(LEAST_ADMIN, ADMIN_CONNECTIONS).min(settings.connections.max)
+    }
+
+    fn for_connections(self) -> usize {
+        self.limit.saturating_sub(self.own)
+    }
+}
+
+/// Connections that each listener may have at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    listeners: Vec<(&'static str, usize)>,
+    /// The listeners that share what is left, and are open.
+    sharing: usize,
+    /// Files that each of them gets.
+    files_each: usize,
 }
 
 impl Capacity {
-    /// What fits the settings, the files and the memory.
-    pub fn new(settings: &Settings, files: Files, memory: &Memory) -> Self {
+    /// Divides what the settings, the files and the memory allow among the listeners.
+    pub fn new(listeners: &[Listener], settings: &Settings, files: Files, memory: &Memory) -> Self {
         let max = settings.connections.max;
-        let left = files.limit.saturating_sub(files.own);
-        let admin = (left / 8).clamp(LEAST_ADMIN, ADMIN_CONNECTIONS).min(max);
-        let share = Self { grpc: 0, http: 0, admin }.share_of_files(settings, files);
-        let fit = |tls: &Option<Tls>| {
-            let cost = ConnectionCost { header_bytes: settings.header_bytes, tls: tls.is_some() };
-            max.min(share).min(memory.max_connections(cost)).max(1)
+        let owned = listeners.iter().map(|listener| match listener.share {
+            Share::Own(connections) => connections,
+            Share::Equal => 0,
+        });
+        let owned: usize = owned.sum();
+        let is_sharing = |listener: &&Listener| listener.share == Share::Equal && !listener.address.is_off();
+        let sharing = listeners.iter().filter(is_sharing).count();
+        let files_each = files.for_connections().saturating_sub(owned) / sharing.max(1);
+        let fit = |listener: &Listener| match listener.share {
+            Share::Own(connections) => connections,
+            Share::Equal => {
+                let cost =
+                    ConnectionCost { header_bytes: settings.header_bytes, tls: listener.tls.is_some() };
+                // The memory for connections is enough for two listeners.
+                let in_memory = memory.max_connections(cost) * 2 / sharing.max(2);
+                max.min(files_each).min(in_memory).max(1)
+            }
         };
-        Self { grpc: fit(&settings.grpc.tls), http: fit(&settings.http.tls), admin }
+        let listeners = listeners.iter().map(|listener| (listener.name, fit(listener))).collect();
+        Self { listeners, sharing, files_each }
     }
 
-    /// Warns in the log of settings that do not fit. What nobody has set is fitted without a word, unless little
-    /// is left of it.
-    pub fn warn(self, settings: &Settings, files: Files, memory: &Memory) {
-        let Self { grpc, http, admin } = self;
+    /// Returns how many connections the listener of this name may have.
+    pub fn of(&self, name: &str) -> usize {
+        self.listeners.iter().find(|(known, _)| *known == name).map_or(1, |(_, connections)| *connections)
+    }
+
+    /// Logs a warning about settings that do not fit. Defaults are fitted without one, unless little is left of them.
+    pub fn warn(&self, settings: &Settings, files: Files, memory: &Memory) {
         let is_set = |name| settings.in_force().find(name).is_some_and(|held| held.origin != Origin::Default);
-        let needed = Self::files_needed(settings, files);
-        if files.limit < needed && (is_set("connections.max") || self.share_of_files(settings, files) < FEW) {
+        let max = settings.connections.max;
+        let needed = files.own + ADMIN_CONNECTIONS + max.saturating_mul(self.sharing);
+        if files.limit < needed && (is_set("connections.max") || self.files_each < FEW) {
             tracing::warn!(
                 limit = files.limit,
                 needed,
-                grpc,
-                http,
-                admin,
+                connections = %self,
                 "the limit on open files is too low for connections.max; each listener has its share"
             );
         }
         let (bytes, source) = (memory.limit(), memory.source());
-        let most = grpc.max(http);
-        if is_set("connections.max")
-            && most < settings.connections.max.min(self.share_of_files(settings, files))
-        {
+        let most = self.listeners.iter().map(|(_, connections)| *connections).max().unwrap_or_default();
+        if is_set("connections.max") && most < max.min(self.files_each) {
             tracing::warn!(
-                grpc,
-                http,
+                connections = %self,
                 memory_bytes = bytes,
                 memory_by = %source,
                 "connections.max does not fit memory.max_bytes; each listener has its share"
@@ -108,18 +139,14 @@ impl Capacity {
             );
         }
     }
+}
 
-    /// Connections that one listener may have for the files that there are.
-    fn share_of_files(self, settings: &Settings, files: Files) -> usize {
-        let listeners = [&settings.grpc.listen, &settings.http.listen];
-        let sharing = listeners.iter().filter(|listen| !listen.is_off()).count();
-        files.limit.saturating_sub(files.own).saturating_sub(self.admin) / sharing.max(1)
-    }
-
-    /// Files that would be enough for all connections that the settings allow.
-    pub fn files_needed(settings: &Settings, files: Files) -> usize {
-        let listeners = [&settings.grpc.listen, &settings.http.listen];
-        let on = listeners.iter().filter(|listen| !listen.is_off()).count();
-        files.own + ADMIN_CONNECTIONS + settings.connections.max.saturating_mul(on)
+/// `grpc 16384, http 16384, admin 256`.
+impl fmt::Display for Capacity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (name, connections)) in self.listeners.iter().enumerate() {
+            write!(f, "{}{name} {connections}", if index == 0 { "" } else { ", " })?;
+        }
+        Ok(())
     }
 }

@@ -1,23 +1,25 @@
-//! Connections: bound once, accepted in one place, served on one of the workers.
+//! Listeners and connections: bound once, accepted in one place, served by one of the workers.
 //!
-//! Envoy opens few connections and sends much over each, so sharing a port between threads would
-//! pile them onto one core. Instead the acceptor hands each connection to the worker that has least
-//! to do. A worker is a thread with a runtime of its own: nothing a request needs crosses threads.
-//! Administrators have a worker to themselves, for what they ask may take a while.
+//! Envoy opens few connections and sends many requests over each, so threads that share a port would leave most of them
+//! to one core. Instead the acceptor hands each connection to the worker with the fewest. A worker is a thread with a
+//! runtime of its own: nothing that a request needs crosses threads. The admin listener has its own worker, because its
+//! requests may take long.
 //!
-//! - [`socket`]: where connections come from
-//! - [`stream`]: a connection's bytes, and what the watchdog sees of them
+//! - [`socket`]: the socket of a listener
+//! - [`stream`]: the bytes of a connection, and its activity
 //! - [`tls`]: certificates, reloaded when they change
 //! - [`acceptor`]: from socket to worker, within the bound on connections
-//! - [`capacity`]: how many connections each listener may have; [`guests`]: those it has
+//! - [`listener`]: what a listener serves, and within which bounds
+//! - [`capacity`]: how many connections each listener may have; [`connections`]: those it has
 //! - [`worker`]: a thread that serves connections
 //! - [`connection`]: one connection from its first byte to its last
-//! - [`watchdog`]: when its time has come
+//! - [`watchdog`]: when to end it
 
 pub mod acceptor;
 pub mod capacity;
 pub mod connection;
-pub mod guests;
+pub mod connections;
+pub mod listener;
 pub mod socket;
 pub mod stream;
 pub mod tls;

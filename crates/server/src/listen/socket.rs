@@ -1,4 +1,4 @@
-//! Where connections come from.
+//! The socket that a listener accepts connections from.
 
 use std::fs;
 use std::io;
@@ -20,35 +20,35 @@ const BACKLOG: i32 = 4096;
 pub enum Socket {
     /// TCP.
     Tcp(TcpListener),
-    /// A Unix socket, and its file, which goes when the socket does.
+    /// A Unix socket, and its file, which is removed with it.
     Unix(UnixListener, UnixFile),
 }
 
-/// Why a listener could not start.
+/// Why a listener cannot bind its address.
 #[derive(Debug, Error)]
-#[error("cannot listen on {listen} ({setting}): {reason}")]
+#[error("cannot listen on {listen} ({listener}.listen): {reason}")]
 pub struct BindError {
-    /// The setting that names the address.
-    pub setting: &'static str,
+    /// The name of the listener.
+    pub listener: &'static str,
     /// The address.
     pub listen: String,
-    /// What is wrong, and what to do about it.
+    /// What is wrong, and what to do.
     pub reason: String,
 }
 
-/// Removes the file of a Unix socket in the end.
+/// Removes the file of a Unix socket when it is dropped.
 pub struct UnixFile(PathBuf);
 
 impl Socket {
-    /// Binds, exclusively; a Unix socket with this mode. Needs a runtime.
+    /// Binds an address exclusively; the file of a Unix socket gets this mode. Needs a runtime.
     ///
     /// # Errors
-    /// If the address is taken, not ours or not to be had.
-    pub fn bind(listen: &Listen, setting: &'static str, socket_mode: u32) -> Result<Self, BindError> {
+    /// If the address is in use, not local or not permitted.
+    pub fn bind(listen: &Listen, listener: &'static str, socket_mode: u32) -> Result<Self, BindError> {
         let bound = match listen {
             Listen::Tcp { host, port } => bind_tcp(host, *port),
             Listen::Unix(path) => bind_unix(path, socket_mode),
-            Listen::Off => Err(io::Error::other("it is off")),
+            Listen::Off => Err(io::Error::other("the listener is off")),
         };
         bound.map_err(|error| {
             let remedy = match error.kind() {
@@ -57,14 +57,14 @@ impl Socket {
                 io::ErrorKind::AddrNotAvailable => "; no network interface has this address",
                 _ => "",
             };
-            BindError { setting, listen: listen.to_string(), reason: format!("{error}{remedy}") }
+            BindError { listener, listen: listen.to_string(), reason: format!("{error}{remedy}") }
         })
     }
 
-    /// The next connection.
+    /// Accepts the next connection.
     ///
     /// # Errors
-    /// If there are no more descriptors, say; the socket goes on.
+    /// If the system has no file descriptors left, for example. The socket stays usable.
     pub async fn accept(&self) -> io::Result<Stream> {
         match self {
             Self::Tcp(listener) => {
@@ -76,7 +76,7 @@ impl Socket {
         }
     }
 
-    /// Where it listens, as an address or a path; the port is the one the system chose.
+    /// Returns the bound address, with the port that the system chose, or the path of the Unix socket.
     pub fn place(&self) -> String {
         match self {
             Self::Tcp(listener) => {
@@ -86,12 +86,12 @@ impl Socket {
         }
     }
 
-    /// Whether other machines may reach it.
+    /// Returns whether other machines can reach it.
     pub fn is_exposed(&self) -> bool {
         self.address().is_some_and(|at| !at.ip().is_loopback())
     }
 
-    /// The address, if it is one.
+    /// Returns the TCP address; `None` for a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(listener) => listener.local_addr().ok(),
@@ -113,7 +113,7 @@ fn bind_tcp(host: &str, port: u16) -> io::Result<Socket> {
 
 fn bind_address(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart may bind again at once; two processes at the same time may not.
+    // A restarted process may bind at once; two processes cannot bind at the same time.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -121,16 +121,16 @@ fn bind_address(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// A socket left behind by a process that is gone is taken over; one that somebody listens on is not.
+/// Replaces the socket of a process that is gone, but not one that a process listens on.
 fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens on it"));
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on it"));
         }
         fs::remove_file(path)?;
     }
     let listener = UnixListener::bind(path)?;
-    // From here on the file goes if anything is wrong.
+    // From here on the file is removed if anything fails.
     let file = UnixFile(path.to_owned());
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     Ok(Socket::Unix(listener, file))
@@ -138,7 +138,7 @@ fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
 
 impl Drop for UnixFile {
     fn drop(&mut self) {
-        // It may have been removed already, and then there is nothing to do.
+        // It may have been removed already.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! A connection's bytes, and what the watchdog sees of them.
+//! The bytes of a connection, and what the watchdog knows about them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,10 +11,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
-/// What begins every HTTP/2 connection.
+/// The first bytes of every HTTP/2 connection.
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A connection on its way to a worker.
+/// A connection on its way to a worker's runtime.
 pub enum Stream {
     /// TCP.
     Tcp(std::net::TcpStream),
@@ -32,40 +32,39 @@ pub enum Io {
     Tls(Box<TlsStream<Self>>),
 }
 
-/// Signs of life of one connection. Its parts all run on one thread: the atomics cost next to
-/// nothing.
+/// The activity of one connection. All of it happens on one thread, so the atomics cost next to nothing.
 #[derive(Debug, Default)]
-pub struct Pulse {
-    /// Requests whose headers have been read.
+pub struct Activity {
+    /// Requests whose headers have arrived.
     started: AtomicU64,
     /// Requests that have been answered.
     finished: AtomicU64,
-    /// Bytes that have come.
+    /// Bytes that have arrived.
     bytes: AtomicU64,
-    /// Bytes that had come when the last request began.
+    /// Bytes that had arrived when the last request began.
     bytes_at_begin: AtomicU64,
-    /// How many of the first bytes are those of HTTP/2.
-    of_preface: AtomicUsize,
-    /// Whether the other side takes nothing of what is to be sent.
+    /// How many of the first bytes match the preface of HTTP/2.
+    preface_bytes: AtomicUsize,
+    /// Whether the client does not read what is to be sent.
     stuck: AtomicBool,
-    /// How often it was so, and then took something.
+    /// How often the client read again after that.
     unstuck: AtomicU64,
 }
 
-/// Counts a request as finished, whatever becomes of it.
-pub struct InFlight<'a>(&'a Pulse);
+/// Counts a request as finished when it is dropped.
+pub struct InFlight<'a>(&'a Activity);
 
-/// The bytes of a connection, watched.
-pub struct Watched {
+/// The bytes of a connection, whose activity is noted.
+pub struct WatchedIo {
     io: Io,
-    pulse: Arc<Pulse>,
+    activity: Arc<Activity>,
 }
 
 impl Stream {
-    /// Brings the connection to the runtime this runs on.
+    /// Registers the connection with the current runtime.
     ///
     /// # Errors
-    /// If the runtime cannot take it.
+    /// If the runtime cannot register it.
     pub fn into_io(self) -> io::Result<Io> {
         match self {
             Self::Tcp(stream) => TcpStream::from_std(stream).map(Io::Tcp),
@@ -75,7 +74,7 @@ impl Stream {
 }
 
 impl Io {
-    /// Who is at the other end. Whoever comes by a Unix socket is on this machine.
+    /// Returns the address of the peer; 127.0.0.1 for a Unix socket.
     pub fn peer(&self) -> IpAddr {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         match self {
@@ -86,7 +85,7 @@ impl Io {
     }
 }
 
-impl Pulse {
+impl Activity {
     /// Notes that a request begins.
     #[inline]
     pub fn begin(&self) -> InFlight<'_> {
@@ -95,59 +94,59 @@ impl Pulse {
         InFlight(self)
     }
 
-    /// Requests that have begun.
+    /// Returns how many requests have begun.
     pub fn started(&self) -> u64 {
         self.started.load(Relaxed)
     }
 
-    /// Requests that have been answered.
+    /// Returns how many requests have been answered.
     pub fn finished(&self) -> u64 {
         self.finished.load(Relaxed)
     }
 
-    /// Requests being answered now.
+    /// Returns how many requests are in progress.
     pub fn in_flight(&self) -> u64 {
         self.started().saturating_sub(self.finished.load(Relaxed))
     }
 
-    /// Bytes that have come.
+    /// Returns how many bytes have arrived.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// Whether any have come since the last request began: of the next one, or of nothing.
+    /// Returns whether bytes have arrived since the last request began.
     pub fn bytes_since_begin(&self) -> bool {
         self.bytes() > self.bytes_at_begin.load(Relaxed)
     }
 
-    /// Whether HTTP/2 is spoken: then bytes may come that belong to no request.
+    /// Returns whether the connection speaks HTTP/2. Bytes may arrive then that belong to no request.
     pub fn multiplexed(&self) -> bool {
-        self.of_preface.load(Relaxed) == PREFACE.len()
+        self.preface_bytes.load(Relaxed) == PREFACE.len()
     }
 
-    /// If the other side takes nothing of what is to be sent: a number that changes once it does.
+    /// Returns a number that changes once the client reads again, if it does not read what is to be sent.
     pub fn stuck(&self) -> Option<u64> {
         self.stuck.load(Relaxed).then(|| self.unstuck.load(Relaxed))
     }
 
     #[inline]
-    fn came(&self, bytes: &[u8]) {
+    fn note_read(&self, bytes: &[u8]) {
         let before = self.bytes.fetch_add(bytes.len() as u64, Relaxed);
         if before < PREFACE.len() as u64 {
-            self.began(before as usize, bytes);
+            self.match_preface(before as usize, bytes);
         }
     }
 
     #[cold]
-    fn began(&self, before: usize, bytes: &[u8]) {
+    fn match_preface(&self, before: usize, bytes: &[u8]) {
         let alike = PREFACE[before..].iter().zip(bytes).take_while(|(ours, theirs)| ours == theirs).count();
-        if self.of_preface.load(Relaxed) == before {
-            self.of_preface.store(before + alike, Relaxed);
+        if self.preface_bytes.load(Relaxed) == before {
+            self.preface_bytes.store(before + alike, Relaxed);
         }
     }
 
     #[inline]
-    fn went<T>(&self, written: &Poll<T>) {
+    fn note_write<T>(&self, written: &Poll<T>) {
         if written.is_pending() {
             self.stuck.store(true, Relaxed);
         } else if self.stuck.load(Relaxed) {
@@ -160,19 +159,19 @@ impl Pulse {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.finished.fetch_add(1, Relaxed);
-        // The body is not the beginning of another request.
+        // The body is not the start of another request.
         self.0.bytes_at_begin.store(self.0.bytes(), Relaxed);
     }
 }
 
-impl Watched {
-    /// Watches a connection.
-    pub fn new(io: Io, pulse: Arc<Pulse>) -> Self {
-        Self { io, pulse }
+impl WatchedIo {
+    /// Notes the activity of a connection.
+    pub fn new(io: Io, activity: Arc<Activity>) -> Self {
+        Self { io, activity }
     }
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for WatchedIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -180,15 +179,15 @@ impl AsyncRead for Watched {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
-        self.pulse.came(&buf.filled()[before..]);
+        self.activity.note_read(&buf.filled()[before..]);
         polled
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for WatchedIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.pulse.went(&polled);
+        self.activity.note_write(&polled);
         polled
     }
 
@@ -198,7 +197,7 @@ impl AsyncWrite for Watched {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
-        self.pulse.went(&polled);
+        self.activity.note_write(&polled);
         polled
     }
 
@@ -206,10 +205,10 @@ impl AsyncWrite for Watched {
         self.io.is_write_vectored()
     }
 
-    /// Over TLS this is where bytes go out.
+    /// Over TLS, bytes are sent here.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.io).poll_flush(cx);
-        self.pulse.went(&polled);
+        self.activity.note_write(&polled);
         polled
     }
 
@@ -218,7 +217,7 @@ impl AsyncWrite for Watched {
     }
 }
 
-/// Calls a method on whichever stream it is.
+/// Calls a method on the stream in an [`Io`].
 macro_rules! each {
     ($io:expr, $method:ident($($argument:expr),*)) => {
         match $io {

@@ -1,4 +1,4 @@
-//! TLS: certificates from files, reloaded when they change.
+//! TLS: certificates from files, which are reloaded when they change.
 
 use std::fmt::Display;
 use std::fs;
@@ -13,43 +13,42 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 use tokio::time::MissedTickBehavior;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_cert::certificate::{CertificateInner, Raw};
+use x509_cert::der::Decode as _;
 
 use crate::config::settings::Tls;
-use crate::metrics::{Certified, Metrics};
+use crate::metrics::ListenerMetrics;
 
-/// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the files are read.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What new connections are secured with. Those that are open keep what they began with.
+/// The certificates for new connections. Open connections keep those they started with.
 pub struct Certificates {
-    /// The settings they are named in: `grpc`, for `grpc.tls.cert`.
-    section: &'static str,
     files: Tls,
     protocols: &'static [&'static [u8]],
     current: ArcSwap<ServerConfig>,
-    /// What was in the files when they were loaded.
-    first: Read,
-    metrics: Metrics,
+    /// The content of the files when they were loaded first.
+    first: FileContents,
+    listener: Arc<ListenerMetrics>,
 }
 
-/// Why TLS cannot be spoken.
+/// Why the files of a listener's certificates cannot be used.
 #[derive(Debug, Error)]
 #[error("{file} ({section}.tls.{field}): {reason}")]
 pub struct TlsError {
-    /// The listener's settings.
+    /// The name of the listener, which is the section of its settings.
     pub section: &'static str,
     /// The setting that names the file.
     pub field: &'static str,
-    /// The file at fault.
+    /// The file.
     pub file: String,
     /// What is wrong with it.
     pub reason: String,
 }
 
-/// The bytes of the files, to tell whether they changed.
+/// The content of the files, to detect changes.
 #[derive(PartialEq, Eq)]
-struct Read {
+struct FileContents {
     cert: Vec<u8>,
     key: Vec<u8>,
     client_ca: Option<Vec<u8>>,
@@ -61,57 +60,47 @@ impl Certificates {
     /// # Errors
     /// If one cannot be read or is not what it should be.
     pub fn load(
-        section: &'static str,
         files: &Tls,
         protocols: &'static [&'static [u8]],
-        metrics: &Metrics,
+        listener: Arc<ListenerMetrics>,
     ) -> Result<Arc<Self>, TlsError> {
-        let named = |fault: Fault| fault.of(section);
-        let first = Read::of(files).map_err(named)?;
-        let usable = first.usable(files, protocols).map_err(named)?;
-        let (files, current) = (files.clone(), ArcSwap::from_pointee(usable.config));
-        let loaded = Self { section, files, protocols, current, first, metrics: metrics.clone() };
-        loaded.certified().set_expiry(usable.expires_at_s);
-        Ok(Arc::new(loaded))
+        let named = |fault: Fault| fault.of(listener.name);
+        let first = FileContents::read(files).map_err(named)?;
+        let loaded = first.load(files, protocols).map_err(named)?;
+        let (files, current) = (files.clone(), ArcSwap::from_pointee(loaded.config));
+        listener.certificates.set_expiry(loaded.expires_at_s);
+        Ok(Arc::new(Self { files, protocols, current, first, listener }))
     }
 
-    fn certified(&self) -> &Certified {
-        match self.section {
-            "grpc" => &self.metrics.grpc_certificates,
-            "http" => &self.metrics.http_certificates,
-            _ => &self.metrics.admin_certificates,
-        }
-    }
-
-    /// What a new connection is to be secured with.
+    /// Returns the configuration for a new connection.
     pub fn current(&self) -> Arc<ServerConfig> {
         self.current.load_full()
     }
 
-    /// Looks for changed files, for ever. Files that cannot be used change nothing.
+    /// Reloads changed files, for ever. Files that cannot be used change nothing.
     pub async fn keep_current(self: Arc<Self>) {
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        let mut ticks = tokio::time::interval(RELOAD_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut later, mut refused) = (None, None);
         loop {
             ticks.tick().await;
-            let found = Read::of(&self.files);
+            let found = FileContents::read(&self.files);
             let known = later.as_ref().unwrap_or(&self.first);
             if found.as_ref().ok() == Some(known) {
                 refused = None;
                 continue;
             }
-            match found.and_then(|found| Ok((found.usable(&self.files, self.protocols)?, found))) {
-                Ok((usable, found)) => {
-                    self.current.store(Arc::new(usable.config));
-                    self.certified().set_expiry(usable.expires_at_s);
+            match found.and_then(|found| Ok((found.load(&self.files, self.protocols)?, found))) {
+                Ok((loaded, found)) => {
+                    self.current.store(Arc::new(loaded.config));
+                    self.listener.certificates.set_expiry(loaded.expires_at_s);
                     (later, refused) = (Some(found), None);
                     tracing::info!(cert = %self.files.cert.display(), "certificates reloaded");
                 }
-                // Half a change, perhaps: the next look tells. What has been said need not be said again.
+                // The files may be changing right now. An error is logged once.
                 Err(fault) => {
-                    self.certified().refused.add(1);
-                    let error = fault.of(self.section).to_string();
+                    self.listener.certificates.refused.add(1);
+                    let error = fault.of(self.listener.name).to_string();
                     if refused.as_ref() != Some(&error) {
                         tracing::warn!(error, "certificates refused, the last good ones stay in use");
                     }
@@ -122,7 +111,7 @@ impl Certificates {
     }
 }
 
-/// What is wrong with which file.
+/// A mistake in a file.
 struct Fault {
     field: &'static str,
     file: String,
@@ -135,8 +124,8 @@ impl Fault {
     }
 }
 
-impl Read {
-    fn of(files: &Tls) -> Result<Self, Fault> {
+impl FileContents {
+    fn read(files: &Tls) -> Result<Self, Fault> {
         let read = |field, path: &Path| fs::read(path).map_err(|error| fault(field, path, error));
         Ok(Self {
             cert: read("cert", &files.cert)?,
@@ -145,7 +134,7 @@ impl Read {
         })
     }
 
-    fn usable(&self, files: &Tls, protocols: &[&[u8]]) -> Result<Usable, Fault> {
+    fn load(&self, files: &Tls, protocols: &[&[u8]]) -> Result<Loaded, Fault> {
         let chain = certificates(&self.cert, "cert", &files.cert)?;
         let expires_at_s = expiry(&chain).unwrap_or_default();
         let key = PrivateKeyDer::from_pem_slice(&self.key)
@@ -165,21 +154,22 @@ impl Read {
         let config = builder.with_single_cert(chain, key);
         let mut config = config.map_err(|error| fault("key", &files.key, error))?;
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        Ok(Usable { config, expires_at_s })
+        Ok(Loaded { config, expires_at_s })
     }
 }
 
-/// Files that fit each other.
-struct Usable {
+/// Certificates that can be used.
+struct Loaded {
     config: ServerConfig,
-    /// When its own certificate expires, in seconds of Unix time; 0 if that cannot be read.
+    /// When the certificate of the listener expires, in seconds of Unix time; 0 if that cannot be read.
     expires_at_s: i64,
 }
 
-/// Of the certificate that is the listener's own: those after it may be older than what clients trust.
+/// Returns the expiry of the first certificate, which is the listener's own.
 fn expiry(chain: &[CertificateDer<'_>]) -> Option<i64> {
-    let (_, own) = X509Certificate::from_der(chain.first()?).ok()?;
-    Some(own.validity().not_after.timestamp())
+    // Whether it follows every rule is for clients to say.
+    let own = CertificateInner::<Raw>::from_der(chain.first()?).ok()?;
+    i64::try_from(own.tbs_certificate().validity().not_after.to_unix_duration().as_secs()).ok()
 }
 
 fn certificates(
@@ -193,6 +183,5 @@ fn certificates(
 }
 
 fn fault(field: &'static str, path: &Path, reason: impl Display) -> Fault {
-    // By value, for errors that nobody needs afterwards.
     Fault { field, file: path.display().to_string(), reason: reason.to_string() }
 }

@@ -1,121 +1,121 @@
-//! Which connections have outstayed their welcome: those that send no request, or one too slowly,
-//! those that do not take their answers, those that have been quiet for too long, and those that are old.
+//! Decides when to end a connection: because it sends no request, or one too slowly, does not read its responses, has
+//! been idle for too long, or is too old.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::stream::Pulse;
+use super::stream::Activity;
 
-/// How long everything may take.
+/// How long each phase of a connection may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// TLS, and the first bytes of HTTP/2.
+pub struct Timeouts {
+    /// The TLS handshake, and the preface of HTTP/2.
     pub handshake: Duration,
-    /// The headers of a request, and the least progress of an answer.
+    /// The headers of a request, and a client that does not read its response.
     pub header: Duration,
-    /// A kept connection without a request.
+    /// An open connection without a request.
     pub idle: Option<Duration>,
-    /// A connection, before it is asked to go, and what it may take to.
+    /// The age at which a connection is asked to close, and how long it may take to.
     pub age: Option<(Duration, Duration)>,
 }
 
-/// What is to become of a connection.
+/// What to do with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finding {
-    /// It may go on.
-    Fine,
-    /// It is to finish what it has and go.
-    Ask,
-    /// It is closed now.
+pub enum Action {
+    /// Let it continue.
+    Continue,
+    /// Ask it to finish its requests and close.
+    ShutDown,
+    /// Close it now.
     Close,
 }
 
-/// Looks at one connection now and then.
+/// Checks one connection from time to time.
 pub struct Watchdog {
-    patience: Patience,
-    /// Whether nothing but HTTP/2 is spoken here, by a server that looks after idle connections itself.
+    timeouts: Timeouts,
+    /// Whether only HTTP/2 is spoken, by a server that ends idle connections itself.
     http2_only: bool,
     born: Instant,
     next: Instant,
-    /// When it has to be gone, once it was asked to go.
-    gone_by: Option<Instant>,
-    /// Since when the connection has been as it was at the last look: without a request, or within
-    /// the headers of one.
+    /// When it is closed, once it was asked to close.
+    close_at: Option<Instant>,
+    /// Since when the connection has been in the state of the last check: without a request, or within the headers of
+    /// one.
     since: Instant,
-    /// What the last look saw: requests begun, and whether bytes of another had come.
+    /// The state at the last check: requests begun, and whether bytes of another had arrived.
     seen: (u64, bool),
-    /// Since when the other side has taken nothing, and which time that is.
+    /// Since when the client has not read, and the number that changes when it does.
     stuck: Option<(Instant, u64)>,
 }
 
 impl Watchdog {
-    /// Watches a connection from its beginning.
-    pub fn new(patience: Patience, http2_only: bool, born: Instant) -> Self {
-        let (gone_by, seen, stuck) = (None, (0, true), None);
-        let mut watchdog = Self { patience, http2_only, born, next: born, gone_by, since: born, seen, stuck };
+    /// Returns the watchdog of a new connection.
+    pub fn new(timeouts: Timeouts, http2_only: bool, born: Instant) -> Self {
+        let (close_at, seen, stuck) = (None, (0, true), None);
+        let mut watchdog =
+            Self { timeouts, http2_only, born, next: born, close_at, since: born, seen, stuck };
         watchdog.schedule(born);
         watchdog
     }
 
-    /// When to look next.
+    /// Returns when to check next.
     pub fn next(&self) -> Instant {
         self.next
     }
 
-    /// Looks.
-    pub fn look(&mut self, pulse: &Pulse, now: Instant) -> Finding {
-        let finding = self.judge(pulse, now);
-        if finding == Finding::Ask {
-            let grace = self.patience.age.map_or(self.patience.header, |(_, grace)| grace);
-            self.gone_by = Some(now + grace);
+    /// Checks the connection.
+    pub fn check(&mut self, activity: &Activity, now: Instant) -> Action {
+        let action = self.judge(activity, now);
+        if action == Action::ShutDown {
+            let grace = self.timeouts.age.map_or(self.timeouts.header, |(_, grace)| grace);
+            self.close_at = Some(now + grace);
         }
         self.schedule(now);
-        finding
+        action
     }
 
-    fn judge(&mut self, pulse: &Pulse, now: Instant) -> Finding {
-        if let Some(gone_by) = self.gone_by {
-            return if now >= gone_by { Finding::Close } else { Finding::Fine };
+    fn judge(&mut self, activity: &Activity, now: Instant) -> Action {
+        if let Some(close_at) = self.close_at {
+            return if now >= close_at { Action::Close } else { Action::Continue };
         }
-        if self.patience.age.is_some_and(|(age, _)| now >= self.born + age) {
-            return Finding::Ask;
+        if self.timeouts.age.is_some_and(|(age, _)| now >= self.born + age) {
+            return Action::ShutDown;
         }
-        if self.is_stuck(pulse, now) {
-            return Finding::Close;
+        if self.is_stuck(activity, now) {
+            return Action::Close;
         }
         if self.http2_only {
-            let late = !pulse.multiplexed() && now >= self.born + self.patience.handshake;
-            return if late { Finding::Close } else { Finding::Fine };
+            let late = !activity.multiplexed() && now >= self.born + self.timeouts.handshake;
+            return if late { Action::Close } else { Action::Continue };
         }
-        let started = pulse.started();
-        // A connection that never sent a request is waited for as if its headers had begun. Over HTTP/2
-        // bytes tell nothing: answers to pings are among them, which also tell that it is alive.
-        let in_headers = !pulse.multiplexed() && (started == 0 || pulse.bytes_since_begin());
-        if pulse.in_flight() > 0 || (started, in_headers) != self.seen {
-            // In the beginning there is nothing to compare with, and the connection's age counts.
+        let started = activity.started();
+        // A connection without a request yet is treated as if its headers had begun. Over HTTP/2 bytes say nothing:
+        // responses to pings are among them, which show that it is alive.
+        let in_headers = !activity.multiplexed() && (started == 0 || activity.bytes_since_begin());
+        if activity.in_flight() > 0 || (started, in_headers) != self.seen {
+            // Before the first request, the age of the connection counts.
             self.since = if started == 0 { self.born } else { now };
             self.seen = (started, in_headers);
             if started > 0 {
-                return Finding::Fine;
+                return Action::Continue;
             }
         }
         let quiet = now - self.since;
         if in_headers {
-            return if quiet >= self.patience.header { Finding::Close } else { Finding::Fine };
+            return if quiet >= self.timeouts.header { Action::Close } else { Action::Continue };
         }
-        if self.patience.idle.is_some_and(|idle| quiet >= idle) { Finding::Ask } else { Finding::Fine }
+        if self.timeouts.idle.is_some_and(|idle| quiet >= idle) { Action::ShutDown } else { Action::Continue }
     }
 
-    /// Whether the other side has taken nothing of its answers for too long. What is left of them is kept
-    /// meanwhile, and there may be many such connections.
-    fn is_stuck(&mut self, pulse: &Pulse, now: Instant) -> bool {
-        let Some(time) = pulse.stuck() else {
+    /// Returns whether the client has not read its responses for too long. They use memory meanwhile.
+    fn is_stuck(&mut self, activity: &Activity, now: Instant) -> bool {
+        let Some(time) = activity.stuck() else {
             self.stuck = None;
             return false;
         };
         match self.stuck {
-            Some((since, known)) if known == time => now - since >= self.patience.header,
+            Some((since, known)) if known == time => now - since >= self.timeouts.header,
             _ => {
                 self.stuck = Some((now, time));
                 false
@@ -124,14 +124,14 @@ impl Watchdog {
     }
 
     fn schedule(&mut self, now: Instant) {
-        let often = self.patience.handshake.min(self.patience.header) / 2;
+        let often = self.timeouts.handshake.min(self.timeouts.header) / 2;
         let mut next = now + often.max(Duration::from_millis(100));
-        if let Some(gone_by) = self.gone_by {
-            next = gone_by;
-        } else if let Some((age, _)) = self.patience.age {
+        if let Some(close_at) = self.close_at {
+            next = close_at;
+        } else if let Some((age, _)) = self.timeouts.age {
             next = next.min(self.born + age);
         }
-        // Never at once again: a look costs little, but not nothing.
+        // Not at once: a check costs little, but not nothing.
         self.next = next.max(now + Duration::from_millis(10));
     }
 }

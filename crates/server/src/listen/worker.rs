@@ -8,69 +8,69 @@ use std::thread;
 use tokio::runtime;
 use tokio::sync::mpsc;
 
-use super::connection::{Serve, serve};
-use super::guests::Guest;
+use super::connection::serve;
+use super::connections::Entry;
+use super::listener::OpenListener;
 use super::stream::Stream;
 
-/// Connections on their way to a worker, with how they are to be served.
-type Handed = (Stream, Arc<Guest>, Arc<Serve>, Seat);
+/// A connection on its way to a worker.
+type Handed = (Stream, Arc<Entry>, Arc<OpenListener>, Load);
 
 /// A thread with a runtime of its own.
 pub struct Worker {
-    hands: mpsc::UnboundedSender<Handed>,
+    queue: mpsc::UnboundedSender<Handed>,
     load: Arc<AtomicUsize>,
 }
 
-/// A connection's place among those of a worker, given up when dropped.
-pub struct Seat(Arc<AtomicUsize>);
+/// One connection in the count of a worker, until it is dropped.
+struct Load(Arc<AtomicUsize>);
 
-impl Seat {
-    /// Takes a place.
-    pub fn take(load: &Arc<AtomicUsize>) -> Self {
+impl Load {
+    fn add(load: &Arc<AtomicUsize>) -> Self {
         load.fetch_add(1, Relaxed);
         Self(Arc::clone(load))
     }
 }
 
-impl Drop for Seat {
+impl Drop for Load {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
 }
 
 impl Worker {
-    /// Starts the thread, by name.
+    /// Starts a thread of this name.
     ///
     /// # Errors
-    /// If the system has no thread or no descriptors left.
+    /// If the system has no threads or no file descriptors left.
     pub fn start(name: String) -> io::Result<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        // What waits here has been counted against the bound on connections.
-        let (hands, mut handed) = mpsc::unbounded_channel::<Handed>();
+        // The bound on connections is the bound on this queue.
+        let (queue, mut handed) = mpsc::unbounded_channel::<Handed>();
         let work = move || {
             runtime.block_on(async {
-                while let Some((stream, guest, how, seat)) = handed.recv().await {
+                while let Some((stream, entry, listener, load)) = handed.recv().await {
                     tokio::spawn(async move {
-                        serve(stream, &guest, &how).await;
-                        drop(seat);
+                        serve(stream, &entry, &listener).await;
+                        drop(load);
                     });
                 }
             });
         };
-        // It ends when nobody can hand it connections any more, and with it those that are open.
+        // The thread ends, with its open connections, when the worker is dropped.
         thread::Builder::new().name(name).spawn(work)?;
-        Ok(Self { hands, load: Arc::default() })
+        Ok(Self { queue, load: Arc::default() })
     }
 
-    /// How many connections it has.
+    /// Returns how many connections it has.
     pub fn load(&self) -> usize {
         self.load.load(Relaxed)
     }
 
     /// Hands it a connection.
-    pub fn hand(&self, stream: Stream, guest: Arc<Guest>, how: &Arc<Serve>) {
-        let seat = Seat::take(&self.load);
+    pub fn hand(&self, stream: Stream, entry: Arc<Entry>, listener: &Arc<OpenListener>) {
+        let load = Load::add(&self.load);
         // It fails only if the thread is gone, and then the connection closes.
-        let _ = self.hands.send((stream, guest, Arc::clone(how), seat));
+        let _ = self.queue.send((stream, entry, Arc::clone(listener), load));
     }
 }

@@ -1,15 +1,15 @@
-//! What the system leaves the process, and what it uses.
+//! The memory that the system allows the process, and what it uses.
 
 use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// Where the bound comes from.
+/// The source of the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// `memory.max_bytes`.
     Setting,
-    /// The limit of the control group: a container's, or a unit's.
+    /// The limit of the control group, such as a container.
     Cgroup,
     /// The machine's memory.
     Machine,
@@ -25,7 +25,8 @@ impl fmt::Display for Source {
     }
 }
 
-/// Nine tenths of what the control group allows, or else half of the machine's memory: others run there, too.
+/// Returns nine tenths of the limit of the control group, or else half of the machine's memory, which other processes
+/// need too.
 pub(super) fn limit() -> (u64, Source) {
     let info = rustix::system::sysinfo();
     #[allow(clippy::useless_conversion, reason = "their width depends on the system")]
@@ -37,8 +38,8 @@ pub(super) fn limit() -> (u64, Source) {
     }
 }
 
-/// The least limit of a control group and those around it, of either version; `None` if there is none.
-/// `own` is what `/proc/self/cgroup` says, `root` where control groups are mounted.
+/// Returns the lowest limit of a control group and its ancestors, of either version; `None` if there is none. `own` is the
+/// content of `/proc/self/cgroup`, `root` is where control groups are mounted.
 pub fn limit_of_cgroup(root: &Path, own: &str) -> Option<u64> {
     let groups = own.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -53,15 +54,15 @@ pub fn limit_of_cgroup(root: &Path, own: &str) -> Option<u64> {
     groups.filter_map(|(mount, file, path)| least(&mount, file, path)).min()
 }
 
-/// A group without a limit has `max` there, or a number of which no machine has as much.
+/// Returns the lowest limit of a group and its ancestors. A group without a limit has `max`, or a very large number.
 fn least(mount: &Path, file: &str, path: &str) -> Option<u64> {
     let of = |folder: &Path| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok();
     let group = mount.join(path.trim_start_matches('/'));
-    // In a container the path may be the one outside of it, and then only the root is there.
+    // In a container the path may be the one outside of it, and then only the root exists.
     group.ancestors().take_while(|folder| folder.starts_with(mount)).filter_map(of).min()
 }
 
-/// Bytes of memory that the process has now; `None` if it cannot tell.
+/// Returns the resident memory of the process in bytes; `None` if it cannot be read.
 pub fn resident_bytes() -> Option<u64> {
     let pages = fs::read_to_string("/proc/self/statm").ok()?;
     let resident: u64 = pages.split(' ').nth(1)?.parse().ok()?;

@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use quanta::Instant;
 
-/// Upper bounds of the buckets, in nanoseconds: decisions take microseconds, and what takes
-/// milliseconds should stand out.
+/// Upper bounds of the buckets in nanoseconds. Decisions take microseconds; those that take milliseconds stand out.
 const BOUNDS_NS: [u64; 16] = [
     500,
     1_000,
@@ -25,15 +24,15 @@ const BOUNDS_NS: [u64; 16] = [
     1_000_000_000,
 ];
 
-/// How long things took.
+/// A histogram of durations.
 #[derive(Default)]
 pub struct Durations {
-    /// One for each bound, and one for what is beyond the last.
+    /// One for each bound, and one for longer durations.
     buckets: [AtomicU64; BOUNDS_NS.len() + 1],
     sum_ns: AtomicU64,
 }
 
-/// Measures one of them.
+/// Measures one duration.
 pub struct Timer<'a> {
     durations: &'a Durations,
     start: Instant,
@@ -53,8 +52,7 @@ impl Durations {
         self.sum_ns.fetch_add(ns, Relaxed);
     }
 
-    /// The sum in seconds, the count, and how many fell into each bucket, by its upper bound in
-    /// seconds.
+    /// Returns the sum in seconds, the count, and the count of each bucket with its upper bound in seconds.
     #[expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "Prometheus counts in seconds")]
     pub(super) fn read(&self) -> (f64, u64, Vec<(f64, u64)>) {
         let seconds = |ns: u64| ns as f64 / 1e9;

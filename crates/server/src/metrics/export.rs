@@ -1,6 +1,7 @@
-//! Everything the service counts, as Prometheus reads it.
+//! The metrics of the service in the formats of Prometheus.
 
 use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -9,23 +10,23 @@ use prometheus_client::registry::Registry;
 use tidegate::{Counts, Limiter, RuleCount, StoreHealth, Switch};
 use tidegate_stores::redis::{Circuit, Failures, LATENCY_BOUNDS, Latencies};
 
-use super::{Connections, Durations, Metrics, Reservations, room};
+use super::{Connections, Metrics, Reservations, memory};
 use crate::build_info;
 use crate::control::CatalogHealth;
 use crate::control::switches::SwitchState;
 use crate::health::Health;
 
-/// How metrics are written.
+/// The format of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The text format of Prometheus, which every tool reads.
+    /// The text format of Prometheus, which every tool supports.
     Prometheus,
-    /// `OpenMetrics`, which names families of counters without their `_total`.
+    /// `OpenMetrics`, in which the name of a counter family has no `_total`.
     OpenMetrics,
 }
 
 impl Format {
-    /// What it is called in HTTP.
+    /// Returns the content type.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -34,10 +35,10 @@ impl Format {
     }
 }
 
-/// The metrics as text.
+/// Returns the metrics as text.
 ///
 /// # Errors
-/// If the encoder fails, which it has no reason to.
+/// If the encoder fails, which should not happen.
 pub fn export(
     limiter: &Limiter,
     metrics: &Metrics,
@@ -54,8 +55,8 @@ pub fn export(
     Ok(if format == Format::OpenMetrics { text } else { for_prometheus(&text) })
 }
 
-/// The encoder knows `OpenMetrics` only. In the older format the family of a counter has the name of its
-/// one series, and there is no end mark.
+/// Converts `OpenMetrics`, which is the only format of the encoder. In the older format a counter family has the name of its
+/// series, and there is no end mark.
 fn for_prometheus(open: &str) -> String {
     let mut text = String::with_capacity(open.len() + 256);
     let mut help = None;
@@ -100,8 +101,8 @@ impl Collector for Snapshot {
         self.control(&mut encoder)?;
         self.snapshots(&mut encoder)?;
         self.connections(&mut encoder)?;
-        if let Some((memory, capacity)) = self.metrics.room.get() {
-            room::encode(&mut encoder, memory, *capacity, &self.limiter)?;
+        if let Some(memory) = &self.metrics.memory {
+            memory::encode(&mut encoder, memory, &self.limiter)?;
         }
         self.certificates(&mut encoder)
     }
@@ -110,14 +111,14 @@ impl Collector for Snapshot {
 impl Snapshot {
     fn decisions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let rules = self.limiter.counts();
-        let help = "What each rule said to requests it applied to";
+        let help = "Decisions of each rule on the requests that it applies to";
         let mut all = encoder.encode_descriptor("ratelimit_decisions", help, None, MetricType::Counter)?;
         for rule in rules.iter().filter(|rule| rule.value.is_none()) {
             outcomes(&mut all, &[("domain", &*rule.domain), ("rule", &*rule.rule)], &rule.counts)?;
         }
         let errors = self.metrics.refused.get();
         counter(&mut all, &[("domain", ""), ("rule", ""), ("outcome", "error")], errors)?;
-        let help = "Requests decided in their canonical form, because a value was not text or beyond a bound";
+        let help = "Requests decided in canonical form, because a value was not text or exceeded a bound";
         let mut canonical =
             encoder.encode_descriptor("ratelimit_canonicalized_requests", help, None, MetricType::Counter)?;
         let count = self.metrics.canonicalized.get();
@@ -126,7 +127,7 @@ impl Snapshot {
         if valued.is_empty() {
             return Ok(());
         }
-        let help = "The same by value of the key, where a rule asks for it";
+        let help = "Decisions by value of the key, for rules that ask for it";
         let mut by_value =
             encoder.encode_descriptor("ratelimit_value_decisions", help, None, MetricType::Counter)?;
         for rule in valued {
@@ -138,20 +139,19 @@ impl Snapshot {
     }
 
     fn durations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "From the request in hand to the answer in hand, the network left out";
+        let help = "Time from a complete request to its complete response, without the network";
         let name = "ratelimit_check_duration_seconds";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        let one = |family: &mut MetricEncoder<'_>, api: &str, durations: &Durations| {
-            let (sum, count, buckets) = durations.read();
-            let labels = [("api", api)];
-            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
-        };
-        one(&mut family, "grpc", &self.metrics.grpc_check)?;
-        one(&mut family, "http", &self.metrics.http_check)
+        for front_end in self.metrics.front_ends() {
+            let (sum, count, buckets) = front_end.durations.read();
+            let labels = [("api", front_end.name)];
+            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+        }
+        Ok(())
     }
 
     fn reservations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "What became of reservations";
+        let help = "Reservations by outcome";
         let mut ends =
             encoder.encode_descriptor("ratelimit_reservations", help, None, MetricType::Counter)?;
         let Reservations { reserved, denied, settled, gone, failed } = &self.metrics.reservations;
@@ -165,13 +165,13 @@ impl Snapshot {
         for (outcome, count) in outcomes {
             counter(&mut ends, &[("outcome", outcome)], count.get())?;
         }
-        let help = "Reservations in this node's memory that wait to be settled";
+        let help = "Reservations in the memory of this node that are not settled yet";
         let waiting = i64::try_from(self.limiter.reservations()).unwrap_or(i64::MAX);
         gauge(encoder, "ratelimit_reservations_held", help, waiting)
     }
 
     fn rules(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Loads of the rules, the first included";
+        let help = "Loads of the rules, including the first";
         let mut loads = encoder.encode_descriptor("ratelimit_rule_loads", help, None, MetricType::Counter)?;
         counter(&mut loads, &[("outcome", "loaded")], self.limiter.generation())?;
         counter(&mut loads, &[("outcome", "refused")], self.limiter.refusals())?;
@@ -183,12 +183,11 @@ impl Snapshot {
     fn store(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let stats = self.limiter.stats();
         gauge(encoder, "ratelimit_keys", "Counters held in memory", stats.keys.cast_signed() as i64)?;
-        let help = "Live counters displaced because the store was full";
+        let help = "Counters in use that were removed because the store was full";
         let mut evicted =
             encoder.encode_descriptor("ratelimit_keys_evicted", help, None, MetricType::Counter)?;
         evicted.encode_counter::<NoLabelSet, u64, u64>(&stats.evicted, None)?;
-        let help =
-            "0 normal, 1 some server of the store fails, 2 all do or one for long, 3 nothing is enforced";
+        let help = "0 normal, 1 a server of the store fails, 2 all do or one for long, 3 nothing is enforced";
         gauge(encoder, "ratelimit_degradation_level", help, i64::from(self.health.degradation()))?;
         match self.limiter.store_health() {
             Some(health) => shared_store(encoder, &health),
@@ -203,13 +202,14 @@ impl Snapshot {
         let lost = self.health.catalog().map_or(0, CatalogHealth::lost_records);
         dropped.encode_counter::<NoLabelSet, u64, u64>(&(self.audit_dropped + lost), None)?;
         let Some(catalog) = self.health.catalog() else { return Ok(()) };
-        let help = "1 if the catalog answered when it was asked last";
-        gauge(encoder, "ratelimit_catalog_up", help, i64::from(catalog.is_there()))?;
-        let help = "The version of the catalog that is in force; the same on all nodes";
+        let help = "1 if the last call to the catalog succeeded";
+        gauge(encoder, "ratelimit_catalog_up", help, i64::from(catalog.is_reachable()))?;
+        let help = "Version of the catalog that is in force; the same on all nodes";
         gauge(encoder, "ratelimit_catalog_version", help, catalog.version().cast_signed())?;
-        let help = "1 once this node has known the catalog; until then it is not ready, unless it need not";
+        let help =
+            "1 after this node has read the catalog; before, it is not ready if catalog_required is set";
         gauge(encoder, "ratelimit_catalog_known", help, i64::from(catalog.is_known()))?;
-        let help = "Changes that are in the catalog and wait to be written into the audit files";
+        let help = "Changes that may have been made or not, because the catalog did not answer their commit";
         gauge(encoder, "ratelimit_audit_waiting", help, catalog.unrecorded().cast_signed())?;
         if let Some(skew) = catalog.clock().skew() {
             let help = "How far this node's clock is ahead of the catalog's";
@@ -222,7 +222,7 @@ impl Snapshot {
         gauge(encoder, "ratelimit_catalog_rules_refused", help, i64::from(catalog.refused().is_some()))?;
         let tenants = i64::try_from(self.limiter.tenants()).unwrap_or(i64::MAX);
         gauge(encoder, "ratelimit_tenants", "Tenants with a tier or limits of their own", tenants)?;
-        let help = "How often the catalog did not answer";
+        let help = "Failed calls to the catalog";
         let mut failures =
             encoder.encode_descriptor("ratelimit_catalog_failures", help, None, MetricType::Counter)?;
         failures.encode_counter::<NoLabelSet, u64, u64>(&catalog.failures(), None)
@@ -230,10 +230,10 @@ impl Snapshot {
 
     fn snapshots(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let Some(health) = self.limiter.snapshot_health() else { return Ok(()) };
-        let help = "When the last snapshot was written, as Unix time; 0 before the first";
+        let help = "Unix time of the last snapshot; 0 before the first";
         let written_at_s = health.written_at.map_or(0, |at| at.0 / 1_000_000);
         gauge(encoder, "ratelimit_snapshot_timestamp_seconds", help, written_at_s.cast_signed())?;
-        let help = "How long it took to write it";
+        let help = "Time it took to write the last snapshot";
         let mut took = encoder.encode_descriptor(
             "ratelimit_snapshot_duration_seconds",
             help,
@@ -247,75 +247,75 @@ impl Snapshot {
         failures.encode_counter::<NoLabelSet, u64, u64>(&health.failures, None)
     }
 
-    /// Of listeners with TLS only.
+    /// Writes the metrics of certificates, for listeners with TLS.
     fn certificates(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let listeners = [
-            ("grpc", &self.metrics.grpc_certificates),
-            ("http", &self.metrics.http_certificates),
-            ("admin", &self.metrics.admin_certificates),
-        ];
+        let listeners = self.metrics.listeners();
         let secured: Vec<_> = listeners
-            .into_iter()
-            .filter_map(|(listener, certified)| Some((listener, certified.expires_at_s()?, certified)))
+            .iter()
+            .filter_map(|listener| Some((listener.name, listener.certificates.expires_at_s()?, listener)))
             .collect();
         if secured.is_empty() {
             return Ok(());
         }
-        let help = "When the certificate of a listener expires, as Unix time";
+        let help = "Unix time at which the certificate of a listener expires";
         let name = "ratelimit_certificate_expiry_timestamp_seconds";
         let mut expiry = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (listener, expires_at_s, _) in &secured {
-            expiry.encode_family(&[("listener", *listener)])?.encode_gauge(expires_at_s)?;
+        for (name, expires_at_s, _) in &secured {
+            expiry.encode_family(&[("listener", *name)])?.encode_gauge(expires_at_s)?;
         }
-        let help = "How often changed certificates could not be used; every second while they cannot";
+        let help = "Failed reloads of changed certificates, one per second";
         let name = "ratelimit_certificate_reload_failures";
         let mut refused = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (listener, _, certified) in &secured {
-            counter(&mut refused, &[("listener", *listener)], certified.refused.get())?;
+        for (name, _, listener) in &secured {
+            counter(&mut refused, &[("listener", *name)], listener.certificates.refused.get())?;
         }
         Ok(())
     }
 
     fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let listeners = [
-            ("grpc", &self.metrics.grpc_connections),
-            ("http", &self.metrics.http_connections),
-            ("admin", &self.metrics.admin_connections),
-        ];
-        let help = "Connections open now";
+        let listeners = self.metrics.listeners();
+        let help = "Open connections";
         let mut open = encoder.encode_descriptor("ratelimit_connections", help, None, MetricType::Gauge)?;
-        for (listener, connections) in listeners {
-            open.encode_family(&[("listener", listener)])?.encode_gauge(&connections.open().cast_signed())?;
+        for listener in &listeners {
+            let connections = listener.connections.open().cast_signed();
+            open.encode_family(&[("listener", listener.name)])?.encode_gauge(&connections)?;
         }
-        let help = "What became of connections";
+        let help = "Maximum number of connections of a listener";
+        let mut most =
+            encoder.encode_descriptor("ratelimit_connections_max", help, None, MetricType::Gauge)?;
+        for listener in &listeners {
+            let max = i64::try_from(listener.max_connections.load(Relaxed)).unwrap_or(i64::MAX);
+            most.encode_family(&[("listener", listener.name)])?.encode_gauge(&max)?;
+        }
+        let help = "Connections by event";
         let mut ends =
             encoder.encode_descriptor("ratelimit_connection_events", help, None, MetricType::Counter)?;
-        for (listener, connections) in listeners {
-            let Connections { accepted, closed, shed, timed_out } = connections;
+        for listener in &listeners {
+            let Connections { accepted, closed, shed, timed_out } = &listener.connections;
             let events =
                 [("accepted", accepted), ("closed", closed), ("shed", shed), ("timed_out", timed_out)];
             for (event, count) in events {
-                counter(&mut ends, &[("listener", listener), ("event", event)], count.get())?;
+                counter(&mut ends, &[("listener", listener.name), ("event", event)], count.get())?;
             }
         }
         Ok(())
     }
 }
 
-/// Which program this is.
+/// Writes the version of the program.
 fn build_info(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let help = "Which program this is; always 1";
+    let help = "Version and commit of the program; always 1";
     let mut info = encoder.encode_descriptor("tidegate_build_info", help, None, MetricType::Gauge)?;
     let labels = [("version", build_info::VERSION), ("commit", build_info::COMMIT)];
     info.encode_family(&labels)?.encode_gauge(&1_i64)
 }
 
-/// Kill switches that are set: there are as many as people have set.
+/// Writes the kill switches that are set.
 fn switches(encoder: &mut DescriptorEncoder<'_>, switches: &[SwitchState]) -> fmt::Result {
     if switches.is_empty() {
         return Ok(());
     }
-    let help = "Kill switches that are set, by rule and by who set them: 0 enforce, 1 shadow, 2 off";
+    let help = "Kill switches that are set, by rule and origin: 0 enforce, 1 shadow, 2 off";
     let mut family = encoder.encode_descriptor("ratelimit_switch", help, None, MetricType::Gauge)?;
     for SwitchState { rule, mode, from } in switches {
         let mode: i64 = match mode {
@@ -328,9 +328,9 @@ fn switches(encoder: &mut DescriptorEncoder<'_>, switches: &[SwitchState]) -> fm
     Ok(())
 }
 
-/// How the store that nodes share does.
+/// Writes the metrics of the shared store.
 fn shared_store(encoder: &mut DescriptorEncoder<'_>, health: &StoreHealth) -> fmt::Result {
-    let help = "Batches that the shared store did not settle, by why";
+    let help = "Batches that the shared store did not settle, by reason";
     let mut errors = encoder.encode_descriptor("ratelimit_redis_errors", help, None, MetricType::Counter)?;
     let Failures { late, unreachable, refused, garbled, foreign, full, lost_refunds } = health.failures;
     let kinds = [
@@ -348,17 +348,18 @@ fn shared_store(encoder: &mut DescriptorEncoder<'_>, health: &StoreHealth) -> fm
     let help = "Decisions that let a request pass because the shared store failed";
     let mut open = encoder.encode_descriptor("ratelimit_failopen", help, None, MetricType::Counter)?;
     open.encode_counter::<NoLabelSet, u64, u64>(&health.let_pass, None)?;
-    let help = "Decisions made without the shared store, by how";
+    let help = "Decisions made without the shared store, by policy";
     let mut fallback =
         encoder.encode_descriptor("ratelimit_fallback_decisions", help, None, MetricType::Counter)?;
     for (policy, count) in [("allow", health.let_pass), ("deny", health.denied), ("local", health.local)] {
         counter(&mut fallback, &[("policy", policy)], count)?;
     }
     let failing = health.servers.iter().any(|(_, circuit, _)| *circuit == Circuit::Open);
-    let help = "1 while rules decide by on_store_error for some server of the shared store";
+    let help = "1 while on_store_error applies for a server of the shared store";
     gauge(encoder, "ratelimit_fallback_active", help, i64::from(failing))?;
     gauge(encoder, "ratelimit_nodes", "Nodes that share the store", i64::from(health.nodes))?;
-    let help = "0 closed (it is asked), 1 recovering, 2 open (it is not)";
+    let help =
+        "State of the circuit breaker: 0 closed (the server is used), 1 recovering, 2 open (it is not used)";
     let mut circuits = encoder.encode_descriptor("ratelimit_circuit_state", help, None, MetricType::Gauge)?;
     for (server, circuit, _) in &health.servers {
         let state: i64 = match circuit {
@@ -373,7 +374,7 @@ fn shared_store(encoder: &mut DescriptorEncoder<'_>, health: &StoreHealth) -> fm
 
 #[expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "Prometheus counts in seconds")]
 fn store_durations(encoder: &mut DescriptorEncoder<'_>, servers: &[Latencies]) -> fmt::Result {
-    let help = "From sending a batch to a server of the shared store to its answer, or to giving it up";
+    let help = "Time from sending a batch to a server of the shared store to its reply or timeout";
     let name = "ratelimit_redis_duration_seconds";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for Latencies { server, buckets, sum } in servers {

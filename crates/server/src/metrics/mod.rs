@@ -1,113 +1,162 @@
-//! What the service counts besides the decisions of rules. Every handle is there from the start:
-//! counting is one atomic addition.
+//! The metrics of the service, besides the decisions of rules. All handles exist from the start, so that counting is one
+//! atomic addition.
 //!
-//! - [`durations`]: how long things took
-//! - [`export`]: all of it for Prometheus; `room`: memory and connections that fit
+//! - [`durations`]: histograms of durations
+//! - [`export`]: the metrics for Prometheus; `memory`: those of memory
 
 mod durations;
 mod export;
-mod room;
+mod memory;
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::Mutex;
 
 pub use self::durations::{Durations, Timer};
 pub use self::export::{Format, export};
-use crate::listen::capacity::Capacity;
 use crate::memory::Memory;
 
-/// The service's counters. Cheap to clone: all clones are the same.
+/// The metrics of the service. Clones share their state.
 #[derive(Clone, Default)]
-pub struct Metrics(Arc<Counted>);
+pub struct Metrics(Arc<MetricsInner>);
 
-/// What is counted.
+/// The shared state of [`Metrics`].
 #[derive(Default)]
-pub struct Counted {
-    /// Checks over gRPC.
-    pub grpc_check: Durations,
-    /// Checks over HTTP.
-    pub http_check: Durations,
-    /// Checks and acquisitions that were refused, over either.
+pub struct MetricsInner {
+    /// The front ends that decide requests.
+    front_ends: Mutex<Vec<Arc<FrontEnd>>>,
+    /// The listeners.
+    listeners: Mutex<Vec<Arc<ListenerMetrics>>>,
+    /// Requests for a decision that were refused before they were decided.
     pub refused: Counter,
-    /// Requests over Envoy's protocol and `tidegate.v1` that were decided in their canonical form, because they
-    /// were not within bounds or not text.
+    /// Requests over Envoy's protocol that were decided in canonical form, because they were not text or exceeded a
+    /// bound.
     pub canonicalized: Counter,
-    /// What became of reservations, over either.
+    /// Reservations by outcome.
     pub reservations: Reservations,
-    /// Connections of the gRPC listener.
-    pub grpc_connections: Connections,
-    /// Connections of the HTTP listener.
-    pub http_connections: Connections,
-    /// Connections of the admin listener.
-    pub admin_connections: Connections,
-    /// Certificates of the gRPC listener.
-    pub grpc_certificates: Certified,
-    /// Certificates of the HTTP listener.
-    pub http_certificates: Certified,
-    /// Certificates of the admin listener.
-    pub admin_certificates: Certified,
-    /// What fits, once that is known.
-    pub room: OnceLock<(Memory, Capacity)>,
+    /// The bound on memory, if there is one.
+    memory: Option<Memory>,
+}
+
+/// A front end that decides requests: `grpc`, `http`.
+#[derive(Default)]
+pub struct FrontEnd {
+    /// Its name, which is the label `api` of its series.
+    pub name: &'static str,
+    /// How long its checks take, from the request in hand to the answer in hand.
+    pub durations: Durations,
 }
 
 impl Metrics {
-    /// The counters of a service with so much memory, for so many connections.
-    pub fn new(memory: Memory, capacity: Capacity) -> Self {
-        Self(Arc::new(Counted { room: OnceLock::from((memory, capacity)), ..Counted::default() }))
+    /// Returns the metrics of a front end, which are exported from now on.
+    pub fn front_end(&self, name: &'static str) -> Arc<FrontEnd> {
+        let new = || FrontEnd { name, ..FrontEnd::default() };
+        registered(&self.front_ends, |front_end| front_end.name == name, new)
+    }
+
+    /// Returns the metrics of a listener, which are exported from now on.
+    pub fn listener(&self, name: &'static str) -> Arc<ListenerMetrics> {
+        let new = || ListenerMetrics { name, ..ListenerMetrics::default() };
+        registered(&self.listeners, |listener| listener.name == name, new)
+    }
+
+    fn front_ends(&self) -> Vec<Arc<FrontEnd>> {
+        self.front_ends.lock().clone()
+    }
+
+    fn listeners(&self) -> Vec<Arc<ListenerMetrics>> {
+        self.listeners.lock().clone()
+    }
+
+    /// Returns the metrics of a service with this bound on memory.
+    pub fn new(memory: Memory) -> Self {
+        Self(Arc::new(MetricsInner { memory: Some(memory), ..MetricsInner::default() }))
     }
 }
 
-/// What became of reservations.
+/// Returns the item that `is` it, or adds a new one.
+fn registered<T>(items: &Mutex<Vec<Arc<T>>>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> Arc<T> {
+    let mut items = items.lock();
+    if let Some(known) = items.iter().find(|item| is(item)) {
+        return Arc::clone(known);
+    }
+    let item = Arc::new(new());
+    items.push(Arc::clone(&item));
+    item
+}
+
+/// A listener: `grpc`, `http`, `admin`.
+#[derive(Default)]
+pub struct ListenerMetrics {
+    /// Its name, which is the label `listener` of its series.
+    pub name: &'static str,
+    /// Connections that it may have at once.
+    max_connections: AtomicUsize,
+    /// Its connections.
+    pub connections: Connections,
+    /// Its certificates.
+    pub certificates: CertificateMetrics,
+}
+
+impl ListenerMetrics {
+    /// Sets how many connections it may have at once.
+    pub fn set_max_connections(&self, max: usize) {
+        self.max_connections.store(max, Relaxed);
+    }
+}
+
+/// Reservations by outcome.
 #[derive(Default)]
 pub struct Reservations {
-    /// Made: the estimate was charged.
+    /// The estimate was charged.
     pub reserved: Counter,
-    /// Denied by a limit.
+    /// A limit denied the estimate.
     pub denied: Counter,
-    /// Settled.
+    /// The reservation was settled.
     pub settled: Counter,
-    /// To be settled, but gone already: settled before, or expired.
+    /// The reservation to settle does not exist: it was settled before, or has expired.
     pub gone: Counter,
-    /// Neither, because the shared store failed or too many wait to be settled.
+    /// The shared store failed, or too many reservations are held.
     pub failed: Counter,
 }
 
 /// The connections of a listener.
 #[derive(Default)]
 pub struct Connections {
-    /// Ever accepted.
+    /// Accepted.
     pub accepted: Counter,
-    /// Closed since, for whatever reason.
+    /// Closed, for any reason.
     pub closed: Counter,
-    /// Shed at the bound.
+    /// Refused or closed because the listener was full, or memory short.
     pub shed: Counter,
-    /// Given up because TLS or the first request did not come in time.
+    /// Closed because a timeout had passed.
     pub timed_out: Counter,
 }
 
 /// The certificates of a listener.
 #[derive(Default)]
-pub struct Certified {
-    /// When the listener's own expires, in seconds of Unix time; 0 without TLS.
+pub struct CertificateMetrics {
+    /// When the certificate expires, in seconds of Unix time; 0 without TLS.
     expires_at_s: AtomicI64,
-    /// How often changed files were looked at and could not be used.
+    /// Failed reloads of changed files.
     pub refused: Counter,
 }
 
-impl Certified {
-    /// Others are in use now.
+impl CertificateMetrics {
+    /// Sets when the certificate expires, in seconds of Unix time.
     pub fn set_expiry(&self, at_s: i64) {
         self.expires_at_s.store(at_s, Relaxed);
     }
 
-    /// When the listener's own expires; `None` without TLS.
+    /// Returns when the certificate expires, in seconds of Unix time; `None` without TLS.
     pub fn expires_at_s(&self) -> Option<i64> {
         Some(self.expires_at_s.load(Relaxed)).filter(|at_s| *at_s != 0)
     }
 }
 
-/// A number that grows.
+/// A counter.
 #[derive(Default)]
 pub struct Counter(AtomicU64);
 
@@ -118,25 +167,25 @@ impl Counter {
         self.0.fetch_add(more, Relaxed);
     }
 
-    /// What it is now.
+    /// Returns its value.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
 impl Connections {
-    /// How many are open.
+    /// Returns how many connections are open.
     pub fn open(&self) -> u64 {
-        // Read in this order, what is closed meanwhile is not counted as closed before it came.
+        // Read in this order, so that a connection that is accepted and closed meanwhile does not make it negative.
         let closed = self.closed.get();
         self.accepted.get().saturating_sub(closed)
     }
 }
 
 impl Deref for Metrics {
-    type Target = Counted;
+    type Target = MetricsInner;
 
-    fn deref(&self) -> &Counted {
+    fn deref(&self) -> &MetricsInner {
         &self.0
     }
 }

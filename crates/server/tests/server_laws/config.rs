@@ -217,7 +217,7 @@ fn mistakes_in_the_file() {
         ("workers: [1]", "tidegate.yaml:1:10: workers: must be a whole number from 0 to 1024, got a list"),
         (
             "workers: 1\nworkers: 2",
-            "tidegate.yaml:2:1: workers: the same key is on line 1 already; keep one of them",
+            "tidegate.yaml:2:1: workers: the same key is already on line 1; keep one of them",
         ),
         (
             "max_keys: 5",
@@ -237,7 +237,7 @@ fn mistakes_in_the_file() {
         ),
         (
             "http: { tls: { client_ca: c.pem } }",
-            "tidegate.yaml:1: http.tls.client_ca: needs http.tls.cert and http.tls.key: clients show theirs over TLS only",
+            "tidegate.yaml:1: http.tls.client_ca: needs http.tls.cert and http.tls.key: clients send certificates over TLS only",
         ),
         (
             "admin: { listen: off }",
@@ -277,7 +277,10 @@ fn mistakes_in_the_file() {
         ),
         ("reload: maybe", "tidegate.yaml:1:9: reload: must be true or false, got \"maybe\""),
         ("a: [", "tidegate.yaml:1:4: not valid YAML: unclosed bracket '['"),
-        ("workers: 1\n---\nworkers: 2", "tidegate.yaml:2:1: a second document begins here; remove the `---`"),
+        (
+            "workers: 1\n---\nworkers: 2",
+            "tidegate.yaml:2:1: a second document begins here; write one document per file, or remove the `---`",
+        ),
     ];
     for (text, expected) in table {
         assert_eq!(of_file(text), [expected], "{text}");

@@ -1,7 +1,7 @@
 //! A body of the operator's for denials: everywhere the same, and the problem for programs that ask for it.
 
 use serde_json::json;
-use tidegate::{Limiter, Remote, Request, Source};
+use tidegate::{Request, Source};
 
 use crate::support::grpc::Client;
 use crate::support::service::{Answer, PATIENCE, Service, Setup, post, send};
@@ -94,11 +94,11 @@ fn programs_that_ask_for_a_problem_get_one() {
 }
 
 #[tokio::test]
-async fn a_remote_limiter_reads_denials_whatever_their_body() {
+async fn a_client_reads_denials_whatever_their_body() {
     let service = tokio::task::spawn_blocking(|| saying("enough", "text/plain")).await.expect("it starts");
-    let remote = Remote::new(format!("http://{}", service.http)).deadline(PATIENCE);
-    let limiter = Limiter::builder().remote(remote).build().expect("an address");
-    let denied = limiter.check(&Request::new("api", [("user", "ann")])).await;
+    let client = tidegate_client::Client::builder(format!("http://{}", service.http)).deadline(PATIENCE);
+    let client = client.build().expect("an address");
+    let denied = client.check(&Request::new("api", [("user", "ann")])).await;
     assert_eq!((denied.allowed(), denied.source()), (false, Source::Memory));
     assert_eq!(denied.decided_by().map(|by| by.name), Some("day"));
 }

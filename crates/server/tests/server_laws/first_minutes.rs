@@ -126,7 +126,7 @@ fn a_bare_serve_enforces_limits_that_stand_in_code() {
     limits_in_code_are_enforced(&served);
     assert_eq!(get(served.at("admin"), "/readyz").status, 200);
     let log = served.stop();
-    assert!(log.contains("there are no rules: only limits that requests bring along are enforced"), "{log}");
+    assert!(log.contains("there are no rules: only limits in requests themselves are enforced"), "{log}");
 }
 
 #[test]

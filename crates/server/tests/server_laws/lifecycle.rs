@@ -67,7 +67,7 @@ fn readiness_goes_off_before_connections_are_refused() {
     assert_eq!(service.check("api", r#"{"user":"ann"}"#).status, 200, "it still answers");
     service.signal("TERM");
     let ended = service.wait();
-    assert!(ended.status.success() && ended.errors.contains("told twice"), "{}", ended.errors);
+    assert!(ended.status.success() && ended.errors.contains("after a second signal"), "{}", ended.errors);
 }
 
 #[test]

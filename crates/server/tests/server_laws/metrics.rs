@@ -4,10 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use jiff::Timestamp;
-
 use crate::support::grpc::{Client, descriptor, with_hits, with_limit};
 use crate::support::service::{Service, Setup, get, post, send, service, until};
+use crate::support::wall_time;
 
 const RULES: &str = "
 domain: api
@@ -108,7 +107,7 @@ fn snapshots_are_dated_timed_and_their_failures_counted() {
     let service = Setup::rules(RULES).with("memory.snapshot_every", "200ms").start();
     let written_at_s = || number(&service, "ratelimit_snapshot_timestamp_seconds ");
     until("one is written", || written_at_s() > 0);
-    let now_s = Timestamp::now().as_second().cast_unsigned();
+    let now_s = wall_time().as_second().cast_unsigned();
     assert!((now_s - 60..=now_s + 60).contains(&written_at_s()), "{} at {now_s}", written_at_s());
     let metrics = get(service.admin, "/metrics").body;
     let took = metrics.lines().find_map(|line| line.strip_prefix("ratelimit_snapshot_duration_seconds "));

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use serde_json::json;
-use tidegate_server::memory::{ConnectionCost, Mark, Memory, Source, limit_of_cgroup};
+use tidegate_server::memory::{ConnectionCost, HighWaterMark, Memory, Source, limit_of_cgroup};
 
 use crate::control::ask_at;
 use crate::support::service::{PATIENCE, Service, Setup, get, service, until};
@@ -190,7 +190,7 @@ fn the_least_limit_of_the_control_groups_counts() {
 #[test]
 fn nothing_new_is_taken_near_the_limit_until_memory_is_there_again() {
     const LIMIT: u64 = 1000 << 20;
-    let (mut mark, low, high) = (Mark::default(), 100 << 20, 900 << 20);
+    let (mut mark, low, high) = (HighWaterMark::default(), 100 << 20, 900 << 20);
     assert!(!mark.is_over(low, LIMIT));
     assert!(mark.is_over(high, LIMIT));
     assert!(!mark.is_over(low, LIMIT));

@@ -14,7 +14,7 @@ use tidegate::rules::file;
 use tidegate::{Defaults, Limiter, Micros, VirtualClock};
 use tidegate_middleware::{ClientIp, DenialBody, Headers, Renderer};
 use tidegate_server::bounds::Bounds;
-use tidegate_server::denials::Denials;
+use tidegate_server::decider::Decider;
 use tidegate_server::grpc::rate_limit::RateLimit;
 use tidegate_server::health::Health;
 use tidegate_server::http::HttpApi;
@@ -102,30 +102,27 @@ impl Case {
 
     fn rate_limit(&self, limiter: &Limiter) -> RateLimit {
         RateLimit {
-            limiter: limiter.clone(),
+            decider: Decider::new("test", limiter.clone(), Metrics::default()),
             bounds: Bounds::default(),
             headers: Some(self.renderer()),
             body: self.denial.as_ref().map(|_| self.renderer()),
-            metrics: Metrics::default(),
-            denials: Denials::default(),
-            traced: false,
         }
     }
 
     fn http(&self) -> HttpApi {
         let limiter = self.limiter();
+        let rate_limit = self.rate_limit(&limiter);
         HttpApi {
+            decider: rate_limit.decider.clone(),
             renderer: self.renderer(),
             bounds: Bounds::default(),
-            metrics: Metrics::default(),
-            health: Health::new(limiter.clone()),
-            rate_limit: self.rate_limit(&limiter),
+            health: Health::new(limiter),
+            rate_limit,
             tokens: None,
             client_ip: Arc::new(ClientIp::new()),
             peer: Ipv4Addr::LOCALHOST.into(),
             cross_site: false,
             memory: tidegate_server::memory::Memory::of(1 << 30, tidegate_server::memory::Source::Setting),
-            limiter,
         }
     }
 }

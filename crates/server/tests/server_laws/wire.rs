@@ -5,7 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 use prost::Message;
 use tidegate_server::bounds::Bounds;
-use tidegate_server::grpc::read::Asked;
+use tidegate_server::grpc::rls_request::RlsRequest;
 
 use crate::support::clients::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use crate::support::clients::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
@@ -38,7 +38,7 @@ fn request() -> impl Strategy<Value = RateLimitRequest> {
 }
 
 /// What was read, as prost has it.
-fn as_prost(asked: &Asked<'_>) -> RateLimitRequest {
+fn as_prost(asked: &RlsRequest<'_>) -> RateLimitRequest {
     let descriptors = asked.descriptors.iter().map(|descriptor| RateLimitDescriptor {
         entries: asked.entries[descriptor.start..descriptor.end]
             .iter()
@@ -58,10 +58,12 @@ fn as_prost(asked: &Asked<'_>) -> RateLimitRequest {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testkit::cases(256))]
+
     #[test]
     fn what_prost_writes_is_read_the_same(request in request()) {
         let bytes = request.encode_to_vec();
-        let asked = Asked::read(&bytes, &Bounds::default()).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let asked = RlsRequest::read(&bytes, &Bounds::default()).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(as_prost(&asked), request);
     }
 
@@ -74,7 +76,7 @@ proptest! {
         let mut bytes = request.encode_to_vec();
         bytes.extend(unknown);
         let end = cut.index(bytes.len() + 1);
-        let ours = Asked::read(&bytes[..end], &Bounds::default());
+        let ours = RlsRequest::read(&bytes[..end], &Bounds::default());
         let theirs = RateLimitRequest::decode(&bytes[..end]);
         match (ours, theirs) {
             (Ok(ours), Ok(theirs)) => prop_assert_eq!(as_prost(&ours), theirs),

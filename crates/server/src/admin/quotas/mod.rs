@@ -1,6 +1,6 @@
 //! `/admin/v1/quotas`: tenants, their tiers and overrides.
 //!
-//! - [`shape`][]: what they look like over HTTP
+//! - [`shape`][]: their JSON
 
 mod shape;
 
@@ -14,15 +14,16 @@ use utoipa::{IntoParams, ToSchema};
 
 use self::shape::{Quota, QuotaItem, QuotaPut};
 use super::Admin;
+use super::ApiResult;
 use super::body::JsonBody;
 use super::guard::Caller;
 use super::limits;
 use super::name::TenantName;
 use super::page::PageQuery;
 use super::precondition::{etag, precondition};
-use super::problem::{Answer, FieldError, Problem};
 use super::query::Parameters;
 use crate::control::engine_override;
+use crate::problem::{FieldError, Problem};
 
 const TAG: &str = "quotas";
 
@@ -30,16 +31,16 @@ const TAG: &str = "quotas";
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
-    /// Those of a tier.
+pub(super) struct QuotaQuery {
+    /// Tenants of this tier.
     #[param(max_length = 256)]
     tier: Option<String>,
-    /// Those whose names begin so.
+    /// Tenants whose names begin with this text.
     #[param(max_length = 256)]
     q: Option<String>,
-    /// Where the page before said that the next begins.
+    /// The `next_cursor` of the previous page.
     cursor: Option<String>,
-    /// How many at most; 100 where absent.
+    /// The maximum number of items; 100 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
@@ -48,23 +49,23 @@ pub(super) struct Wanted {
 #[derive(Serialize, ToSchema)]
 pub(super) struct QuotaList {
     items: Vec<QuotaItem>,
-    /// Where the next page begins, if there is one.
+    /// The cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
-/// Sets a tenant's tier and overrides, whole.
+/// Replaces the tier and all overrides of a tenant.
 #[utoipa::path(
     put, path = "/quotas/{tenant}", tag = TAG,
     params(
         ("tenant" = String, Path, description = "The tenant's name, percent-encoded", max_length = 256),
-        ("If-Match" = Option<String>, Header, description = "The ETag that the tenant must still have"),
-        ("If-None-Match" = Option<String>, Header, description = "`*`: only if there is no such tenant yet"),
+        ("If-Match" = Option<String>, Header, description = "Change it only if the tenant still has this ETag"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: only if the tenant does not exist yet"),
     ),
     request_body = QuotaPut,
     responses(
-        (status = 200, description = "As it is now", body = Quota),
-        (status = 412, description = "Somebody else was first", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "A field makes no sense", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The tenant after the change", body = Quota),
+        (status = 412, description = "It was changed in the meantime", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "A field is invalid", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn put(
@@ -73,7 +74,7 @@ pub(super) async fn put(
     TenantName(tenant): TenantName,
     headers: HeaderMap,
     JsonBody(put): JsonBody<QuotaPut>,
-) -> Answer {
+) -> ApiResult {
     let precondition = precondition(&headers)?;
     let keys = tenant_keys(&admin);
     let draft = put.draft(|domain, text| {
@@ -86,7 +87,7 @@ pub(super) async fn put(
     Ok(shown(&admin, &stored))
 }
 
-/// A tenant with its limits.
+/// Returns a tenant with its limits.
 #[utoipa::path(
     get, path = "/quotas/{tenant}", tag = TAG,
     params(("tenant" = String, Path, description = "The tenant's name, percent-encoded", max_length = 256)),
@@ -95,21 +96,21 @@ pub(super) async fn put(
         (status = 404, description = "No such tenant", body = Problem, content_type = "application/problem+json"),
     )
 )]
-pub(super) async fn show(State(admin): State<Admin>, TenantName(tenant): TenantName) -> Answer {
+pub(super) async fn show(State(admin): State<Admin>, TenantName(tenant): TenantName) -> ApiResult {
     Ok(shown(&admin, &admin.control.tenant(&tenant).await?))
 }
 
-/// Forgets a tenant: the rules' own limits hold for it again. Its counters stay.
+/// Deletes the tier and overrides of a tenant: the limits of the rules apply to it again. Its counters stay.
 #[utoipa::path(
     delete, path = "/quotas/{tenant}", tag = TAG,
     params(
         ("tenant" = String, Path, description = "The tenant's name, percent-encoded", max_length = 256),
-        ("If-Match" = Option<String>, Header, description = "The ETag that the tenant must still have"),
+        ("If-Match" = Option<String>, Header, description = "Change it only if the tenant still has this ETag"),
     ),
     responses(
-        (status = 204, description = "It is gone"),
+        (status = 204, description = "The tenant is deleted"),
         (status = 404, description = "No such tenant", body = Problem, content_type = "application/problem+json"),
-        (status = 412, description = "Somebody else was first", body = Problem, content_type = "application/problem+json"),
+        (status = 412, description = "It was changed in the meantime", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn remove(
@@ -117,25 +118,25 @@ pub(super) async fn remove(
     caller: Caller,
     TenantName(tenant): TenantName,
     headers: HeaderMap,
-) -> Answer<StatusCode> {
+) -> ApiResult<StatusCode> {
     admin.control.delete_tenant(caller.by(), tenant, precondition(&headers)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Tenants in the order of their names.
+/// Lists tenants, sorted by name.
 #[utoipa::path(
-    get, path = "/quotas", tag = TAG, params(Wanted),
+    get, path = "/quotas", tag = TAG, params(QuotaQuery),
     responses(
-        (status = 200, description = "A page of them", body = QuotaList),
-        (status = 422, description = "A parameter makes no sense", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "A page of tenants", body = QuotaList),
+        (status = 422, description = "A parameter is invalid", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn list(
     State(admin): State<Admin>,
-    Parameters(wanted): Parameters<Wanted>,
-) -> Answer<Json<QuotaList>> {
-    let filter = TenantFilter { tier: wanted.tier, prefix: wanted.q.filter(|text| !text.is_empty()) };
-    let page = PageQuery::new(wanted.cursor, wanted.limit)?;
+    Parameters(query): Parameters<QuotaQuery>,
+) -> ApiResult<Json<QuotaList>> {
+    let filter = TenantFilter { tier: query.tier, prefix: query.q.filter(|text| !text.is_empty()) };
+    let page = PageQuery::new(query.cursor, query.limit)?;
     let found = admin.control.tenants_page(&filter, &page).await?;
     let now = admin.control.now();
     let items = found.items.iter().map(|tenant| QuotaItem::new(tenant, now)).collect();
@@ -148,13 +149,13 @@ fn shown(admin: &Admin, tenant: &Tenant) -> Response {
     (etag(tenant.revision), Json(quota)).into_response()
 }
 
-/// Domains and the entries that name their tenants.
+/// Returns the domains with tenants, each with the key of the entry that names the tenant.
 fn tenant_keys(admin: &Admin) -> Vec<(String, String)> {
     let domains = admin.limiter.listing().into_iter();
     domains.filter_map(|domain| Some((domain.domain, domain.tenant?))).collect()
 }
 
-/// The catalog's fields by the names that this API has for them.
+/// Converts an error of the catalog, with fields named as in this API.
 fn renamed(error: tidegate_catalog::Error) -> Problem {
     match error {
         tidegate_catalog::Error::Invalid { field, reason } => {
@@ -163,25 +164,24 @@ fn renamed(error: tidegate_catalog::Error) -> Problem {
                 Some((place, "duration_us")) => format!("{place}.duration"),
                 _ => field,
             };
-            Problem::field(field, reason.replace("duration_us", "duration"))
+            Problem::field(field, reason)
         }
         other => other.into(),
     }
 }
 
-/// A tier that no rule has, and an override that no rule can take, are mistakes.
-fn check_against_rules(admin: &Admin, tenant: &str, draft: &TenantDraft) -> Answer<()> {
+/// Rejects a tier that no rule defines, and an override that no rule can apply.
+fn check_against_rules(admin: &Admin, tenant: &str, draft: &TenantDraft) -> ApiResult<()> {
     let mut errors = Vec::new();
     if let Some(tier) = &draft.tier {
-        let mut known: Vec<String> = limits::tiers(&admin.limiter);
-        known.sort_unstable();
+        let known = limits::tiers(&admin.limiter);
         if known.binary_search(tier).is_err() {
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let reason = format!(
-                "no rule has a tier {tier:?}; there are: {known}. Add it to the `tiers` of a rule (`{{}}` if it \
+                "no rule has a tier {tier:?}; known tiers: {known}. Add it to the `tiers` of a rule (`{{}}` if it \
                  changes nothing), or leave the tier out"
             );
-            errors.push(FieldError { field: "tier".to_owned(), reason });
+            errors.push(FieldError::new("tier", reason));
         }
     }
     let stored = draft.overrides().map_err(renamed)?;
@@ -193,7 +193,7 @@ fn check_against_rules(admin: &Admin, tenant: &str, draft: &TenantDraft) -> Answ
                 "per" | "window" => "unit",
                 other => other,
             };
-            errors.push(FieldError { field: format!("overrides[{index}].{field}"), reason: problem.reason });
+            errors.push(FieldError::new(format!("overrides[{index}].{field}"), problem.reason));
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(Problem::fields(errors)) }

@@ -1,4 +1,4 @@
-//! What a quota looks like over HTTP.
+//! The JSON of quotas.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,94 +6,96 @@ use tidegate::rules::file::micros;
 use tidegate_catalog::{Allowance, Override, OverrideDraft, Tenant, TenantDraft, Window};
 use utoipa::ToSchema;
 
-use super::super::limits::LimitShown;
-use super::super::problem::{Answer, Problem};
+use super::super::ApiResult;
+use super::super::limits::LimitView;
+use crate::problem::Problem;
 
-/// What the descriptor of a tenant's own rule is called.
+/// The descriptor of a tenant's own rule.
 const DEFAULT: &str = "default";
 
-/// A tenant's tier and overrides, whole: what is not said is not so any more.
+/// The tier and all overrides of a tenant. They replace the previous ones.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::admin) struct QuotaPut {
-    /// One of the tiers that rules have; without it the rules' own limits hold.
+    /// A tier that the rules define; without it, the limits of the rules apply.
     #[serde(default)]
     #[schema(example = "enterprise", max_length = 256)]
     tier: Option<String>,
-    /// Limits of the tenant's own.
+    /// Limits that apply to this tenant instead of those of the rules.
     #[serde(default)]
     #[schema(max_items = 100)]
     overrides: Vec<OverridePut>,
-    /// When overrides begin that do not say.
+    /// The start of overrides that have none of their own.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     effective_at: Option<Timestamp>,
-    /// When overrides end that do not say.
+    /// The end of overrides that have none of their own.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
 }
 
-/// One override: requests per unit or duration, or unlimited.
+/// An override: requests per unit or duration, or unlimited.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct OverridePut {
-    /// The domain it is for; every domain where absent.
+    /// The domain that it applies to; every domain by default.
     #[serde(default)]
     #[schema(max_length = 256)]
     domain: Option<String>,
-    /// `default` for the tenant's own rule, else `key:value`, or `key` for every value; several joined by `|`.
+    /// `default` for the tenant's own rule, else `key:value`, or `key` for every value; several are joined by `|`.
     #[serde(default)]
     #[schema(example = "endpoint:POST /api/v1/orders", max_length = 1024)]
     descriptor: Option<String>,
-    /// Which of the rule's limits; the one with the same unit, or the only one, where absent.
+    /// The limit of the rule that it replaces; by default the one with the same unit, or the only one.
     #[serde(default)]
     #[schema(max_length = 256)]
     limit: Option<String>,
-    /// How many; 0 blocks.
+    /// The number of requests; 0 blocks the tenant.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 9_007_199_254_740_992_i64, example = 500)]
     requests_per_unit: Option<i64>,
-    /// second, minute, hour, day, week, month or year.
+    /// The unit: second, minute, hour, day, week, month or year.
     #[serde(default)]
     #[schema(example = "minute")]
     unit: Option<String>,
-    /// Another length of time, such as 90s, in place of the unit.
+    /// Another duration instead of the unit, such as 90s.
     #[serde(default)]
     #[schema(example = json!(null))]
     duration: Option<String>,
-    /// The most at once, for buckets.
+    /// The burst of a bucket algorithm.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 9_007_199_254_740_992_i64)]
     burst: Option<i64>,
-    /// Another algorithm than the rule's.
+    /// The algorithm, if it is not that of the rule.
     #[serde(default)]
     algorithm: Option<String>,
-    /// No limit at all.
+    /// Whether everything is allowed.
     #[serde(default)]
     unlimited: bool,
-    /// When it begins; at once where absent.
+    /// When it begins; at once by default.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     effective_at: Option<Timestamp>,
-    /// When it ends; never where absent.
+    /// When it ends; never by default.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
 }
 
 impl QuotaPut {
-    /// As the catalog takes it. A descriptor that `is_own` says to be the tenant's own entry is the default.
-    pub(super) fn draft(self, is_own: impl Fn(Option<&str>, &str) -> bool) -> Answer<TenantDraft> {
+    /// Converts it for the catalog. A descriptor for which `is_own` returns true is the tenant's own entry, and means
+    /// `default`.
+    pub(super) fn draft(self, is_own: impl Fn(Option<&str>, &str) -> bool) -> ApiResult<TenantDraft> {
         let (effective_at, expires_at) = (self.effective_at, self.expires_at);
         let overrides = self.overrides.into_iter().enumerate().map(|(index, put)| {
-            let duration_us = put.duration.as_deref().map(length_us).transpose().map_err(|remedy| {
+            let duration_us = put.duration.as_deref().map(duration_us).transpose().map_err(|remedy| {
                 let found = put.duration.as_deref().unwrap_or_default();
-                let reason = format!("must be a length of time such as 90s, got {found:?}{remedy}");
+                let reason = format!("must be a duration such as 90s, got {found:?}{remedy}");
                 Problem::field(format!("overrides[{index}].duration"), reason)
             })?;
             if put.unit.is_none() && duration_us.is_none() && !put.unlimited {
-                let reason = "is missing: say minute, hour, …, or a duration";
+                let reason = "is missing: give minute, hour, …, or a duration";
                 return Err(Problem::field(format!("overrides[{index}].unit"), reason));
             }
             let domain = put.domain.as_deref();
@@ -112,50 +114,50 @@ impl QuotaPut {
                 expires_at: put.expires_at.or(expires_at),
             })
         });
-        Ok(TenantDraft { tier: self.tier, overrides: overrides.collect::<Answer<_>>()? })
+        Ok(TenantDraft { tier: self.tier, overrides: overrides.collect::<ApiResult<_>>()? })
     }
 }
 
-/// A length of time such as 90s; also the name of a unit, which earlier versions showed in its place.
-fn length_us(text: &str) -> Result<u64, &'static str> {
+/// Parses a duration such as 90s, or the name of a unit, which earlier versions printed instead.
+fn duration_us(text: &str) -> Result<u64, &'static str> {
     match tidegate::Window::named(text) {
         Some(window) => Ok(window.period_us()),
         None => micros(text),
     }
 }
 
-/// A length of time as it can be put again.
-fn length(us: u64) -> String {
+/// Prints a duration in a form that can be parsed again.
+fn duration_text(us: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"), (1_000, "ms")];
     let unit = UNITS.iter().find(|(unit, _)| us.is_multiple_of(*unit));
     unit.map_or_else(|| format!("{us}us"), |(unit, suffix)| format!("{}{suffix}", us / unit))
 }
 
-/// A tenant with what it is allowed.
+/// A tenant with its limits.
 #[derive(Serialize, ToSchema)]
 pub(in crate::admin) struct Quota {
     /// The tenant's name.
     tenant: String,
     /// Its tier, if it has one.
     tier: Option<String>,
-    /// What it may do, in short.
+    /// Its default limit and its overrides.
     quotas: Quotas,
-    /// Every limit that applies to it whatever else a request says, and where its numbers come from.
-    limits: Vec<LimitShown>,
-    /// When it was changed last.
+    /// The limits that apply to all of its requests, with the origin of their numbers.
+    limits: Vec<LimitView>,
+    /// When it was last changed.
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// Rises with every change; the `ETag` has it.
+    /// Increases with every change; it is also the `ETag`.
     revision: u64,
 }
 
 #[derive(Serialize, ToSchema)]
 struct Quotas {
-    /// The limit of the tenant's own rule; null where there is none.
-    default: Option<LimitShown>,
-    /// What was put, in effect or not.
-    overrides: Vec<OverrideShown>,
+    /// The limit of the tenant's own rule; null if there is none.
+    default: Option<LimitView>,
+    /// All overrides, in effect or not.
+    overrides: Vec<OverrideView>,
 }
 
 /// A tenant in a list.
@@ -165,18 +167,18 @@ pub(in crate::admin) struct QuotaItem {
     tenant: String,
     /// Its tier, if it has one.
     tier: Option<String>,
-    /// What was put, in effect or not.
-    overrides: Vec<OverrideShown>,
-    /// When it was changed last.
+    /// All overrides, in effect or not.
+    overrides: Vec<OverrideView>,
+    /// When it was last changed.
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// Rises with every change.
+    /// Increases with every change.
     revision: u64,
 }
 
-/// An override as it is kept.
+/// An override of a tenant.
 #[derive(Serialize, ToSchema)]
-struct OverrideShown {
+struct OverrideView {
     #[serde(skip_serializing_if = "Option::is_none")]
     domain: Option<String>,
     /// `default` for the tenant's own rule.
@@ -199,14 +201,14 @@ struct OverrideShown {
     effective_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
-    /// Whether it holds now.
+    /// Whether it applies now.
     in_effect: bool,
 }
 
 impl Quota {
-    pub(super) fn new(tenant: &Tenant, limits: Vec<LimitShown>, now: Timestamp) -> Self {
-        let default = limits.iter().find(|limit| limit.is_of_tenant()).cloned();
-        let overrides = tenant.overrides.iter().map(|item| OverrideShown::new(item, now)).collect();
+    pub(super) fn new(tenant: &Tenant, limits: Vec<LimitView>, now: Timestamp) -> Self {
+        let default = limits.iter().find(|limit| limit.is_default()).cloned();
+        let overrides = tenant.overrides.iter().map(|item| OverrideView::new(item, now)).collect();
         Self {
             tenant: tenant.name.clone(),
             tier: tenant.tier.clone(),
@@ -223,14 +225,14 @@ impl QuotaItem {
         Self {
             tenant: tenant.name.clone(),
             tier: tenant.tier.clone(),
-            overrides: tenant.overrides.iter().map(|item| OverrideShown::new(item, now)).collect(),
+            overrides: tenant.overrides.iter().map(|item| OverrideView::new(item, now)).collect(),
             updated_at: tenant.updated_at,
             revision: tenant.revision,
         }
     }
 }
 
-impl OverrideShown {
+impl OverrideView {
     fn new(item: &Override, now: Timestamp) -> Self {
         let descriptor = item.descriptor.to_string();
         let mut shown = Self {
@@ -256,7 +258,7 @@ impl OverrideShown {
                 match numbers.window {
                     Some(Window::Unit(unit)) => shown.unit = Some(unit.name()),
                     Some(Window::DurationUs(us)) => {
-                        shown.duration = Some(length(us));
+                        shown.duration = Some(duration_text(us));
                     }
                     None => {}
                 }

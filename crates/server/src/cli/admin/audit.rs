@@ -1,4 +1,4 @@
-//! `tidegate audit`: who changed what, and whether the trail of it is whole.
+//! `tidegate audit`: the changes that were made, and whether the audit trail is intact.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -6,15 +6,13 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use serde_json::Value as Json;
 use tidegate_audit::{Summary, VerifyError, verify};
 
 use super::client::Call;
 use super::failure::Failure;
 use super::flags::AdminFlags;
-use super::output::{Format, ListOutput, OneOutput, text};
+use super::output::{self, Column, ListOutput, OneOutput};
 use super::pages::Paging;
-use super::table::Table;
 use super::{EXIT_CODES, Outcome, finish, long_help, when};
 use crate::cli::flags::ConfigFlag;
 use crate::cli::out;
@@ -31,7 +29,7 @@ Examples:
   tidegate audit verify
   tidegate audit verify /var/lib/tidegate/audit --json | jq -r .last.hash";
 
-/// Show who changed what, and check that the trail of it is whole.
+/// List changes, and verify the audit trail.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help(EXAMPLES), arg_required_else_help = true)]
 pub(in crate::cli) struct Audit {
@@ -49,22 +47,22 @@ enum Command {
 #[derive(Args)]
 #[command(visible_alias = "ls", after_help = EXAMPLES, after_long_help = long_help(EXAMPLES))]
 struct List {
-    /// Those by this token's name only.
+    /// Only changes by the token with this name.
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
-    /// Those of this kind only, such as `put_tenant`.
+    /// Only changes with this action, such as `put_tenant`.
     #[arg(long)]
     action: Option<String>,
-    /// Those of this kind of thing only: tenant, rules, switch, token or usage.
+    /// Only changes to this kind of object: tenant, rules, switch, token or usage.
     #[arg(long)]
     kind: Option<String>,
-    /// Those of this tenant, domain, rule or token only.
+    /// Only changes to this tenant, domain, rule or token.
     #[arg(long, value_name = "NAME")]
     object: Option<String>,
-    /// Not before this time: a time, a date, or 24h ago.
+    /// Only changes at or after this time: a time, a date, or 24h for 24 hours ago.
     #[arg(long, value_name = "TIME", value_parser = when::past)]
     from: Option<Timestamp>,
-    /// Before this time.
+    /// Only changes before this time.
     #[arg(long, value_name = "TIME", value_parser = when::past)]
     to: Option<Timestamp>,
     #[command(flatten)]
@@ -75,11 +73,10 @@ struct List {
     admin: AdminFlags,
 }
 
-/// Check the audit files of a folder: every line against the one before.
+/// Verify the audit files in a folder: every line against the one before.
 ///
-/// Reads files on this machine, and asks no node. Lines that were edited, removed, moved or put in between are
-/// found, and so is an end that was cut off. The hash of the newest line, kept elsewhere, proves later that
-/// everything up to it is as it was.
+/// Reads files on this machine, without a node. Finds lines that were changed, removed, moved or inserted, and a truncated
+/// end. If the hash of the newest line is stored elsewhere, it proves later that everything up to it is unchanged.
 #[derive(Args)]
 #[command(after_help = VERIFY_EXAMPLES, after_long_help = format!("{VERIFY_EXAMPLES}\n\n{EXIT_CODES}"))]
 struct Verify {
@@ -112,49 +109,35 @@ impl List {
                 .query("from", self.from)
                 .query("to", self.to)
         };
-        self.paging.print(&client, &self.output, call, |items| show(items, &self.output))
+        let list = output::List {
+            name: "object",
+            columns: vec![
+                Column::time("AT", "at"),
+                Column::member("ACTOR", "actor"),
+                Column::member("ACTION", "action"),
+                Column::member("OBJECT", "object"),
+                Column::member("REQUEST", "request_id"),
+                Column::member("BEFORE", "before").wide(),
+                Column::member("AFTER", "after").wide(),
+            ],
+            empty: "no changes found",
+        };
+        self.paging.print(&client, &self.output, call, &list)
     }
-}
-
-fn show(items: &[Json], output: &ListOutput) {
-    if output.format() == Format::Name {
-        out::print(&items.iter().fold(String::new(), |all, item| all + &text(item, "object") + "\n"));
-        return;
-    }
-    let wide = output.format() == Format::Wide;
-    let mut head = vec!["AT", "ACTOR", "ACTION", "OBJECT", "REQUEST"];
-    if wide {
-        head.extend(["BEFORE", "AFTER"]);
-    }
-    let (mut table, now) = (Table::new(&head), Timestamp::now());
-    for item in items {
-        let mut row = vec![
-            when::shown(item["at"].as_str(), now),
-            text(item, "actor"),
-            text(item, "action"),
-            text(item, "object"),
-            text(item, "request_id"),
-        ];
-        if wide {
-            row.extend([text(item, "before"), text(item, "after")]);
-        }
-        table.row(row);
-    }
-    output.print(&table, "no such changes");
 }
 
 impl Verify {
     fn run(self) -> Outcome {
-        let folder = self.folder.map_or_else(|| usual_folder(self.config), Ok)?;
+        let folder = self.folder.map_or_else(|| default_folder(self.config), Ok)?;
         match verify(&folder) {
             Ok(summary) if self.output.is_json() => out::print_json(&summary),
-            Ok(summary) => out::print(&told(&summary)),
+            Ok(summary) => out::print(&summary_text(&summary)),
             Err(VerifyError::Broken(broken)) => {
                 if self.output.is_json() {
                     out::print_json(&serde_json::json!({ "broken": broken }));
                 }
                 return Err(Failure::other(format!(
-                    "{broken}\nhint: the trail is not what was written: keep a copy of the folder, and compare it with a backup"
+                    "{broken}\nhint: the audit files were modified: keep a copy of the folder, and compare it with a backup"
                 )));
             }
             Err(error) => return Err(Failure::other(error.to_string())),
@@ -163,13 +146,13 @@ impl Verify {
     }
 }
 
-/// Where the node of this machine writes.
-fn usual_folder(config: ConfigFlag) -> Outcome<PathBuf> {
+/// Returns the audit folder of the node on this machine.
+fn default_folder(config: ConfigFlag) -> Outcome<PathBuf> {
     let settings = config.settings().map_err(|problems| Failure::other(problems.to_string()))?;
     Ok(settings.data.join("audit"))
 }
 
-fn told(summary: &Summary) -> String {
+fn summary_text(summary: &Summary) -> String {
     let Some((first, last)) = summary.first.zip(summary.last) else {
         return "whole: no records yet\n".to_owned();
     };
@@ -184,11 +167,11 @@ fn told(summary: &Summary) -> String {
             let _ = writeln!(text, "{what}: {number}");
         }
     };
-    also(summary.retired, "older records removed as the settings ask");
+    also(summary.retired, "older records removed according to the settings");
     also(summary.missing.changes, "changes that were not written (the buffer was full)");
     also(summary.missing.denials, "sampled denials that were not written (the buffer was full)");
-    also(summary.cuts, "ends that were not as they were left, such as after a crash");
-    also(summary.lost, "records that had been written and were gone at a start");
+    also(summary.cuts, "ends that were incomplete, such as after a crash");
+    also(summary.lost, "records that had been written and were missing at a start");
     also(summary.unfinished_bytes, "bytes of an unfinished line at the end");
     text
 }

@@ -1,63 +1,64 @@
-//! The one HTTP client: requests and their answers, over one connection by TCP, TLS or a Unix socket.
+//! The HTTP client of the command line: requests and responses over TCP, TLS or a Unix socket.
 
-use std::cell::Cell;
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::uri::Authority;
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use hyper_rustls::HttpsConnectorBuilder;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{self, ResponseFuture};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::ClientConfig;
-use rustls_pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
+use tower_service::Service;
 
 use super::Outcome;
 use super::failure::Failure;
 
-/// From connecting to the last byte.
+/// How long a request may take, from connecting to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where a node's admin API listens unless its settings say otherwise.
+/// The default port of the admin API.
 const ADMIN_PORT: u16 = 6070;
 
-const MAX_ANSWER_BYTES: usize = 64 << 20;
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
 
-/// All but what RFC 3986 leaves as it is.
+/// All characters but the unreserved ones of RFC 3986.
 const UNSAFE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A value as a part of a path or a query.
+/// Percent-encodes a segment of a path or a value of a query.
 pub(super) fn encoded(text: &str) -> String {
     match text {
-        // As they are, they would mean this folder and the one above.
+        // Unencoded, they would mean the current and the parent folder.
         "." => "%2E".to_owned(),
         ".." => "%2E%2E".to_owned(),
         _ => utf8_percent_encode(text, UNSAFE).to_string(),
     }
 }
 
-/// Where a node's admin API is.
+/// The address of a node's admin API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Base {
-    /// `http://` or `https://`, with what paths begin with.
-    Web { tls: bool, host: String, port: u16, authority: String, prefix: String },
+pub(in crate::cli) enum NodeAddress {
+    /// `http://` or `https://`, with a prefix of all paths.
+    Web { tls: bool, host: String, authority: String, prefix: String },
     /// `unix:/path`.
     Socket(PathBuf),
 }
 
-impl Base {
-    /// Without a scheme it is `http`, and the port the usual one.
+impl NodeAddress {
+    /// Parses an address. Without a scheme it is `http`, with the default port of the admin API.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
             return Ok(Self::Socket(path.into()));
@@ -77,7 +78,7 @@ impl Base {
             Some("https") => true,
             _ => return Err(wrong()),
         };
-        // A port that is no number, or too large a one, would be taken for none.
+        // `Uri` ignores a port that is not a valid number.
         let is_whole = |authority: &&Authority| {
             let port = authority.as_str().strip_prefix(authority.host());
             port.is_some_and(|port| {
@@ -85,33 +86,28 @@ impl Base {
             })
         };
         let authority = uri.authority().filter(is_whole).ok_or_else(wrong)?;
-        let (default_port, authority_text) = match (has_scheme, authority.port_u16()) {
-            (true, _) => (if tls { 443 } else { 80 }, authority.to_string()),
-            (false, Some(_)) => (ADMIN_PORT, authority.to_string()),
-            (false, None) => (ADMIN_PORT, format!("{authority}:{ADMIN_PORT}")),
-        };
+        let needs_port = !has_scheme && authority.port().is_none();
         Ok(Self::Web {
             tls,
             host: authority.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
-            port: authority.port_u16().unwrap_or(default_port),
-            authority: authority_text,
+            authority: if needs_port { format!("{authority}:{ADMIN_PORT}") } else { authority.to_string() },
             prefix: uri.path().trim_end_matches('/').to_owned(),
         })
     }
 
-    /// A node on this machine with the usual settings.
-    pub(super) fn usual() -> Self {
-        let (host, port) = ("127.0.0.1", ADMIN_PORT);
-        let (host, authority) = (host.to_owned(), format!("{host}:{port}"));
-        Self::Web { tls: false, host, port, authority, prefix: String::new() }
+    /// Returns the address of a node on this machine with default settings.
+    pub(super) fn default_node() -> Self {
+        let host = "127.0.0.1";
+        let (host, authority) = (host.to_owned(), format!("{host}:{ADMIN_PORT}"));
+        Self::Web { tls: false, host, authority, prefix: String::new() }
     }
 
     pub(super) fn is_tls(&self) -> bool {
         matches!(self, Self::Web { tls: true, .. })
     }
 
-    /// Whether it is on this machine.
-    pub(super) fn is_here(&self) -> bool {
+    /// Returns whether the node is on this machine.
+    pub(super) fn is_local(&self) -> bool {
         match self {
             Self::Socket(_) => true,
             Self::Web { host, .. } => {
@@ -121,7 +117,7 @@ impl Base {
     }
 }
 
-impl fmt::Display for Base {
+impl fmt::Display for NodeAddress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Web { tls, authority, prefix, .. } => {
@@ -132,10 +128,10 @@ impl fmt::Display for Base {
     }
 }
 
-/// What to ask.
+/// A request to the admin API.
 pub(in crate::cli) struct Call {
     method: Method,
-    /// Below `/admin/v1`, encoded.
+    /// The encoded path below `/admin/v1`.
     path: String,
     query: Vec<(&'static str, String)>,
     headers: Vec<(HeaderName, String)>,
@@ -143,7 +139,7 @@ pub(in crate::cli) struct Call {
 }
 
 impl Call {
-    /// `path` is made of parts, which this encodes.
+    /// Returns a request for a path, whose segments are encoded.
     pub(in crate::cli) fn new(method: Method, path: &[&str]) -> Self {
         let path = path.iter().map(|part| encoded(part)).collect::<Vec<_>>().join("/");
         Self { method, path, query: Vec::new(), headers: Vec::new(), body: Vec::new() }
@@ -153,7 +149,7 @@ impl Call {
         Self::new(Method::GET, path)
     }
 
-    /// Adds a parameter, if it has a value.
+    /// Adds a query parameter, if it has a value.
     pub(super) fn query(mut self, name: &'static str, value: Option<impl ToString>) -> Self {
         self.query.extend(value.map(|value| (name, value.to_string())));
         self
@@ -186,138 +182,113 @@ impl Call {
     }
 }
 
-/// What came back.
+/// A response of the admin API.
 #[derive(Debug)]
-pub(in crate::cli) struct Answer {
+pub(in crate::cli) struct ApiResponse {
     pub(super) status: StatusCode,
     headers: HeaderMap,
     pub(in crate::cli) body: Bytes,
 }
 
-impl Answer {
+impl ApiResponse {
     pub(super) fn header(&self, name: &str) -> Option<String> {
         Some(self.headers.get(name)?.to_str().ok()?.to_owned())
     }
 
-    /// The body as JSON.
+    /// Parses the body as JSON.
     pub(super) fn json(&self) -> Outcome<serde_json::Value> {
         serde_json::from_slice(&self.body).map_err(|error| {
             Failure::other(format!(
-                "the node's answer is not JSON ({error}); is this the address of its admin API?"
+                "the response of the node is not JSON ({error}); is this the address of its admin API?"
             ))
         })
     }
 }
 
-/// Asks one node.
+/// Sends requests to one node. Connections are kept for the next request: long lists and imports send many.
 pub(in crate::cli) struct Client {
-    base: Base,
+    base: NodeAddress,
     token: Option<String>,
-    tls: Option<Arc<ClientConfig>>,
-    /// The connection of the last call.
-    kept: Cell<Option<Sender>>,
+    request: Box<dyn Fn(Request<Full<Bytes>>) -> ResponseFuture>,
     runtime: Runtime,
 }
 
-type Sender = http1::SendRequest<Full<Bytes>>;
-
 impl Client {
-    pub(super) fn new(base: Base, token: Option<String>, tls: Option<Arc<ClientConfig>>) -> Outcome<Self> {
+    pub(super) fn new(base: NodeAddress, token: Option<String>, tls: Option<ClientConfig>) -> Outcome<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::other(format!("cannot start: {error}")))?;
-        Ok(Self { base, token, tls, kept: Cell::new(None), runtime })
+        let client = legacy::Client::builder(TokioExecutor::new());
+        let request: Box<dyn Fn(_) -> _> = match (&base, tls) {
+            (NodeAddress::Socket(path), _) => {
+                let client = client.build(UnixConnector(path.clone()));
+                Box::new(move |request| client.request(request))
+            }
+            (NodeAddress::Web { .. }, None) => {
+                let client = client.build(HttpConnector::new());
+                Box::new(move |request| client.request(request))
+            }
+            (NodeAddress::Web { .. }, Some(tls)) => {
+                let https = HttpsConnectorBuilder::new().with_tls_config(tls).https_only();
+                let client = client.build(https.enable_http1().build());
+                Box::new(move |request| client.request(request))
+            }
+        };
+        Ok(Self { base, token, request, runtime })
     }
 
-    /// Asks, and takes a success only.
+    /// Sends a request and returns the response if it is a success.
     ///
     /// # Errors
-    /// What the node said if it refused, or why it cannot be asked.
-    pub(in crate::cli) fn send(&self, call: Call) -> Outcome<Answer> {
+    /// The error of the node, or why it cannot be reached.
+    pub(in crate::cli) fn send(&self, call: Call) -> Outcome<ApiResponse> {
         let url = format!("{}/admin/v1/{}", self.base, call.path);
-        let answer = self.runtime.block_on(async { timeout(TIMEOUT, self.ask(call)).await });
+        let response = self.runtime.block_on(async { timeout(TIMEOUT, self.exchange(call)).await });
         let late =
-            |_| Err(Failure::Unreachable(format!("{url} did not answer within {TIMEOUT:?}; try again")));
-        let answer = answer.unwrap_or_else(late)?;
-        if answer.status.is_success() { Ok(answer) } else { Err(Failure::refused(&url, &answer)) }
+            |_| Err(Failure::Unreachable(format!("{url} did not respond within {TIMEOUT:?}; try again")));
+        let response = response.unwrap_or_else(late)?;
+        if response.status.is_success() { Ok(response) } else { Err(Failure::refused(&url, &response)) }
     }
 
-    async fn ask(&self, call: Call) -> Outcome<Answer> {
-        // Long lists and imports ask often: the connection is kept for the next call.
-        let mut kept = self.kept.take();
-        if let Some(sender) = &mut kept
-            && sender.ready().await.is_err()
-        {
-            kept = None;
-        }
-        let mut sender = match kept {
-            Some(sender) => sender,
-            None => self.connect().await?,
-        };
-        let request = self.request(call)?;
-        let answer = sender.send_request(request).await.map_err(|error| self.unreachable(&error))?;
-        let (parts, body) = answer.into_parts();
-        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+    async fn exchange(&self, call: Call) -> Outcome<ApiResponse> {
+        let request = self.request_of(call)?;
+        let response = (self.request)(request).await.map_err(|error| self.failed(&error))?;
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
         let body = body.map_err(|error| {
-            Failure::Unreachable(format!("the answer of {} broke off: {error}", self.base))
+            Failure::Unreachable(format!("the response of {} ended too early: {error}", self.base))
         })?;
-        self.kept.set(Some(sender));
-        Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
+        Ok(ApiResponse { status: parts.status, headers: parts.headers, body: body.to_bytes() })
     }
 
-    async fn connect(&self) -> Outcome<Sender> {
-        match &self.base {
-            Base::Socket(path) => {
-                let stream = UnixStream::connect(path).await.map_err(|error| self.unreachable(&error))?;
-                self.open(stream).await
-            }
-            Base::Web { host, port, authority, .. } => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await;
-                let stream = stream.map_err(|error| self.unreachable(&error))?;
-                let Some(tls) = &self.tls else { return self.open(stream).await };
-                let name = ServerName::try_from(host.clone()).map_err(|error| self.unreachable(&error))?;
-                let stream = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await;
-                let stream = stream.map_err(|error| match error.kind() {
-                    // What TLS finds wrong stays wrong however often it is tried.
-                    io::ErrorKind::InvalidData => Failure::other(format!(
-                        "{authority} is not trusted: {error}; give its authority with --ca, and --cert and --key if it \
-                         asks for them"
-                    )),
-                    _ => self.unreachable(&error),
-                })?;
-                self.open(stream).await
-            }
-        }
-    }
-
-    fn unreachable(&self, error: &dyn fmt::Display) -> Failure {
+    fn failed(&self, error: &legacy::Error) -> Failure {
         let place = match &self.base {
-            Base::Web { authority, .. } => authority.clone(),
-            Base::Socket(path) => path.display().to_string(),
+            NodeAddress::Web { authority, .. } => authority.clone(),
+            NodeAddress::Socket(path) => path.display().to_string(),
         };
+        // What is wrong with a certificate stays wrong however often it is tried.
+        if let Some(error) = tls_error(error) {
+            return Failure::other(format!(
+                "{place} is not trusted: {error}; give its authority with --ca, and --cert and --key if it asks for \
+                 them"
+            ));
+        }
+        let causes = std::iter::successors(error.source(), |&cause| cause.source());
+        let causes: Vec<String> = causes.map(ToString::to_string).collect();
         Failure::Unreachable(format!(
-            "cannot reach {place}: {error}; is the node running, and is this its admin address (--admin)?"
+            "cannot reach {place}: {}; is the node running, and is this its admin address (--admin)?",
+            causes.join(": ")
         ))
     }
 
-    async fn open<S>(&self, stream: S) -> Outcome<Sender>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        let handshake = http1::handshake(TokioIo::new(stream)).await;
-        let (sender, connection) = handshake.map_err(|error| self.unreachable(&error))?;
-        tokio::spawn(connection);
-        Ok(sender)
-    }
-
-    fn request(&self, call: Call) -> Outcome<Request<Full<Bytes>>> {
-        let (host, prefix) = match &self.base {
-            Base::Socket(_) => ("localhost", ""),
-            Base::Web { authority, prefix, .. } => (authority.as_str(), prefix.as_str()),
+    fn request_of(&self, call: Call) -> Outcome<Request<Full<Bytes>>> {
+        let base = match &self.base {
+            // The name of the host is not used to connect, and any is accepted there.
+            NodeAddress::Socket(_) => "http://localhost".to_owned(),
+            base @ NodeAddress::Web { .. } => base.to_string(),
         };
         let mut request = Request::builder()
             .method(call.method.clone())
-            .uri(format!("{prefix}{}", call.target()))
-            .header(HOST, host)
+            .uri(format!("{base}{}", call.target()))
             .header(USER_AGENT, concat!("tidegate/", env!("CARGO_PKG_VERSION")))
             .header(ACCEPT, "application/json, */*;q=0.5");
         if let Some(token) = &self.token {
@@ -330,12 +301,43 @@ impl Client {
     }
 }
 
+/// Returns the TLS error among the causes of a failure, if there is one.
+fn tls_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
+    if let Some(found) = error.downcast_ref() {
+        return Some(found);
+    }
+    // The source of an I/O error is the source of the error in it, which would be skipped.
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => tls_error(inner),
+        None => tls_error(error.source()?),
+    }
+}
+
+/// Connects to a Unix socket, whatever the address of the request.
+#[derive(Clone)]
+struct UnixConnector(PathBuf);
+
+impl Service<Uri> for UnixConnector {
+    type Response = TokioIo<UnixStream>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let path = self.0.clone();
+        Box::pin(async move { UnixStream::connect(path).await.map(TokioIo::new) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_are_parts_of_a_path_whatever_is_in_them() {
+    fn names_are_segments_of_a_path_whatever_is_in_them() {
         let call = Call::get(&["quotas", "a/b c?\u{fc}%41", ".."])
             .query("q", Some("x&y=z"))
             .query("tier", None::<&str>);
@@ -347,7 +349,7 @@ mod tests {
         for good in
             ["http://127.0.0.1:6070", "https://host", "http://[::1]:6070/behind/proxy", "unix:/run/x.sock"]
         {
-            assert_eq!(Base::parse(good).map(|base| base.to_string()).as_deref(), Ok(good));
+            assert_eq!(NodeAddress::parse(good).map(|base| base.to_string()).as_deref(), Ok(good));
         }
         for bad in [
             "",
@@ -361,7 +363,7 @@ mod tests {
             "host:port",
             "a b",
         ] {
-            assert!(Base::parse(bad).is_err(), "{bad}");
+            assert!(NodeAddress::parse(bad).is_err(), "{bad}");
         }
         for (short, whole) in [
             ("127.0.0.1:6070", "http://127.0.0.1:6070"),
@@ -370,15 +372,15 @@ mod tests {
             ("[::1]", "http://[::1]:6070"),
             ("localhost:6070/behind/proxy", "http://localhost:6070/behind/proxy"),
         ] {
-            assert_eq!(Base::parse(short).map(|base| base.to_string()).as_deref(), Ok(whole));
+            assert_eq!(NodeAddress::parse(short).map(|base| base.to_string()).as_deref(), Ok(whole));
         }
-        let here = |text| Base::parse(text).expect("an address").is_here();
+        let local = |text| NodeAddress::parse(text).expect("an address").is_local();
         assert!(
-            here("http://localhost:1")
-                && here("http://[::1]:1")
-                && here("http://127.8.8.8")
-                && here("unix:x")
+            local("http://localhost:1")
+                && local("http://[::1]:1")
+                && local("http://127.8.8.8")
+                && local("unix:x")
         );
-        assert!(!here("http://10.0.0.1") && !here("https://localhost.example"));
+        assert!(!local("http://10.0.0.1") && !local("https://localhost.example"));
     }
 }

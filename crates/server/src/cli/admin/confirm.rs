@@ -1,4 +1,4 @@
-//! Asking before something is gone.
+//! Asks for confirmation.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -7,16 +7,16 @@ use clap::Args;
 use super::Outcome;
 use super::failure::Failure;
 
-/// The flag of what cannot be undone.
+/// The flag of commands that delete something.
 #[derive(Args, Debug)]
 pub(super) struct Confirm {
-    /// Do not ask; needed where there is no terminal to ask on.
+    /// Do not ask for confirmation; needed without a terminal.
     #[arg(short, long)]
     yes: bool,
 }
 
 impl Confirm {
-    /// Goes on if it is meant: `question` is without its question mark.
+    /// Asks for confirmation. `question` has no question mark.
     pub(super) fn ask(&self, question: &str) -> Outcome {
         if self.yes {
             return Ok(());
@@ -24,13 +24,13 @@ impl Confirm {
         let (input, mut screen) = (io::stdin(), io::stderr());
         if !input.is_terminal() || !screen.is_terminal() {
             return Err(Failure::usage(format!(
-                "{question}? Say so with --yes, since nobody can be asked here"
+                "{question}? Confirm with --yes, because there is no terminal to ask on"
             )));
         }
         let _ = write!(screen, "{question}? [y/N] ").and_then(|()| screen.flush());
-        let mut answer = String::new();
-        let read = input.lock().read_line(&mut answer);
-        if read.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+        let mut response = String::new();
+        let read = input.lock().read_line(&mut response);
+        if read.is_ok() && matches!(response.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
             return Ok(());
         }
         Err(Failure::other("nothing was changed"))

@@ -1,4 +1,4 @@
-//! What went wrong, in words that say what to do next.
+//! Failures of commands, with exit codes and hints.
 
 use std::fmt;
 use std::path::Path;
@@ -7,32 +7,32 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use super::client::Answer;
+use super::client::ApiResponse;
 use super::table::plain;
 
-/// So many of several failures are shown; nobody reads more.
+/// The maximum number of failures that are shown.
 const SHOWN: usize = 100;
 
-/// Why a command did not do what it should.
+/// Why a command failed.
 #[derive(Debug)]
 pub(in crate::cli) enum Failure {
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage(String),
     /// The node refused.
     Refused(Refusal),
-    /// What was to be sent makes no sense.
+    /// The input is invalid.
     Invalid(String),
-    /// There is no such thing on this machine.
+    /// Something does not exist on this machine.
     Missing(String),
-    /// The node cannot be reached, or did not answer in time.
+    /// The node cannot be reached, or did not respond in time.
     Unreachable(String),
-    /// Several at once; there are at least two.
+    /// At least two failures.
     All(Vec<Failure>),
     /// Anything else.
     Other(String),
 }
 
-/// Kinds of failures that scripts tell apart: each has an exit code of its own.
+/// The kinds of failures, each with its own exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum FailureKind {
     Failed,
@@ -56,7 +56,7 @@ impl FailureKind {
         }
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub(in crate::cli) fn code(self) -> u8 {
         match self {
             Self::Failed => 1,
@@ -68,7 +68,7 @@ impl FailureKind {
         }
     }
 
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub(in crate::cli) fn name(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -81,7 +81,7 @@ impl FailureKind {
     }
 }
 
-/// What a node says when it refuses.
+/// An error response of a node.
 #[derive(Debug)]
 pub(in crate::cli) struct Refusal {
     pub(in crate::cli) status: StatusCode,
@@ -92,7 +92,7 @@ pub(in crate::cli) struct Refusal {
     retry_after: Option<String>,
 }
 
-/// A problem of RFC 9457, as far as people need it.
+/// Problem details (RFC 9457).
 #[derive(Deserialize)]
 struct Problem {
     #[serde(default)]
@@ -106,6 +106,10 @@ struct Problem {
 #[derive(Debug, Deserialize, Serialize)]
 struct FieldError {
     field: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<u64>,
     reason: String,
 }
 
@@ -118,17 +122,17 @@ impl Failure {
         Self::Other(message.into())
     }
 
-    /// From an answer that is not a success.
-    pub(super) fn refused(url: &str, answer: &Answer) -> Self {
-        let status = answer.status;
-        let retry_after = answer.header("retry-after");
-        let problem: Option<Problem> = serde_json::from_slice(&answer.body).ok();
+    /// Returns the failure for a response that is not a success.
+    pub(super) fn refused(url: &str, response: &ApiResponse) -> Self {
+        let status = response.status;
+        let retry_after = response.header("retry-after");
+        let problem: Option<Problem> = serde_json::from_slice(&response.body).ok();
         let (detail, errors) = match problem {
             Some(problem) if !problem.detail.is_empty() => (problem.detail, problem.errors),
             Some(problem) if !problem.title.is_empty() => (problem.title, problem.errors),
             _ => {
-                let said = String::from_utf8_lossy(&answer.body);
-                (format!("{url} answered {status}: {}", plain(said.trim())), Vec::new())
+                let body = String::from_utf8_lossy(&response.body);
+                (format!("{url} answered {status}: {}", plain(body.trim())), Vec::new())
             }
         };
         Self::Refused(Refusal { status, file: None, detail, errors, retry_after })
@@ -138,7 +142,7 @@ impl Failure {
         Self::Invalid(message.into())
     }
 
-    /// One failure of at least one.
+    /// Combines at least one failure.
     pub(super) fn all(mut failures: Vec<Self>) -> Self {
         match failures.len() {
             1 => failures.remove(0),
@@ -157,12 +161,12 @@ impl Failure {
             Self::Refused(refusal) => Self::Refused(Refusal { file: Some(file.to_owned()), ..refusal }),
             Self::Other(message) => Self::Other(format!("{file}: {message}")),
             Self::All(all) => Self::All(all.into_iter().map(|one| one.about(file)).collect()),
-            // It is about the command line or the node, whatever was to be sent.
+            // These are not about the file.
             other @ (Self::Usage(_) | Self::Invalid(_) | Self::Missing(_) | Self::Unreachable(_)) => other,
         }
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of the failure.
     pub(in crate::cli) fn kind(&self) -> FailureKind {
         match self {
             Self::Usage(_) => FailureKind::Usage,
@@ -170,7 +174,7 @@ impl Failure {
             Self::Invalid(_) => FailureKind::Refused,
             Self::Missing(_) => FailureKind::NotFound,
             Self::Unreachable(_) => FailureKind::Unreachable,
-            // What they have in common, if anything.
+            // The common kind, if there is one.
             Self::All(all) => {
                 let mut kinds = all.iter().map(Self::kind);
                 let first = kinds.next().unwrap_or(FailureKind::Failed);
@@ -180,7 +184,7 @@ impl Failure {
         }
     }
 
-    /// For scripts.
+    /// Returns the failure as JSON.
     pub(in crate::cli) fn json(&self) -> Json {
         let kind = self.kind();
         let mut error = json!({ "kind": kind.name(), "exit_code": kind.code() });
@@ -213,12 +217,12 @@ impl Failure {
         error
     }
 
-    /// Whether the node said that it is not what the request was meant for.
+    /// Returns whether a precondition of the request failed.
     pub(super) fn is_precondition(&self) -> bool {
         matches!(self, Self::Refused(refusal) if refusal.status == StatusCode::PRECONDITION_FAILED)
     }
 
-    /// Whether any other request would fail, too: the node is away, or takes nothing from this caller.
+    /// Returns whether any other request would fail too: the node is unreachable, or rejects this caller.
     pub(super) fn is_about_node(&self) -> bool {
         match self {
             Self::Refused(refusal) => {
@@ -229,7 +233,7 @@ impl Failure {
         }
     }
 
-    /// Whether the node said that there is no such thing.
+    /// Returns whether the node responded that something does not exist.
     pub(super) fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused(refusal) if refusal.status == StatusCode::NOT_FOUND)
     }
@@ -260,17 +264,11 @@ impl fmt::Display for Failure {
 }
 
 impl FieldError {
-    /// `api.yaml:8:36: descriptors[0]: reason`: the node puts the place in a file before the field.
+    /// Returns `api.yaml:8:36: descriptors[0]: reason`.
     fn in_file(&self, file: &str) -> String {
-        let placed = self.field.split_once(' ').filter(|(place, _)| {
-            place
-                .split_once(':')
-                .is_some_and(|(line, column)| line.parse::<u64>().is_ok() && column.parse::<u64>().is_ok())
-        });
-        let (place, field) = placed
-            .map_or((String::new(), self.field.as_str()), |(place, field)| (format!(":{place}"), field));
-        let field = if field.is_empty() { String::new() } else { format!(" {}:", plain(field)) };
-        format!("{}{place}:{field} {}", plain(file), plain(&self.reason))
+        let place = self.line.zip(self.column).map(|(line, column)| format!(":{line}:{column}"));
+        let field = if self.field.is_empty() { String::new() } else { format!(" {}:", plain(&self.field)) };
+        format!("{}{}:{field} {}", plain(file), place.unwrap_or_default(), plain(&self.reason))
     }
 }
 
@@ -284,8 +282,8 @@ impl fmt::Display for Refusal {
             Some(file) => write!(out, "{}: {}", plain(file), plain(&self.detail))?,
             None => {
                 write!(out, "{}", plain(&self.detail))?;
-                let told = |error: &&FieldError| !self.detail.contains(&error.reason);
-                for error in self.errors.iter().filter(told) {
+                // The detail has the reason of a single error.
+                for error in self.errors.iter().filter(|_| self.errors.len() > 1) {
                     write!(out, "\n  {}: {}", plain(&error.field), plain(&error.reason))?;
                 }
             }
@@ -293,8 +291,8 @@ impl fmt::Display for Refusal {
         match self.status {
             StatusCode::UNAUTHORIZED => write!(
                 out,
-                "\nhint: give a token with --token-file or TIDEGATE_TOKEN; on the node's own machine, run this where \
-                 its settings are (or with --config), and its `admin-token` is used"
+                "\nhint: give a token with --token-file or TIDEGATE_TOKEN; on the machine of the node, run this in the \
+                 folder of its settings (or with --config) to use its `admin-token`"
             ),
             StatusCode::FORBIDDEN => {
                 write!(
@@ -303,7 +301,10 @@ impl fmt::Display for Refusal {
                 )
             }
             StatusCode::PRECONDITION_FAILED => {
-                write!(out, "\nhint: somebody changed it meanwhile; look at it, and run the command again")
+                write!(
+                    out,
+                    "\nhint: it was changed in the meantime; read it again, and run the command again"
+                )
             }
             StatusCode::SERVICE_UNAVAILABLE => match &self.retry_after {
                 Some(seconds) => write!(out, "\nhint: try again in {} s", plain(seconds)),

@@ -1,4 +1,4 @@
-//! Where the node is, and who asks.
+//! Flags for the address of the node, the token and the certificates.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use clap::Args;
 use tidegate::Problems;
 
 use super::Outcome;
-use super::client::{Base, Client};
+use super::client::{Client, NodeAddress};
 use super::context::store::{Context, Contexts};
 use super::failure::Failure;
 use super::tls;
@@ -16,57 +16,57 @@ use crate::cli::flags::ConfigFlag;
 use crate::cli::out;
 use crate::config::Settings;
 
-/// What every command over the admin API takes.
+/// The flags of every command over the admin API.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection")]
 pub(in crate::cli) struct AdminFlags {
-    /// The node's admin address: `host:port`, a URL, or `unix:/path`.
+    /// The admin address of the node: `host:port`, a URL, or `unix:/path`.
     #[arg(
         long,
         visible_alias = "url",
         value_name = "URL",
-        help = "The node's admin address: `host:port`, a URL, or `unix:/path` [env: TIDEGATE_ADMIN] [default: http://127.0.0.1:6070]",
-        value_parser = Base::parse
+        help = "Admin address of the node: `host:port`, a URL, or `unix:/path` [env: TIDEGATE_ADMIN] [default: http://127.0.0.1:6070]",
+        value_parser = NodeAddress::parse
     )]
-    admin: Option<Base>,
-    /// The context to ask, instead of the one in use.
+    admin: Option<NodeAddress>,
+    /// The context to use for this command.
     #[arg(
         long,
         value_name = "NAME",
-        help = "The context to ask, instead of the one in use; see `tidegate context` [env: TIDEGATE_CONTEXT]",
+        help = "Context to use for this command; see `tidegate context` [env: TIDEGATE_CONTEXT]",
         conflicts_with = "admin"
     )]
     context: Option<String>,
-    /// The token itself; other users of this machine can see it.
+    /// The token; other users of this machine can see it.
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
     token: Option<String>,
-    /// File with the token.
+    /// The file with the token.
     #[arg(
         long,
         value_name = "FILE",
         help = "File with the token [env: TIDEGATE_TOKEN_FILE, or TIDEGATE_TOKEN]"
     )]
     token_file: Option<PathBuf>,
-    /// Authorities that the node's certificate is trusted by, PEM [default: the system's]
+    /// The file with the certificate authorities to trust, PEM [default: those of the system]
     #[arg(
         long,
         value_name = "FILE",
-        help = "Authorities that the node's certificate is trusted by, PEM [default: the system's] [env: TIDEGATE_CA]"
+        help = "File with the certificate authorities to trust, PEM [default: those of the system] [env: TIDEGATE_CA]"
     )]
     ca: Option<PathBuf>,
-    /// Certificate to show to the node, PEM; needs --key.
+    /// The file with the client certificate, PEM; needs --key.
     #[arg(
         long,
         value_name = "FILE",
-        help = "Certificate to show to the node, PEM; needs --key [env: TIDEGATE_CERT]",
+        help = "File with the client certificate, PEM; needs --key [env: TIDEGATE_CERT]",
         requires = "key"
     )]
     cert: Option<PathBuf>,
-    /// Private key of that certificate, PEM.
+    /// The file with the private key of that certificate, PEM.
     #[arg(
         long,
         value_name = "FILE",
-        help = "Private key of that certificate, PEM [env: TIDEGATE_KEY]",
+        help = "File with the private key of that certificate, PEM [env: TIDEGATE_KEY]",
         requires = "cert"
     )]
     key: Option<PathBuf>,
@@ -74,16 +74,16 @@ pub(in crate::cli) struct AdminFlags {
     config: ConfigFlag,
 }
 
-/// Where the node is that a command asks, before flags for tokens and certificates are looked at.
+/// The node of a command, before the flags for tokens and certificates are considered.
 struct Target {
-    base: Base,
+    base: NodeAddress,
     context: Context,
-    /// Whether the context was named by its flag: what it says goes before the environment then.
+    /// Whether the context was named by its flag: it takes precedence over the environment then.
     by_flag: bool,
 }
 
 impl Target {
-    fn find(admin: Option<Base>, context: Option<&str>) -> Outcome<Self> {
+    fn find(admin: Option<NodeAddress>, context: Option<&str>) -> Outcome<Self> {
         let alone = |base| Ok(Self { base, context: Context::default(), by_flag: false });
         if let Some(base) = admin {
             return alone(base);
@@ -92,7 +92,7 @@ impl Target {
             return Self::of(Contexts::load()?.find(name)?.clone(), name, true);
         }
         if let Some(text) = variable("TIDEGATE_ADMIN") {
-            let base = Base::parse(&text);
+            let base = NodeAddress::parse(&text);
             return alone(
                 base.map_err(|wrong| Failure::usage(format!("TIDEGATE_ADMIN: {wrong}, got {text:?}")))?,
             );
@@ -100,12 +100,12 @@ impl Target {
         let contexts = Contexts::load()?;
         match variable("TIDEGATE_CONTEXT").or_else(|| contexts.current.clone()) {
             Some(name) => Self::of(contexts.find(&name)?.clone(), &name, false),
-            None => alone(Base::usual()),
+            None => alone(NodeAddress::default_node()),
         }
     }
 
     fn of(context: Context, name: &str, by_flag: bool) -> Outcome<Self> {
-        let base = Base::parse(&context.admin).map_err(|wrong| {
+        let base = NodeAddress::parse(&context.admin).map_err(|wrong| {
             Failure::other(format!("context {name}: admin {wrong}, got {:?}", context.admin))
         })?;
         Ok(Self { base, context, by_flag })
@@ -117,7 +117,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl AdminFlags {
-    /// A client for the node.
+    /// Returns a client for the node.
     pub(in crate::cli) fn client(self) -> Outcome<Client> {
         let Target { base, context, by_flag } = Target::find(self.admin, self.context.as_deref())?;
         let ca = self.ca.or_else(|| file_variable("TIDEGATE_CA", by_flag, context.ca));
@@ -139,33 +139,33 @@ impl AdminFlags {
         let given = token(self.token, self.token_file, first, last)?;
         let token = match given {
             Some(token) => {
-                if !base.is_tls() && !base.is_here() {
+                if !base.is_tls() && !base.is_local() {
                     out::note(format_args!(
-                        "warning: the token goes to {base} unencrypted; give an https:// address"
+                        "warning: the token is sent to {base} unencrypted; use an https:// address"
                     ));
                 }
                 Some(token)
             }
-            // The token of a node on this machine is for nobody else.
-            None if base.is_here() => own_token(self.config)?,
+            // The token of a node on this machine is not sent elsewhere.
+            None if base.is_local() => own_token(self.config)?,
             None => None,
         };
         Client::new(base, token, tls)
     }
 
-    /// The settings in force on this machine.
+    /// Returns the settings of this machine.
     pub(in crate::cli) fn settings(self) -> Result<Settings, Problems> {
         self.config.settings()
     }
 }
 
-/// The file that the environment or the context names; a context that was chosen by its flag goes first.
+/// Returns the file that the environment or the context names. A context that was named by its flag takes precedence.
 fn file_variable(name: &str, context_first: bool, of_context: Option<PathBuf>) -> Option<PathBuf> {
     let of_environment = variable(name).map(PathBuf::from);
     if context_first { of_context.or(of_environment) } else { of_environment.or(of_context) }
 }
 
-/// The token of the flags, else of the first context, else of the environment, else of the last context. One of
+/// Returns the token of the flags, else of the first context, else of the environment, else of the last context. One of
 /// the contexts is `None`.
 fn token(
     flag: Option<String>,
@@ -195,7 +195,7 @@ fn read(file: &Path) -> Outcome<String> {
     checked(&text, &file.display().to_string())
 }
 
-/// One word, or it would not fit a header. The message does not show it.
+/// Checks that a token fits into a header. The error does not show it.
 fn checked(text: &str, from: &str) -> Outcome<String> {
     let token = text.trim();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -204,13 +204,10 @@ fn checked(text: &str, from: &str) -> Outcome<String> {
     Ok(token.to_owned())
 }
 
-fn data_folder(config: ConfigFlag) -> Outcome<PathBuf> {
-    Ok(config.settings().map_err(|problems| Failure::other(problems.to_string()))?.data)
-}
-
-/// The token that a node here made for itself, if there is one.
+/// Returns the token that a node on this machine generated for itself, if there is one.
 fn own_token(config: ConfigFlag) -> Outcome<Option<String>> {
-    let file = data_folder(config)?.join("admin-token");
+    let settings = config.settings().map_err(|problems| Failure::other(problems.to_string()))?;
+    let file = settings.data.join("admin-token");
     match fs::metadata(&file) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)

@@ -1,4 +1,4 @@
-//! Files that commands send.
+//! Input files of commands.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Outcome;
 use super::failure::Failure;
 
-/// A file, or standard input.
+/// Reads a file, or standard input for `-`.
 pub(super) fn read(file: &Path) -> Outcome<Vec<u8>> {
     if file == Path::new("-") {
         let mut bytes = Vec::new();

@@ -2,12 +2,12 @@
 //!
 //! # Layout
 //!
-//! - [`flags`]: where the node is and who asks; [`client`]: the one HTTP client; [`tls`]: its trust
-//! - [`failure`]: what went wrong, for people
-//! - [`output`]: how to print; [`table`], [`when`]: columns and times
-//! - [`confirm`]: asking before something is gone; [`input`]: files to send
-//! - [`pages`]: lists that come in pages
-//! - [`context`]: names for nodes
+//! - [`flags`]: address, token and certificates; [`client`]: the HTTP client; [`tls`]: its TLS configuration
+//! - [`failure`]: failures and exit codes
+//! - [`output`]: output formats; [`table`], [`when`]: tables and times
+//! - [`confirm`]: asks for confirmation; [`input`]: input files
+//! - [`pages`]: lists in pages
+//! - [`context`]: named nodes
 //! - [`quota`], [`usage`], [`rules`], [`switch`], [`token`], [`audit`]: the commands
 
 pub(super) mod audit;
@@ -33,15 +33,15 @@ use std::process::ExitCode;
 use self::failure::Failure;
 use super::out;
 
-/// What a command came to. Most have nothing more to say.
+/// The result of a command.
 pub(super) type Outcome<T = ()> = Result<T, Failure>;
 
-/// Says what went wrong, if anything; the exit code of that.
+/// Prints the failure of a command, if there is one. Returns the exit code.
 pub(super) fn finish(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if out::speaks_json() {
+            if out::is_json_output() {
                 out::fail_json(&failure.json());
             } else {
                 let _ = out::fail(&failure);
@@ -51,8 +51,8 @@ pub(super) fn finish(outcome: Outcome) -> ExitCode {
     }
 }
 
-/// Does this for each of several things: one that fails does not keep it from the others, and every failure is
-/// told with the name of what it is about. It ends at once where none of the others could succeed either.
+/// Runs an action for each name. Continues after a failure, unless it would affect the others too. Returns all failures,
+/// each with its name.
 fn each(names: &[String], mut what: impl FnMut(&String) -> Outcome) -> Outcome {
     let mut failures = Vec::new();
     for name in names {
@@ -69,34 +69,34 @@ fn each(names: &[String], mut what: impl FnMut(&String) -> Outcome) -> Outcome {
     if failures.is_empty() { Ok(()) } else { Err(Failure::all(failures)) }
 }
 
-/// How the commands end.
+/// The exit codes of these commands.
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  something else failed: a file that cannot be read, mistakes in settings, an answer that makes no sense
-  2  the command line is wrong
-  3  the node refused: no valid token, not the role for it, or mistakes in what was sent
-  4  there is no such thing
-  5  conflict: somebody else changed it meanwhile, or it belongs to somebody else
-  6  the node could not be reached, or cannot do it now because its database is away: try again
-With --json or -o json, what went wrong is JSON on standard error, one object on a line:
+  1  another failure: a file that cannot be read, mistakes in settings, an invalid response
+  2  the command line is invalid
+  3  the node refused: no valid token, a role that does not permit it, or invalid input
+  4  not found
+  5  conflict: it was changed in the meantime, or has another owner
+  6  the node could not be reached, or its database is unreachable: try again
+With --json or -o json, failures are JSON on standard error, one object per line:
   {\"error\": {\"kind\": \"not_found\", \"exit_code\": 4, \"message\": …}}, with status, file, errors and
   retry_after where they are known.";
 
-/// Where a node and its token are looked for.
-const REACHING: &str = "\
+/// How the node and its token are found.
+const CONNECTION: &str = "\
 The node:
   --admin, else --context, else TIDEGATE_ADMIN, else TIDEGATE_CONTEXT, else the context in use (see
-  `tidegate context`), else http://127.0.0.1:6070. `host:port` alone is http. An https:// address is
-  trusted by --ca, else by the system's authorities; unix:/path is a socket.
+  `tidegate context`), else http://127.0.0.1:6070. `host:port` alone means http. The certificate of an
+  https:// address is verified with --ca, else with the authorities of the system; unix:/path is a socket.
 
 The token:
   --token, else --token-file, else that of --context, else TIDEGATE_TOKEN, else TIDEGATE_TOKEN_FILE, else
-  that of the context in use. Without any, a node on this machine is asked with the token it made for
-  itself, `admin-token` in its data folder (setting `data`). Other users of this machine can read command
-  lines: prefer a file or a variable.";
+  that of the context in use, else for a node on this machine the token that it generated for itself,
+  `admin-token` in its data folder (setting `data`). Other users of this machine can read command lines:
+  prefer a file or a variable.";
 
-/// The end of a command's long help.
+/// Returns the end of a command's long help.
 fn long_help(examples: &str) -> String {
-    format!("{examples}\n\n{REACHING}\n\n{EXIT_CODES}")
+    format!("{examples}\n\n{CONNECTION}\n\n{EXIT_CODES}")
 }

@@ -1,57 +1,54 @@
-//! Lists that come in pages.
+//! Lists in pages.
 
 use clap::Args;
 use serde_json::{Value as Json, json};
 
 use super::Outcome;
 use super::client::{Call, Client};
-use super::output::{Format, ListOutput, items, print_body};
+use super::output::{Format, List, ListOutput};
 use super::table::plain;
 use crate::cli::out;
 
-/// The most that the API gives at once.
+/// The maximum length of a page.
 const MAX_PAGE: u32 = 1000;
 
-/// The flags of a long list.
+/// The flags of a list in pages.
 #[derive(Args, Debug)]
 pub(super) struct Paging {
-    /// How many at most.
+    /// Maximum number of items.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAGE)))]
     limit: u32,
-    /// Go on where another list ended.
+    /// Continue after another list.
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
-    /// All there are, page after page.
+    /// List all items, page by page.
     #[arg(long, conflicts_with_all = ["limit", "cursor"])]
     all: bool,
 }
 
 impl Paging {
-    /// Asks for the list that `call` makes, and prints it: JSON here, the rest by `show`.
+    /// Requests and prints the list that `call` returns.
     pub(super) fn print(
         &self,
         client: &Client,
         output: &ListOutput,
         call: impl Fn() -> Call,
-        show: impl FnOnce(&[Json]),
+        list: &List<'_>,
     ) -> Outcome {
         if self.all {
             let all = everything(client, call)?;
             match output.format() {
                 Format::Json => out::print_json(&json!({ "items": all, "next_cursor": null })),
-                _ => show(&all),
+                _ => output.print(&all, list),
             }
             return Ok(());
         }
         let page =
             client.send(call().query("limit", Some(self.limit)).query("cursor", self.cursor.as_ref()))?;
-        if output.format() == Format::Json {
-            print_body(&page);
-            return Ok(());
-        }
-        let list = page.json()?;
-        show(items(&list));
-        if let Some(next) = list["next_cursor"].as_str() {
+        output.print_response(&page, list)?;
+        if output.format() != Format::Json
+            && let Some(next) = page.json()?["next_cursor"].as_str()
+        {
             out::note(format_args!("there is more: --all, or --cursor '{}'", plain(next)));
         }
         Ok(())
@@ -66,7 +63,7 @@ fn everything(client: &Client, call: impl Fn() -> Call) -> Outcome<Vec<Json>> {
     Ok(all)
 }
 
-/// The pages of a list, one after the other, as many items each as the API gives at once.
+/// Iterates over the pages of a list, each of the maximum length.
 pub(super) struct Pages<'c, C> {
     client: &'c Client,
     call: C,
@@ -83,7 +80,7 @@ impl<'c, C: Fn() -> Call> Pages<'c, C> {
         let call = (self.call)().query("limit", Some(MAX_PAGE)).query("cursor", self.cursor.as_ref());
         let mut page = self.client.send(call)?.json()?;
         let next = page["next_cursor"].as_str().map(str::to_owned);
-        // One that stays would have us ask for ever.
+        // A cursor that does not change would repeat forever.
         self.done = next.is_none() || next == self.cursor;
         self.cursor = next;
         Ok(match page["items"].take() {

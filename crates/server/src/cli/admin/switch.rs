@@ -4,25 +4,25 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::client::Call;
 use super::flags::AdminFlags;
-use super::output::{Format, ListOutput, OneOutput, print_body, text};
-use super::table::{Table, plain};
+use super::output::{self, Column, Format, ListOutput, OneOutput, print_body, text, value_name};
+use super::table::plain;
 use super::{Outcome, finish, long_help};
 use crate::cli::out;
 
 const EXAMPLES: &str = "\
 Examples:
   tidegate switch list
-  tidegate switch set per_user shadow      count what the rule would deny, and deny nothing
+  tidegate switch set per_user shadow      count what the rule would deny, without denying it
   tidegate switch set per_user enforce
-  tidegate switch set '*' off              no rule is looked at any more
-  tidegate switch set '*' off --local      on this node alone, while the catalog's database is away
-  tidegate switch unset per_user           as if it had never been set";
+  tidegate switch set '*' off              ignore all rules
+  tidegate switch set '*' off --local      on this node alone, while the catalog's database is unreachable
+  tidegate switch unset per_user           remove the switch";
 
-/// Switch rules to shadow or off while the service runs, and back.
+/// Set rules to shadow or off while the service runs, and back.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help(EXAMPLES), arg_required_else_help = true)]
 pub(in crate::cli) struct Switch {
@@ -38,7 +38,7 @@ enum Command {
     Unset(Unset),
 }
 
-/// List the switches that are not as rules say.
+/// List the switches that are set.
 #[derive(Args)]
 #[command(visible_alias = "ls", after_long_help = long_help(EXAMPLES))]
 struct List {
@@ -52,7 +52,7 @@ struct List {
 #[derive(Args)]
 #[command(after_long_help = long_help(EXAMPLES))]
 struct Get {
-    /// The rule's name or path; `*` for all rules.
+    /// The name or path of the rule; `*` for all rules.
     rule: String,
     #[command(flatten)]
     output: OneOutput,
@@ -60,16 +60,16 @@ struct Get {
     admin: AdminFlags,
 }
 
-/// Switch a rule, or all.
+/// Set the switch of a rule, or of all rules.
 #[derive(Args)]
 #[command(after_long_help = long_help(EXAMPLES))]
 struct Set {
-    /// The rule's name or path; `*` for all rules.
+    /// The name or path of the rule; `*` for all rules.
     rule: String,
-    /// What becomes of it.
+    /// The mode.
     mode: Mode,
-    /// On this node alone, without the catalog: for when its database is away. What the catalog says replaces it
-    /// once the catalog answers again.
+    /// Set it on this node alone, without the catalog, while its database is unreachable. The catalog replaces it once it is
+    /// reachable again.
     #[arg(long)]
     local: bool,
     #[command(flatten)]
@@ -78,13 +78,13 @@ struct Set {
     admin: AdminFlags,
 }
 
-/// Remove the switch of a rule, or of all: the rules and the settings hold again.
+/// Remove the switch of a rule, or of all rules: the rules and the settings apply again.
 #[derive(Args)]
 #[command(after_long_help = long_help(EXAMPLES))]
 struct Unset {
-    /// The rule's name or path, also of a rule that there is no more; `*` for all rules.
+    /// The name or path of the rule, which need not exist any more; `*` for all rules.
     rule: String,
-    /// That of this node alone.
+    /// Remove the switch of this node alone.
     #[arg(long)]
     local: bool,
     #[command(flatten)]
@@ -93,22 +93,12 @@ struct Unset {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Mode {
-    /// It does what it says.
+    /// The rule is enforced.
     Enforce,
-    /// It is evaluated and counted, and denies nobody.
+    /// The rule is evaluated and counted, and denies nothing.
     Shadow,
-    /// Nobody looks at it.
+    /// The rule is ignored.
     Off,
-}
-
-impl Mode {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Enforce => "enforce",
-            Self::Shadow => "shadow",
-            Self::Off => "off",
-        }
-    }
 }
 
 impl Switch {
@@ -124,39 +114,38 @@ impl Switch {
 
 impl List {
     fn run(self) -> Outcome {
-        let answer = self.admin.client()?.send(Call::get(&["switches"]))?;
+        let response = self.admin.client()?.send(Call::get(&["switches"]))?;
         if self.output.format() == Format::Json {
-            print_body(&answer);
+            print_body(&response);
             return Ok(());
         }
-        let body = answer.json()?;
-        let mut switches = vec![("*".to_owned(), text(&body, "all"))];
-        if let Some(rules) = body["rules"].as_object() {
-            switches.extend(
-                rules.iter().map(|(rule, mode)| (rule.clone(), mode.as_str().unwrap_or_default().to_owned())),
-            );
-        }
-        if self.output.format() == Format::Name {
-            out::print(&switches.iter().fold(String::new(), |all, (rule, _)| all + rule + "\n"));
-            return Ok(());
-        }
-        let mut table = Table::new(&["RULE", "MODE", "FROM"]);
-        for (rule, mode) in switches {
-            let from = text(&body["from"], &rule);
-            table.row(vec![rule, mode, from]);
-        }
-        self.output.print(&table, "no switches");
+        let body = response.json()?;
+        let switch =
+            |rule: &str, mode: &Json| json!({ "rule": rule, "mode": mode, "from": body["from"][rule] });
+        let mut switches = vec![switch("*", &body["all"])];
+        switches
+            .extend(body["rules"].as_object().into_iter().flatten().map(|(rule, mode)| switch(rule, mode)));
+        let list = output::List {
+            name: "rule",
+            columns: vec![
+                Column::member("RULE", "rule"),
+                Column::member("MODE", "mode"),
+                Column::member("FROM", "from"),
+            ],
+            empty: "no switches",
+        };
+        self.output.print(&switches, &list);
         Ok(())
     }
 }
 
 impl Get {
     fn run(self) -> Outcome {
-        let answer = self.admin.client()?.send(Call::get(&["switches", &self.rule]))?;
+        let response = self.admin.client()?.send(Call::get(&["switches", &self.rule]))?;
         if self.output.is_json() {
-            print_body(&answer);
+            print_body(&response);
         } else {
-            out::print(&format!("{}: {}\n", plain(&self.rule), plain(&text(&answer.json()?, "mode"))));
+            out::print(&format!("{}: {}\n", plain(&self.rule), plain(&text(&response.json()?, "mode"))));
         }
         Ok(())
     }
@@ -164,15 +153,15 @@ impl Get {
 
 impl Set {
     fn run(self) -> Outcome {
-        let call =
-            Call::new(Method::PUT, &["switches", &self.rule]).json(&json!({ "mode": self.mode.name() }));
+        let call = Call::new(Method::PUT, &["switches", &self.rule])
+            .json(&json!({ "mode": value_name(&self.mode) }));
         let call = call.query("local", self.local.then_some(true));
-        let answer = self.admin.client()?.send(call)?;
+        let response = self.admin.client()?.send(call)?;
         if self.output.is_json() {
-            print_body(&answer);
+            print_body(&response);
             return Ok(());
         }
-        let shown = answer.json()?;
+        let shown = response.json()?;
         let note = text(&shown, "note");
         let note = if note.is_empty() { note } else { format!(" ({})", plain(&note)) };
         out::print(&format!("{}: {}{note}\n", plain(&self.rule), plain(&text(&shown, "mode"))));

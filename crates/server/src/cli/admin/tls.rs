@@ -1,4 +1,4 @@
-//! Whom the client trusts, and how it shows itself.
+//! The TLS configuration of the client.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,27 +10,18 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use super::Outcome;
 use super::failure::Failure;
 
-/// Trusts the authorities of a file, else the system's; shows a certificate if it is given one and its key.
-pub(super) fn trust(ca: Option<&Path>, identity: Option<(&Path, &Path)>) -> Outcome<Arc<ClientConfig>> {
+/// Trusts the certificate authorities in a file, else those of the system. Uses a client certificate if there is one.
+pub(super) fn trust(ca: Option<&Path>, identity: Option<(&Path, &Path)>) -> Outcome<ClientConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| Failure::other(format!("cannot speak TLS: {error}")))?;
+    let builder = builder.map_err(|error| Failure::other(format!("TLS cannot be configured: {error}")))?;
     let builder = builder.with_root_certificates(roots(ca)?);
-    let config = match identity {
-        None => builder.with_no_client_auth(),
-        Some((cert, key)) => {
-            let chain = certificates(cert)?;
-            let private = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, &error))?;
-            builder.with_client_auth_cert(chain, private).map_err(|error| {
-                Failure::other(format!(
-                    "{} and {} do not go together: {error}",
-                    cert.display(),
-                    key.display()
-                ))
-            })?
-        }
-    };
-    Ok(Arc::new(config))
+    let Some((cert, key)) = identity else { return Ok(builder.with_no_client_auth()) };
+    let chain = certificates(cert)?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, &error))?;
+    builder.with_client_auth_cert(chain, private).map_err(|error| {
+        Failure::other(format!("{} and {} do not match: {error}", cert.display(), key.display()))
+    })
 }
 
 fn roots(ca: Option<&Path>) -> Outcome<RootCertStore> {
@@ -41,10 +32,12 @@ fn roots(ca: Option<&Path>) -> Outcome<RootCertStore> {
         }
         return Ok(roots);
     }
-    // A certificate among the system's that makes no sense is not ours to complain about.
+    // Invalid certificates of the system are ignored.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
-        return Err(Failure::other("this system has no authorities to trust; give the node's with --ca"));
+        return Err(Failure::other(
+            "this system has no certificate authorities; give that of the node with --ca",
+        ));
     }
     Ok(roots)
 }

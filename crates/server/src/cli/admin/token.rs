@@ -1,4 +1,4 @@
-//! `tidegate token`: who may use the API.
+//! `tidegate token`: tokens and their roles.
 
 use std::process::ExitCode;
 
@@ -11,8 +11,8 @@ use super::client::Call;
 use super::confirm::Confirm;
 use super::failure::Failure;
 use super::flags::AdminFlags;
-use super::output::{Format, ListOutput, OneOutput, items, print_body, text};
-use super::table::{Table, plain};
+use super::output::{self, Column, ListOutput, OneOutput, print_body, text, value_name};
+use super::table::plain;
 use super::{Outcome, each, finish, long_help, when};
 use crate::access::Secret;
 use crate::cli::out;
@@ -23,7 +23,7 @@ Examples:
   tidegate token list
   tidegate token revoke 0123456789abcdef";
 
-/// Make, list and revoke tokens. Needs the role admin.
+/// Create, list and revoke tokens. Needs the role admin.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help(EXAMPLES), arg_required_else_help = true)]
 pub(in crate::cli) struct Token {
@@ -39,16 +39,16 @@ enum Command {
     Generate(Generate),
 }
 
-/// Make a token, and print it. It is shown this once.
+/// Create a token and print it. It cannot be shown again.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help(EXAMPLES))]
 struct Create {
-    /// What it is for; the audit trail names it.
+    /// The purpose of the token, which names it in the audit trail.
     name: String,
-    /// What it may do.
+    /// The role of the token.
     #[arg(long)]
     role: Role,
-    /// When it ends: a time, a date, or 90d from now [default: never]
+    /// When it expires: a time, a date, or 90d for 90 days from now [default: never]
     #[arg(long, value_name = "TIME", value_parser = when::future)]
     expires_at: Option<Timestamp>,
     #[command(flatten)]
@@ -67,11 +67,11 @@ struct List {
     admin: AdminFlags,
 }
 
-/// Revoke tokens: they count no more, on any node.
+/// Revoke tokens on every node.
 #[derive(Args)]
 #[command(visible_alias = "rm", after_long_help = long_help(EXAMPLES))]
 struct Revoke {
-    /// Their ids, as `tidegate token list` shows them.
+    /// The IDs of the tokens; see `tidegate token list`.
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
     #[command(flatten)]
@@ -80,20 +80,20 @@ struct Revoke {
     admin: AdminFlags,
 }
 
-/// Make up a token for the setting `admin.token_file`, and print it. Asks no node.
+/// Generate a token for the setting `admin.token_file` and print it, without a node.
 #[derive(Args)]
 #[command(after_long_help = "Examples:\n  (umask 077; tidegate token generate > admin.token)")]
 struct Generate {}
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Role {
-    /// Ask for decisions, where the service wants a token for that.
+    /// Ask for decisions, if the service requires a token for that.
     Check,
-    /// Look at everything but tokens.
+    /// Read everything but tokens.
     Viewer,
-    /// Change quotas, usage, switches and rules, too.
+    /// Also change quotas, usage, switches and rules.
     Operator,
-    /// Make and revoke tokens, too.
+    /// Also create and revoke tokens.
     Admin,
 }
 
@@ -110,60 +110,45 @@ impl Token {
 
 impl Create {
     fn run(self) -> Outcome {
-        let role = match self.role {
-            Role::Check => "check",
-            Role::Viewer => "viewer",
-            Role::Operator => "operator",
-            Role::Admin => "admin",
-        };
+        let role = value_name(&self.role);
         let mut body = json!({ "name": self.name, "role": role });
         if let Some(time) = self.expires_at {
             body["expires_at"] = json!(time.to_string());
         }
-        let answer = self.admin.client()?.send(Call::new(Method::POST, &["tokens"]).json(&body))?;
+        let response = self.admin.client()?.send(Call::new(Method::POST, &["tokens"]).json(&body))?;
         if self.output.is_json() {
-            print_body(&answer);
+            print_body(&response);
             return Ok(());
         }
-        let made = answer.json()?;
-        // Alone on standard output, so that it can go straight into a file.
+        let made = response.json()?;
+        // Only the token is printed to standard output, so that it can be redirected to a file.
         out::print(&(text(&made, "token") + "\n"));
-        let ends = when::shown(made["expires_at"].as_str(), Timestamp::now());
-        let ends = if ends.is_empty() { "for good".to_owned() } else { format!("until {ends}") };
+        let ends = when::shown(made["expires_at"].as_str(), when::now());
+        let ends = if ends.is_empty() { "does not expire".to_owned() } else { format!("expires {ends}") };
         let (name, id) = (plain(&self.name), plain(&text(&made, "id")));
-        out::note(format_args!("{name}: {role}, {ends}, id {id}; keep the token, it is not shown again"));
+        out::note(format_args!("{name}: {role}, {ends}, id {id}; store the token, it cannot be shown again"));
         Ok(())
     }
 }
 
 impl List {
     fn run(self) -> Outcome {
-        let answer = self.admin.client()?.send(Call::get(&["tokens"]))?;
-        if self.output.format() == Format::Json {
-            print_body(&answer);
-            return Ok(());
-        }
-        let body = answer.json()?;
-        if self.output.format() == Format::Name {
-            out::print(&items(&body).iter().fold(String::new(), |all, item| all + &text(item, "id") + "\n"));
-            return Ok(());
-        }
-        let mut table = Table::new(&["ID", "NAME", "ROLE", "STATE", "LAST USED", "EXPIRES", "CREATED"]);
-        let now = Timestamp::now();
-        for item in items(&body) {
-            let time = |name: &str| when::shown(item[name].as_str(), now);
-            table.row(vec![
-                text(item, "id"),
-                text(item, "name"),
-                text(item, "role"),
-                state(item, now).to_owned(),
-                time("last_used_at"),
-                time("expires_at"),
-                time("created_at"),
-            ]);
-        }
-        self.output.print(&table, "there are no tokens but those in files of the nodes");
-        Ok(())
+        let response = self.admin.client()?.send(Call::get(&["tokens"]))?;
+        let now = when::now();
+        let list = output::List {
+            name: "id",
+            columns: vec![
+                Column::member("ID", "id"),
+                Column::member("NAME", "name"),
+                Column::member("ROLE", "role"),
+                Column::new("STATE", |item| state(item, now).to_owned()),
+                Column::time("LAST USED", "last_used_at"),
+                Column::time("EXPIRES", "expires_at"),
+                Column::time("CREATED", "created_at"),
+            ],
+            empty: "there are no tokens besides those in files of the nodes",
+        };
+        self.output.print_response(&response, &list)
     }
 }
 

@@ -1,16 +1,14 @@
-//! `tidegate usage` and `tidegate reset`: what a tenant has used, and giving it back.
+//! `tidegate usage` and `tidegate reset`: the usage of a tenant, and its reset.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use http::Method;
-use jiff::Timestamp;
-use serde_json::Value as Json;
 
 use super::client::Call;
 use super::flags::AdminFlags;
-use super::output::{Format, ListOutput, OneOutput, print_body, text};
-use super::table::{Table, plain};
+use super::output::{Column, Format, List, ListOutput, OneOutput, print_body};
+use super::table::plain;
 use super::{Outcome, finish, long_help, when};
 use crate::cli::out;
 
@@ -25,16 +23,15 @@ Examples:
   tidegate reset acme
   tidegate reset acme --descriptor 'endpoint:POST /v1/orders'";
 
-/// Show what a tenant has used of each of its limits. Looking uses nothing.
+/// Show the usage of a tenant's limits. Nothing is charged.
 ///
-/// Covers the limits that follow from the tenant and from values that rules fix; others are named by
-/// --descriptor.
+/// Covers the limits that depend only on the tenant and on fixed values in the rules; use --descriptor for others.
 #[derive(Args)]
 #[command(after_help = USAGE_EXAMPLES, after_long_help = long_help(USAGE_EXAMPLES))]
 pub(in crate::cli) struct Usage {
-    /// The tenant's name.
+    /// The name of the tenant.
     tenant: String,
-    /// The limits of this descriptor: `key:value`, several joined by `|`.
+    /// The descriptor of the limits: `key:value`; several are joined by `|`.
     #[arg(long, value_name = "TEXT")]
     descriptor: Option<String>,
     #[command(flatten)]
@@ -43,11 +40,11 @@ pub(in crate::cli) struct Usage {
     admin: AdminFlags,
 }
 
-/// Give a tenant back what it has used.
+/// Reset the usage of a tenant to zero.
 #[derive(Args)]
 #[command(after_help = RESET_EXAMPLES, after_long_help = long_help(RESET_EXAMPLES))]
 pub(in crate::cli) struct Reset {
-    /// The tenant's name.
+    /// The name of the tenant.
     tenant: String,
     /// Only the limits of this descriptor.
     #[arg(long, value_name = "TEXT")]
@@ -66,46 +63,39 @@ impl Usage {
     fn show(self) -> Outcome {
         let client = self.admin.client()?;
         let call = Call::get(&["usage", &self.tenant]).query("descriptor", self.descriptor.as_ref());
-        let answer = client.send(call)?;
-        match self.output.format() {
-            Format::Json => print_body(&answer),
-            Format::Name => {
-                let body = answer.json()?;
-                let rules = body["usage"].as_array().into_iter().flatten();
-                out::print(&rules.fold(String::new(), |all, item| all + &text(item, "rule") + "\n"));
-            }
-            format => show(&answer.json()?, format == Format::Wide, &self.output),
+        let response = client.send(call)?;
+        if self.output.format() == Format::Json {
+            print_body(&response);
+            return Ok(());
+        }
+        let (body, now) = (response.json()?, when::now());
+        let window = |header, name: &'static str| {
+            Column::new(header, move |item| when::shown(item["window"][name].as_str(), now))
+        };
+        let list = List {
+            name: "rule",
+            columns: vec![
+                Column::member("RULE", "rule"),
+                Column::member("DESCRIPTOR", "descriptor"),
+                Column::member("NAME", "name"),
+                Column::member("USED", "used"),
+                Column::member("LIMIT", "limit"),
+                Column::member("REMAINING", "remaining"),
+                window("WINDOW ENDS", "end"),
+                window("WINDOW BEGAN", "start").wide(),
+                Column::member("DOMAIN", "domain").wide(),
+                Column::member("FROM", "from").wide(),
+            ],
+            empty: "no limit depends on this tenant alone; use --descriptor for others",
+        };
+        let usage = body["usage"].as_array().map_or(&[][..], Vec::as_slice);
+        self.output.print(usage, &list);
+        if body["scope"] == "node" && !usage.is_empty() && self.output.format() != Format::Name {
+            out::note(
+                "this is the usage on this node alone: with the memory store, every node counts separately",
+            );
         }
         Ok(())
-    }
-}
-
-fn show(body: &Json, wide: bool, output: &ListOutput) {
-    let mut head = vec!["RULE", "DESCRIPTOR", "NAME", "USED", "LIMIT", "REMAINING", "WINDOW ENDS"];
-    if wide {
-        head.extend(["WINDOW BEGAN", "DOMAIN", "FROM"]);
-    }
-    let (mut table, now) = (Table::new(&head), Timestamp::now());
-    for item in body["usage"].as_array().into_iter().flatten() {
-        let cell = |name: &str| text(item, name);
-        let time = |name: &str| when::shown(item["window"][name].as_str(), now);
-        let mut row = vec![
-            cell("rule"),
-            cell("descriptor"),
-            cell("name"),
-            cell("used"),
-            cell("limit"),
-            cell("remaining"),
-            time("end"),
-        ];
-        if wide {
-            row.extend([time("start"), cell("domain"), cell("from")]);
-        }
-        table.row(row);
-    }
-    output.print(&table, "no limit follows from this tenant alone; name others with --descriptor");
-    if body["scope"] == "node" && !table.is_empty() {
-        out::note("counted by this node alone: with the memory store every node counts for itself");
     }
 }
 
@@ -117,11 +107,11 @@ impl Reset {
     fn reset(self) -> Outcome {
         let client = self.admin.client()?;
         let call = Call::new(Method::POST, &["usage", &self.tenant, "reset"]);
-        let answer = client.send(call.query("descriptor", self.descriptor.as_ref()))?;
+        let response = client.send(call.query("descriptor", self.descriptor.as_ref()))?;
         if self.output.is_json() {
-            print_body(&answer);
+            print_body(&response);
         } else {
-            let number = answer.json()?["reset"].as_u64().unwrap_or(0) as usize;
+            let number = response.json()?["reset"].as_u64().unwrap_or(0) as usize;
             out::print(&format!("{}: {} reset\n", plain(&self.tenant), out::count(number, "limit")));
         }
         Ok(())

@@ -126,7 +126,7 @@ fn an_import_changes_what_differs_and_nothing_else() {
         + "\n{\"tenant\":\"new/one\",\"tier\":\"pro\"}\n";
     let tried = run_with_input(&node, &["quota", "import", "-", "--dry-run"], &changed);
     assert_eq!(
-        tried.out, "nothing was changed (dry run): 1 created, 1 changed, 4 as they were\n",
+        tried.out, "nothing was changed (dry run): 1 created, 1 changed, 4 unchanged\n",
         "{}",
         tried.err
     );
@@ -147,7 +147,7 @@ fn an_import_changes_what_differs_and_nothing_else() {
     assert_eq!(conditions, expected.map(|(line, condition)| (line.to_owned(), condition.to_owned())));
     assert_eq!(node.last().json(), json!({ "tier": "pro", "overrides": [] }));
     let again = run_with_input(&node, &["quota", "import", "-"], &exported);
-    assert_eq!(again.out, "0 created, 0 changed, 5 as they were\n");
+    assert_eq!(again.out, "0 created, 0 changed, 5 unchanged\n");
     let raced =
         run_with_input(&node, &["quota", "import", "-"], "{\"tenant\":\"raced\"}\n{\"tenant\":\"fine\"}\n");
     assert_eq!(raced.code, 5);

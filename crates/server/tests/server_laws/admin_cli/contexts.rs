@@ -59,11 +59,11 @@ fn contexts_are_set_listed_used_and_deleted() {
     done(at, &["context", "set", "prod", "--admin", "https://other.example"]);
     let all: Value = serde_json::from_str(&done(at, &["context", "list", "--json"])).unwrap();
     assert_eq!(all["contexts"]["prod"], json!({ "admin": "https://other.example", "token_file": token }));
-    assert_eq!(run(at, &["context", "delete", "prod"], &[]).code, 2, "nobody can be asked here");
+    assert_eq!(run(at, &["context", "delete", "prod"], &[]).code, 2, "there is no terminal to ask on");
     done(at, &["context", "delete", "prod", "--yes"]);
     assert_eq!(run(at, &["context", "current"], &[]).code, 4);
     let gone = run(at, &["context", "use", "prod"], &[]);
-    assert!(gone.code == 4 && gone.err.contains("there are: here"), "{}", gone.err);
+    assert!(gone.code == 4 && gone.err.contains("known contexts: here"), "{}", gone.err);
     for wrong in [
         &["set", "a b", "--admin", "x:1"][..],
         &["set", "new"],

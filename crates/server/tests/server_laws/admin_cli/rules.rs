@@ -134,7 +134,7 @@ fn picky() -> Node {
         let dry_run = asked.line.contains("dry_run=true");
         if asked.line.contains("/rules/bad") {
             let errors = json!([
-                { "field": "2:28 descriptors[0].rate_limits", "reason": "unknown field" },
+                { "field": "descriptors[0].rate_limits", "line": 2, "column": 28, "reason": "unknown field" },
                 { "field": "domain", "reason": "must be another" },
             ]);
             return Answer::problem(

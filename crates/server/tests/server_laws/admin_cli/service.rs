@@ -110,7 +110,7 @@ fn rules_are_pushed_compared_rolled_back_and_taken_away() {
     done(&service, &["rules", "delete", "shop", "--yes"]);
     write(&RULES.replace("per_key", "other"));
     let clash = run(&service, &["rules", "push", "-f", "shop.yaml"]);
-    assert!(clash.code == 5 && clash.err.contains("belongs to the file"), "{}", clash.err);
+    assert!(clash.code == 5 && clash.err.contains("is in the rule file"), "{}", clash.err);
 }
 
 #[test]
@@ -182,14 +182,14 @@ fn tenants_are_exported_and_come_back_as_they_were() {
     assert_eq!(exported.lines().count(), 3, "{exported}");
     fs::write(service.folder.path().join("tenants.jsonl"), &exported).unwrap();
     let same = done(&service, &["quota", "import", "tenants.jsonl"]);
-    assert_eq!(same, "0 created, 0 changed, 3 as they were\n");
+    assert_eq!(same, "0 created, 0 changed, 3 unchanged\n");
     done(&service, &["quota", "delete", names[0], names[1], "--yes"]);
     done(&service, &["quota", "set", names[2], "--no-tier"]);
     let tried = done(&service, &["quota", "import", "tenants.jsonl", "--dry-run"]);
-    assert_eq!(tried, "nothing was changed (dry run): 2 created, 1 changed, 0 as they were\n");
+    assert_eq!(tried, "nothing was changed (dry run): 2 created, 1 changed, 0 unchanged\n");
     assert_eq!(run(&service, &["quota", "get", names[0]]).code, 4, "a dry run changes nothing");
     let imported = done(&service, &["quota", "import", "tenants.jsonl"]);
-    assert_eq!(imported, "2 created, 1 changed, 0 as they were\n");
+    assert_eq!(imported, "2 created, 1 changed, 0 unchanged\n");
     assert_eq!(done(&service, &["quota", "export"]), exported);
 
     // One line is wrong: none is imported.

@@ -70,7 +70,7 @@ fn the_document_of_the_decision_api_has_every_path() {
     assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
     let none = get(service.http, "/none").json();
     let listed = none["detail"].as_str().expect("a detail").to_owned();
-    let listed = listed.split_once("there are ").expect("the paths").1;
+    let listed = listed.split_once("available: ").expect("the paths").1;
     let mut method = "";
     for word in listed.split([' ', ',', ';']).filter(|word| !word.is_empty()) {
         if let Some(path) = word.strip_prefix('/').filter(|path| *path != "openapi.json") {

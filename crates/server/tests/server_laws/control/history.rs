@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tidegate_catalog::{AuditFilter, By, Catalog, Precondition, TenantDraft};
 use tidegate_testkit::postgres::PostgresServer;
@@ -10,12 +10,13 @@ use tokio::runtime::Runtime;
 
 use super::{RULES, requests};
 use crate::support::service::{Service, Setup, get, until};
+use crate::support::wall_time;
 
 const ANY: Precondition = Precondition::Any;
 
 /// Somebody, so many days ago.
 fn days_ago(days: i64) -> By {
-    By::new("ann", "request-1", Timestamp::now() - SignedDuration::from_hours(24 * days))
+    By::new("ann", "request-1", wall_time() - SignedDuration::from_hours(24 * days))
 }
 
 fn long_ago() -> By {
@@ -72,7 +73,7 @@ fn a_node_purges_what_its_settings_do_not_keep() {
     let service = setup.start();
     until("it is purged", || kept(&service) == (0, vec![5, 4]));
     let gone = service.ask("GET", "/admin/v1/rules/shop?version=3", &Value::Null);
-    assert!(gone.status == 404 && gone.body.contains("or no longer"), "{}", gone.body);
+    assert!(gone.status == 404 && gone.body.contains("or not any more"), "{}", gone.body);
     // What was said long ago holds, and may be said again: that is no change, and no trouble.
     assert_eq!(service.put_quota("ann", &json!({ "tier": "pro" }))["tier"], "pro");
     service.put_quota("ann", &requests(3));

@@ -19,10 +19,15 @@ struct Fleet {
     _postgres: PostgresServer,
 }
 
+/// A node that waits for the store for as long as a busy machine takes: none of this is about its deadline.
+fn on(redis: &RedisServer) -> Setup {
+    Setup::rules(RULES).with("store", &redis.url()).with("redis.deadline", "5s")
+}
+
 fn fleet() -> Fleet {
     let (redis, postgres) = (RedisServer::start(), PostgresServer::start());
     let url = postgres.url(&postgres.create_database());
-    let node = || Setup::rules(RULES).with("store", &redis.url()).with("catalog", &url).start();
+    let node = || on(&redis).with("catalog", &url).start();
     Fleet { nodes: [node(), node()], _redis: redis, _postgres: postgres }
 }
 
@@ -95,7 +100,7 @@ fn two_who_change_the_same_at_once_do_not_overwrite_each_other() {
 #[test]
 fn nodes_on_catalogs_of_their_own_are_warned() {
     let redis = RedisServer::start();
-    let node = || Setup::rules(RULES).with("store", &redis.url()).start();
+    let node = || on(&redis).start();
     let nodes = [node(), node()];
     let seen = |node: &Service| get(node.admin, "/metrics").body.contains("ratelimit_nodes 2");
     until("they see each other", || nodes.iter().all(seen));

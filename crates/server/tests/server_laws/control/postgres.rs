@@ -8,6 +8,7 @@ use tidegate_testkit::postgres::{PostgresServer, multi_host_url};
 
 use super::{RULES, requests};
 use crate::support::service::{Service, Setup, get, until};
+use crate::support::wall_time;
 
 /// The deadline of the catalog is 2 s; the margin is for machines that do other things too.
 const IN_TIME: Duration = Duration::from_secs(15);
@@ -70,7 +71,7 @@ fn overrides_end_on_time_while_it_hangs() {
 fn ends_on_time(trouble: impl Fn(&PostgresServer)) {
     let postgres = PostgresServer::start();
     let service = on(&postgres.url(&postgres.create_database())).start();
-    let end = (jiff::Timestamp::now() + jiff::SignedDuration::from_secs(8)).to_string();
+    let end = (wall_time() + jiff::SignedDuration::from_secs(8)).to_string();
     service.put_quota(
         "ann",
         &json!({ "overrides": [{ "requests_per_unit": 0, "unit": "year", "expires_at": end }] }),

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{RULES, ask_at, fields, requests, start};
 use crate::support::service::{Service, Setup, until};
+use crate::support::wall_time;
 
 #[test]
 fn an_override_comes_before_the_tier_and_the_tier_before_the_rule() {
@@ -48,7 +49,7 @@ fn an_override_of_an_endpoint_is_its_own() {
 #[test]
 fn overrides_begin_and_end_on_time_and_follow_each_other() {
     let service = start();
-    let now = jiff::Timestamp::now();
+    let now = wall_time();
     let at = |seconds: i64| (now + jiff::SignedDuration::from_secs(seconds)).to_string();
     let over = json!({ "overrides": [
         { "requests_per_unit": 0, "unit": "year", "effective_at": at(-10), "expires_at": at(6) },
@@ -59,7 +60,7 @@ fn overrides_begin_and_end_on_time_and_follow_each_other() {
     let ann = json!({ "api_key": "ann" }).to_string();
     assert_eq!(service.check("api", &ann).status, 429);
     until("the second one begins", || service.check("api", &ann).status == 200);
-    assert!(jiff::Timestamp::now() >= now + jiff::SignedDuration::from_secs(6), "it began too early");
+    assert!(wall_time() >= now + jiff::SignedDuration::from_secs(6), "it began too early");
     let shown = service.ask("GET", "/admin/v1/quotas/ann", &Value::Null).json();
     assert_eq!(shown["quotas"]["default"]["requests_per_unit"], 1000);
 }

@@ -35,7 +35,7 @@ fn a_node_that_never_knew_the_catalog_is_not_ready_until_it_does() {
     until("it knows the catalog", || is_ready(&service));
     assert_eq!(service.passing(&json!({ "api_key": "ann" }), 1), 0);
     let ended = service.stop();
-    assert!(ended.errors.contains("not ready: the catalog does not answer"), "{}", ended.errors);
+    assert!(ended.errors.contains("not ready: the catalog is unreachable"), "{}", ended.errors);
     // From then on its copy will do.
     postgres.stop();
     let service = Setup::after(ended).with("catalog", &url).start();

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{fields, requests, start};
+use crate::support::wall_time;
 
 #[test]
 fn usage_is_told_without_using_and_given_back() {
@@ -40,7 +41,7 @@ fn usage_is_told_without_using_and_given_back() {
             .and_then(|text| text.parse::<jiff::Timestamp>().ok())
             .expect("a time")
     };
-    let (start, end, now) = (time("start"), time("end"), jiff::Timestamp::now());
+    let (start, end, now) = (time("start"), time("end"), wall_time());
     assert!(
         start <= now
             && now < end

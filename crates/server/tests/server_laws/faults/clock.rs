@@ -74,7 +74,7 @@ fn assert_limited(notes: &Notes, from: Instant, to: Instant) {
 #[test]
 fn a_clock_that_jumps_neither_shuts_anybody_out_nor_lets_traffic_flow_free() {
     let (server, node) = start();
-    let load = Load::on(&node, &ALGORITHMS);
+    let load = Load::on(&node, &ALGORITHMS).beside([&server]);
     let mut jumps = vec![Instant::now()];
     for offset in [HOUR, 0, -HOUR, 0] {
         go_on_for(WINDOW * WINDOWS as u32);
@@ -95,7 +95,7 @@ fn a_clock_that_jumps_neither_shuts_anybody_out_nor_lets_traffic_flow_free() {
 #[test]
 fn calendars_follow_a_clock_that_jumps() {
     let (server, node) = start();
-    let load = Load::on(&node, &[("calendar", 0)]);
+    let load = Load::on(&node, &[("calendar", 0)]).beside([&server]);
     for offset in [24 * HOUR, 0, -24 * HOUR, 0] {
         go_on_for(WINDOW / 2);
         server.set_clock_offset(offset);

@@ -30,10 +30,11 @@ fn failover(fail: impl FnOnce(&RedisServer)) {
     let cluster = Setup::redis().start_cluster();
     let node = node(&cluster.url());
     let values = values(&node, &cluster, "open");
-    let load = Load::on(&node, &all_of(&values));
+    let load = Load::on(&node, &all_of(&values)).beside(cluster.nodes());
     go_on_for(A_WHILE);
     let old = &cluster.nodes()[1];
     let slot = slot_in(&cluster, 1);
+    let fails = Instant::now();
     fail(old);
     let failed = Instant::now();
     cluster.wait_for_failover(slot, old);
@@ -43,7 +44,7 @@ fn failover(fail: impl FnOnce(&RedisServer)) {
     notes.assert_calm();
     let lost = notes.only(|seen| values[1].contains(&seen.value) && seen.key == "open");
     // Nobody is promoted before the primary has been silent for a second.
-    lost.assert_policies(failed, failed + Duration::from_millis(900));
+    lost.assert_policies(failed, fails + Duration::from_millis(900));
     lost.assert_back(promoted, CLUSTER_BACK_WITHIN);
     for value in values.iter().flatten() {
         let notes = notes.only(|seen| seen.value == *value);
@@ -79,7 +80,7 @@ fn slots_move_under_load_and_no_decision_notices() {
     let open = values(&node, &cluster, "open").swap_remove(0);
     let asked = |key: &'static str, values: &[u32]| values.iter().map(|value| (key, *value)).collect();
     let asked: [Vec<Asked>; 2] = [asked("tight", &tight), asked("open", &open)];
-    let load = Load::on(&node, &asked.concat());
+    let load = Load::on(&node, &asked.concat()).beside(cluster.nodes());
     go_on_for(A_WHILE / 4);
     let [from, to, ..] = cluster.nodes() else { panic!("there are six") };
     // Whoever gets the slots has never heard of the script, and hears of it from nobody else.

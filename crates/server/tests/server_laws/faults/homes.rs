@@ -10,8 +10,7 @@ fn home_of(node: &Service, servers: &[&RedisServer], key: &str, value: u32) -> u
     for server in servers {
         server.command(&["FLUSHALL"]);
     }
-    let answer = node.check(super::DOMAIN, &format!(r#"{{"{key}":"v{value}"}}"#));
-    assert_eq!(answer.json()["source"], "redis", "{}", answer.body);
+    super::decided_by_store(node, &format!(r#"{{"{key}":"v{value}"}}"#));
     let has_it = |server: &&RedisServer| {
         // Counters of sliding windows, and not the list of nodes.
         !server.command(&["KEYS", "*:s*"]).items().is_empty()

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tidegate_testkit::processor_waits::ProcessorWaits;
+use tidegate_testkit::redis::RedisServer;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
@@ -31,6 +33,7 @@ pub(super) type Asked = (&'static str, u32);
 pub(super) struct Load {
     stopped: Arc<AtomicBool>,
     thread: JoinHandle<Notes>,
+    waits: Arc<ProcessorWaits>,
 }
 
 impl Load {
@@ -39,15 +42,31 @@ impl Load {
         let stopped = Arc::new(AtomicBool::new(false));
         let (flag, asked) = (Arc::clone(&stopped), asked.to_vec());
         let (grpc, http) = (service.grpc, service.http);
+        let waits = Arc::new(ProcessorWaits::start());
+        waits.add_process(service.pid());
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let thread = thread::spawn(move || runtime.block_on(run(grpc, http, &asked, &flag)));
-        Self { stopped, thread }
+        let of_clients = Arc::clone(&waits);
+        let thread = thread::spawn(move || {
+            of_clients.add_this_thread();
+            runtime.block_on(run(grpc, http, &asked, &flag))
+        });
+        Self { stopped, thread, waits }
+    }
+
+    /// With these servers as the node's store. What they wait for a processor is no fault of the node's; one that is
+    /// started again has to be named again.
+    pub(super) fn beside<'a>(self, servers: impl IntoIterator<Item = &'a RedisServer>) -> Self {
+        servers.into_iter().filter_map(RedisServer::process_id).for_each(|id| self.waits.add_process(id));
+        self
     }
 
     /// Lets them finish, and gives what they saw.
     pub(super) fn stop(self) -> Notes {
         self.stopped.store(true, Relaxed);
-        self.thread.join().expect("clients note their errors and go on")
+        let mut notes = self.thread.join().expect("clients note their errors and go on");
+        let waits = Arc::into_inner(self.waits).expect("the clients have ended");
+        notes.waited = waits.stop();
+        notes
     }
 }
 

@@ -22,7 +22,7 @@ mod shards;
 
 use std::time::Duration;
 
-use crate::support::service::{Answer, Service, Setup, get, post};
+use crate::support::service::{Answer, Service, Setup, get, post, until};
 
 /// The domain of every rule here.
 const DOMAIN: &str = "faults";
@@ -77,6 +77,12 @@ fn setup(store: &str) -> Setup {
 /// because the machine is busy would look like another.
 fn patient_node(store: &str) -> Service {
     setup(store).with("redis.deadline", "2s").start()
+}
+
+/// Asks a node until the store has decided. A node that waits for 15 ms decides by itself now and then on a machine
+/// that has other things to do.
+fn decided_by_store(node: &Service, descriptor: &str) {
+    until("the store decides", || node.check(DOMAIN, descriptor).json()["source"] == "redis");
 }
 
 /// Asks a node for a slot of a key.

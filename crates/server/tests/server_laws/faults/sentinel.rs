@@ -13,8 +13,9 @@ use super::{A_WHILE, BACK_WITHIN, EVERY_POLICY, LIMIT, SHARE, node};
 fn a_failover_of_the_sentinels_is_followed() {
     let trio = Setup::redis().start_sentinel();
     let node = node(&trio.url());
-    let load = Load::on(&node, &EVERY_POLICY);
+    let load = Load::on(&node, &EVERY_POLICY).beside(trio.servers());
     go_on_for(A_WHILE);
+    let dies = Instant::now();
     let old = trio.kill_primary();
     let killed = Instant::now();
     let new = trio.wait_for_failover(old);
@@ -24,7 +25,7 @@ fn a_failover_of_the_sentinels_is_followed() {
     assert!(new.runs() && new.port() != old.port());
     notes.assert_calm();
     // The sentinels take more than a second to promote; policies hold until the first of them has.
-    notes.assert_policies(killed, killed + Duration::from_millis(500));
+    notes.assert_policies(killed, dies + Duration::from_millis(500));
     notes.assert_back(promoted, BACK_WITHIN);
     // It was used up long before, and so the replicas knew.
     assert!(notes.admitted("tight", Source::Redis) <= LIMIT);
@@ -53,7 +54,7 @@ fn a_primary_that_was_demoted_is_left() {
         sentinel.command(&["SENTINEL", "DEBUG", "PUBLISH-PERIOD", "2000"]);
     }
     let node = node(&trio.url());
-    let load = Load::on(&node, &EVERY_POLICY);
+    let load = Load::on(&node, &EVERY_POLICY).beside(trio.servers());
     go_on_for(A_WHILE);
     let old = trio.primary();
     demote(&trio, old);
@@ -70,7 +71,7 @@ fn a_primary_that_was_demoted_is_left() {
     };
     let (before, untouched) = (counted(new), counted(old));
     for _ in 0..50 {
-        assert_eq!(node.check(super::DOMAIN, r#"{"open":"v0"}"#).json()["source"], "redis");
+        super::decided_by_store(&node, r#"{"open":"v0"}"#);
     }
     assert!(counted(new) >= before + 50);
     assert!(counted(old) < untouched + 50);

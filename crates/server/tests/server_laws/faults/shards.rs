@@ -18,7 +18,7 @@ fn the_keys_of_other_shards_are_untouched() {
         .into_iter()
         .flat_map(|key| values.iter().flatten().map(move |value| (key, *value)))
         .collect();
-    let load = Load::on(&node, &asked);
+    let load = Load::on(&node, &asked).beside(&servers);
     go_on_for(A_WHILE);
     servers[1].kill();
     let killed = Instant::now();
@@ -26,6 +26,7 @@ fn the_keys_of_other_shards_are_untouched() {
     assert_eq!(degradation(&node), 1, "some servers are away");
     let ended = Instant::now();
     servers[1].restart();
+    let load = load.beside([&servers[1]]);
     let back = Instant::now();
     go_on_for(A_WHILE);
     let notes = load.stop();

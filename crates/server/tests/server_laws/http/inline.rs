@@ -139,7 +139,7 @@ async fn what_makes_no_limit_is_refused_with_its_place() {
         assert!(refused.detail().contains(said), "{limits}: {}", refused.detail());
     }
     let both = r#"{"domain":"apps","descriptors":[{"entries":[{"key":"k","value":"v"}]}],"limits":[{"requests":1,"per":"day"}]}"#;
-    assert!(service.check(both).await.detail().contains("each has its own"));
+    assert!(service.check(both).await.detail().contains("has its own"));
     let permit = r#"{"domain":"apps","descriptor":{"k":"v"},"limits":[{"requests":1,"per":"day"}]}"#;
     let refused = service.post("/v1/acquire", permit).await;
     assert_eq!(refused.status, 400);

@@ -209,7 +209,7 @@ async fn another_path_is_404_and_says_which_there_are() {
         let answer = service.post(path, "{}").await;
         assert_eq!(answer.status, 404, "{path}");
         let detail = answer.detail();
-        assert!(detail.starts_with(&format!("there is no {path}; there are POST /v1/check")), "{detail}");
+        assert!(detail.starts_with(&format!("there is no {path}; available: POST /v1/check")), "{detail}");
     }
     assert_eq!(service.post("/v1/check?why", r#"{"domain":"x","descriptor":{"a":"b"}}"#).await.status, 200);
 }

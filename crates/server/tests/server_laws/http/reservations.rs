@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::support::{Answer, Service};
+use crate::support::wall_time;
 
 const RULES: &str = r"
 domain: llm
@@ -30,7 +31,7 @@ async fn settle(service: &mut Service, reserved: &Answer, cost: u64) -> Answer {
 /// When a reservation of a moment ago expires, which is so many seconds after it was made.
 fn lasts(reserved: &Answer, seconds: i64) -> String {
     let expires_at = reserved.json()["expires_at"].as_str().unwrap().to_owned();
-    let left = expires_at.parse::<Timestamp>().unwrap().as_second() - Timestamp::now().as_second();
+    let left = expires_at.parse::<Timestamp>().unwrap().as_second() - wall_time().as_second();
     assert!((seconds - 30..=seconds).contains(&left), "{expires_at} is in {left} s");
     expires_at
 }

@@ -11,7 +11,7 @@ use tidegate::rules::file;
 use tidegate::{Defaults, Limiter, VirtualClock};
 use tidegate_middleware::{ClientIp, Headers, Renderer};
 use tidegate_server::bounds::Bounds;
-use tidegate_server::denials::Denials;
+use tidegate_server::decider::Decider;
 use tidegate_server::grpc::rate_limit::RateLimit;
 use tidegate_server::health::Health;
 use tidegate_server::http::HttpApi;
@@ -48,28 +48,20 @@ pub(super) async fn start_with(rules: &str) -> (Client, VirtualClock) {
 }
 
 fn api(limiter: Limiter) -> HttpApi {
-    let (bounds, metrics) = (Bounds::default(), Metrics::default());
-    let rate_limit = RateLimit {
-        limiter: limiter.clone(),
-        bounds,
-        headers: None,
-        body: None,
-        metrics: metrics.clone(),
-        denials: Denials::default(),
-        traced: false,
-    };
+    let bounds = Bounds::default();
+    let decider = Decider::new("test", limiter.clone(), Metrics::default());
+    let rate_limit = RateLimit { decider: decider.clone(), bounds, headers: None, body: None };
     HttpApi {
+        decider,
         renderer: Renderer::new(Headers::default()),
         bounds,
-        metrics,
-        health: Health::new(limiter.clone()),
+        health: Health::new(limiter),
         rate_limit,
         tokens: None,
         client_ip: Arc::new(ClientIp::new()),
         peer: Ipv4Addr::LOCALHOST.into(),
         cross_site: false,
         memory: tidegate_server::memory::Memory::of(1 << 30, tidegate_server::memory::Source::Setting),
-        limiter,
     }
 }
 

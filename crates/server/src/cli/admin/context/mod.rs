@@ -1,6 +1,6 @@
-//! `tidegate context`: names for nodes and how to ask them.
+//! `tidegate context`: named nodes, with the token and certificates for each.
 //!
-//! - [`store`]: the file they are kept in
+//! - [`store`]: the file of the contexts
 
 pub(super) mod store;
 
@@ -10,12 +10,11 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use self::store::{Contexts, parse_name};
-use super::client::Base;
+use self::store::{Context, Contexts, parse_name};
+use super::client::NodeAddress;
 use super::confirm::Confirm;
 use super::failure::Failure;
-use super::output::{Format, ListOutput};
-use super::table::Table;
+use super::output::{self, Column, Format, ListOutput};
 use super::{EXIT_CODES, Outcome, finish};
 use crate::cli::out;
 
@@ -23,26 +22,26 @@ const EXAMPLES: &str = "\
 Examples:
   tidegate context set prod --admin https://tidegate.internal:6070 --token-file ~/.tidegate-prod --ca ca.pem
   tidegate context set here --admin 127.0.0.1:6070 --use
-  tidegate context use prod                every command asks prod from now on
-  tidegate quota list --context here       this one asks another
+  tidegate context use prod                use prod for all commands from now on
+  tidegate quota list --context here       use another context for this command
   TIDEGATE_CONTEXT=here tidegate usage acme
   tidegate context list";
 
 const WHERE: &str = "\
-Where they are kept:
-  $XDG_CONFIG_HOME/tidegate/contexts.json, else ~/.config/tidegate/contexts.json, readable by you alone.
-  It names files with tokens and holds no token itself.
+File:
+  $XDG_CONFIG_HOME/tidegate/contexts.json, else ~/.config/tidegate/contexts.json, which only you can read.
+  It contains the names of token files, not the tokens.
 
-Which one a command asks:
-  --admin, else --context, else TIDEGATE_ADMIN, else TIDEGATE_CONTEXT, else the one in use, else the node
-  at http://127.0.0.1:6070. With --admin or TIDEGATE_ADMIN no context is used, so that its token goes
-  nowhere else. --token, --token-file, --ca, --cert and --key replace what the context has.";
+Precedence:
+  --admin, else --context, else TIDEGATE_ADMIN, else TIDEGATE_CONTEXT, else the context in use, else the node
+  at http://127.0.0.1:6070. With --admin or TIDEGATE_ADMIN no context is used, so that its token is not sent
+  to another node. --token, --token-file, --ca, --cert and --key replace the values of the context.";
 
 fn long() -> String {
     format!("{EXAMPLES}\n\n{WHERE}\n\n{EXIT_CODES}")
 }
 
-/// Name nodes and how to ask them, and choose the one that commands ask.
+/// Manage contexts: named nodes, with the token and certificates for each.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long(), arg_required_else_help = true)]
 pub(in crate::cli) struct ContextCommand {
@@ -59,7 +58,7 @@ enum Command {
     Delete(Delete),
 }
 
-/// List contexts; the one in use has a `*`.
+/// List contexts; the one in use is marked with `*`.
 #[derive(Args)]
 #[command(visible_alias = "ls", after_help = EXAMPLES, after_long_help = long())]
 struct List {
@@ -72,50 +71,50 @@ struct List {
 #[command(after_help = EXAMPLES, after_long_help = long())]
 struct Current {}
 
-/// Make commands ask this context from now on.
+/// Use a context for all commands from now on.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long())]
 struct Use {
-    /// The context's name.
+    /// The name of the context.
     #[arg(required_unless_present = "none")]
     name: Option<String>,
-    /// Use no context any more.
+    /// Use no context.
     #[arg(long, conflicts_with = "name")]
     none: bool,
 }
 
-/// Make a context, or change one. What is not given stays as it is.
+/// Create or change a context. Values that are not given stay unchanged.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long())]
 struct Set {
-    /// The context's name.
+    /// The name of the context.
     #[arg(value_parser = parse_name)]
     name: String,
-    /// The node's admin address: `host:port`, a URL, or `unix:/path`; a new context needs it.
-    #[arg(long, visible_alias = "url", value_name = "URL", value_parser = Base::parse)]
-    admin: Option<Base>,
-    /// File with the token; it is read whenever the context is used.
+    /// The admin address of the node: `host:port`, a URL, or `unix:/path`; required for a new context.
+    #[arg(long, visible_alias = "url", value_name = "URL", value_parser = NodeAddress::parse)]
+    admin: Option<NodeAddress>,
+    /// The file with the token, which is read whenever the context is used.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Authorities that the node's certificate is trusted by, PEM.
+    /// The file with the certificate authorities to trust, PEM.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Certificate to show to the node, PEM; needs --key.
+    /// The file with the client certificate, PEM; needs --key.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
-    /// Private key of that certificate, PEM.
+    /// The file with the private key of that certificate, PEM.
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Also make commands ask it from now on.
+    /// Also use it from now on.
     #[arg(long = "use")]
     and_use: bool,
 }
 
-/// Forget a context. Files that it names stay.
+/// Delete a context. The files that it names are kept.
 #[derive(Args)]
 #[command(visible_alias = "rm", after_help = EXAMPLES, after_long_help = long())]
 struct Delete {
-    /// The context's name.
+    /// The name of the context.
     name: String,
     #[command(flatten)]
     confirm: Confirm,
@@ -136,36 +135,30 @@ impl ContextCommand {
 impl List {
     fn run(self) -> Outcome {
         let all = Contexts::load()?;
-        match self.output.format() {
-            Format::Json => out::print_json(&json!(all)),
-            Format::Name => {
-                out::print(&all.contexts.keys().fold(String::new(), |text, name| text + name + "\n"));
-            }
-            format => {
-                let mut head = vec!["CURRENT", "NAME", "ADMIN", "TOKEN FILE"];
-                if format == Format::Wide {
-                    head.extend(["CA", "CERT", "KEY"]);
-                }
-                let mut table = Table::new(&head);
-                let file = |file: &Option<PathBuf>| {
-                    file.as_ref().map_or_else(String::new, |file| file.display().to_string())
-                };
-                for (name, context) in &all.contexts {
-                    let current = if all.current.as_ref() == Some(name) { "*" } else { "" };
-                    let mut row = vec![
-                        current.to_owned(),
-                        name.clone(),
-                        context.admin.clone(),
-                        file(&context.token_file),
-                    ];
-                    if format == Format::Wide {
-                        row.extend([file(&context.ca), file(&context.cert), file(&context.key)]);
-                    }
-                    table.row(row);
-                }
-                self.output.print(&table, "there are no contexts yet: `tidegate context set` makes one");
-            }
+        if self.output.format() == Format::Json {
+            out::print_json(&json!(all));
+            return Ok(());
         }
+        let item = |(name, context): (&String, &Context)| {
+            let mut item = json!(context);
+            item["name"] = json!(name);
+            item["current"] = json!(if all.current.as_ref() == Some(name) { "*" } else { "" });
+            item
+        };
+        let list = output::List {
+            name: "name",
+            columns: vec![
+                Column::member("CURRENT", "current"),
+                Column::member("NAME", "name"),
+                Column::member("ADMIN", "admin"),
+                Column::member("TOKEN FILE", "token_file"),
+                Column::member("CA", "ca").wide(),
+                Column::member("CERT", "cert").wide(),
+                Column::member("KEY", "key").wide(),
+            ],
+            empty: "there are no contexts yet: create one with `tidegate context set`",
+        };
+        self.output.print(&all.contexts.iter().map(item).collect::<Vec<_>>(), &list);
         Ok(())
     }
 }
@@ -189,7 +182,7 @@ impl Use {
             let admin = all.find(name)?.admin.clone();
             all.current = Some(name.clone());
             all.save()?;
-            out::print(&format!("{name}: in use; commands ask {admin}\n"));
+            out::print(&format!("{name}: in use; commands use {admin}\n"));
         } else {
             all.current = None;
             all.save()?;
@@ -231,12 +224,12 @@ impl Set {
     }
 }
 
-/// A path that holds wherever a command is run. That the file is missing is told, and is no mistake yet.
+/// Returns an absolute path. A missing file is not an error yet.
 fn absolute(file: &Path) -> Outcome<PathBuf> {
     let path = std::path::absolute(file)
         .map_err(|error| Failure::other(format!("cannot find {}: {error}", file.display())))?;
     if !path.exists() {
-        out::note(format_args!("warning: there is no file {} yet", path.display()));
+        out::note(format_args!("warning: the file {} does not exist yet", path.display()));
     }
     Ok(path)
 }
@@ -245,7 +238,7 @@ impl Delete {
     fn run(self) -> Outcome {
         let mut all = Contexts::load()?;
         all.find(&self.name)?;
-        self.confirm.ask(&format!("forget the context {}", self.name))?;
+        self.confirm.ask(&format!("delete the context {}", self.name))?;
         all.contexts.remove(&self.name);
         if all.current.as_ref() == Some(&self.name) {
             all.current = None;

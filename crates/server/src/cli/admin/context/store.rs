@@ -1,4 +1,4 @@
-//! The file with the contexts: `tidegate/contexts.json` in the user's configuration folder, for the user alone.
+//! The file of the contexts: `tidegate/contexts.json` in the user's configuration folder, which only the user can read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,29 +11,29 @@ use serde::{Deserialize, Serialize};
 use super::super::Outcome;
 use super::super::failure::Failure;
 
-/// The longest name of a context.
+/// The maximum length of a context's name.
 const MAX_NAME_BYTES: usize = 64;
 
-/// A node, and how to ask it.
+/// A node, with the token and certificates for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::cli::admin) struct Context {
-    /// The node's admin address.
+    /// The admin address of the node.
     pub(in crate::cli::admin) admin: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::cli::admin) token_file: Option<PathBuf>,
-    /// Authorities that the node's certificate is trusted by.
+    /// The file with the certificate authorities to trust.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::cli::admin) ca: Option<PathBuf>,
-    /// The certificate to show to the node.
+    /// The file with the client certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::cli::admin) cert: Option<PathBuf>,
-    /// The private key of that certificate.
+    /// The file with its private key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::cli::admin) key: Option<PathBuf>,
 }
 
-/// Every context, and the one in use.
+/// All contexts, and the one in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::cli::admin) struct Contexts {
@@ -42,7 +42,7 @@ pub(in crate::cli::admin) struct Contexts {
     pub(in crate::cli::admin) contexts: BTreeMap<String, Context>,
 }
 
-/// Where the file is: below `XDG_CONFIG_HOME`, else below `~/.config`. `None` without a home.
+/// Returns the path of the file: in `XDG_CONFIG_HOME`, else in `~/.config`. `None` without a home folder.
 pub(in crate::cli::admin) fn path() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;
@@ -50,7 +50,7 @@ pub(in crate::cli::admin) fn path() -> Option<PathBuf> {
 }
 
 impl Contexts {
-    /// Reads the file; without one there are no contexts.
+    /// Reads the file. Without a file there are no contexts.
     pub(in crate::cli::admin) fn load() -> Outcome<Self> {
         path().map_or_else(|| Ok(Self::default()), |path| Self::read(&path))
     }
@@ -66,10 +66,10 @@ impl Contexts {
         serde_json::from_str(&text).map_err(|error| unusable(path, &error))
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file atomically. Returns its path.
     pub(super) fn save(&self) -> Outcome<PathBuf> {
         let path = path().ok_or_else(|| {
-            Failure::other("there is no home folder to keep contexts in; set HOME or XDG_CONFIG_HOME")
+            Failure::other("there is no home folder for the contexts; set HOME or XDG_CONFIG_HOME")
         })?;
         self.write(&path).map_err(|error| unusable(&path, &error))?;
         Ok(path)
@@ -81,7 +81,7 @@ impl Contexts {
         }
         let text = serde_json::to_string_pretty(self)? + "\n";
         let draft = path.with_extension(format!("json.{}", std::process::id()));
-        // A draft that is there was left by a process of the same number that is gone.
+        // An existing draft was left by a process with the same ID that has ended.
         let _ = fs::remove_file(&draft);
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
@@ -92,21 +92,21 @@ impl Contexts {
         written
     }
 
-    /// The context of that name.
+    /// Returns the context with this name.
     pub(in crate::cli::admin) fn find(&self, name: &str) -> Outcome<&Context> {
         self.contexts.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.contexts.keys().map(String::as_str).collect();
             let known = if names.is_empty() {
-                "there are none yet: `tidegate context set NAME --admin URL` makes one".to_owned()
+                "there are none yet: create one with `tidegate context set NAME --admin URL`".to_owned()
             } else {
-                format!("there are: {}", names.join(", "))
+                format!("known contexts: {}", names.join(", "))
             };
             Failure::Missing(format!("there is no context {name:?}; {known}"))
         })
     }
 }
 
-/// A name that needs no quotes anywhere.
+/// Parses a name, which needs no quotes in shells and files.
 pub(super) fn parse_name(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte);
     if text.is_empty() || text.len() > MAX_NAME_BYTES || text.starts_with('-') || !text.bytes().all(plain) {

@@ -1,4 +1,4 @@
-//! `quota export` and `quota import`: all tenants at once, as JSON lines.
+//! `quota export` and `quota import`: many tenants at once, as JSON lines.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,8 +18,8 @@ use super::super::flags::AdminFlags;
 use super::super::input::read;
 use super::super::output::OneOutput;
 use super::super::pages::Pages;
-use super::super::{Outcome, long_help};
-use super::edit::kept;
+use super::super::{Outcome, long_help, when};
+use super::edit::without_read_only;
 use crate::cli::out;
 
 const EXAMPLES: &str = "\
@@ -31,48 +31,48 @@ Examples:
   tidegate quota export --context old | tidegate quota import - --context new";
 
 const FORMAT: &str = "\
-The file:
-  A line per tenant, each a JSON object: its name, its tier, and its overrides as `quota get -o json`
-  shows them. Empty lines are skipped.
+File format:
+  One JSON object per line and tenant, with its name, its tier, and its overrides as in `quota get -o json`.
+  Empty lines are skipped.
   {\"tenant\":\"acme\",\"tier\":\"pro\",\"overrides\":[{\"descriptor\":\"default\",\"requests_per_unit\":500,\"unit\":\"minute\"}]}";
 
-/// A tag that nothing ever has: a node checks what it is sent, and then changes nothing, because it is meant for
-/// something else.
+/// An `ETag` that no object has: the node checks the body, and then rejects the request because of the precondition.
 const NEVER: &str = "\"check-only\"";
 
-/// Write tenants to standard output or a file, one JSON object per line, in the order of their names.
+/// Write tenants to standard output or a file, one JSON object per line, sorted by name.
 ///
-/// They are read page by page and written as they come, so that any number fits. A file is whole or not there.
+/// Tenants are read page by page and written at once, so that memory does not limit their number. A file is written
+/// completely or not at all.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help(&format!("{EXAMPLES}\n\n{FORMAT}")))]
 pub(super) struct Export {
-    /// Those of a tier only.
+    /// Only tenants of this tier.
     #[arg(long)]
     tier: Option<String>,
-    /// Those whose names begin so only.
+    /// Only tenants whose names begin with this text.
     #[arg(long, short = 'q', value_name = "TEXT")]
     prefix: Option<String>,
-    /// Leave out overrides that have ended.
+    /// Omit overrides that have ended.
     #[arg(long)]
     without_ended: bool,
-    /// Write to this file [default: standard output]
+    /// The file to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
     admin: AdminFlags,
 }
 
-/// Set the tiers and overrides of many tenants from a file. Tenants that are not in it stay as they are.
+/// Set the tiers and overrides of many tenants from a file. Tenants that are not in the file stay unchanged.
 ///
-/// Every line is checked first, here and by the node; if one is wrong, all mistakes are told with their lines, and
-/// nothing is changed. Tenants that are already as the file says are left alone, so that an import that broke off
-/// goes on when it is run again. If somebody else changes a tenant at the same time, that one is not changed.
+/// Every line is checked first, by the command and by the node; if one is invalid, all mistakes are printed with their
+/// lines, and nothing is changed. Tenants that match the file already are skipped, so that an interrupted import continues
+/// when it is run again. A tenant that is changed by someone else at the same time is not changed.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help(&format!("{EXAMPLES}\n\n{FORMAT}")))]
 pub(super) struct Import {
-    /// The file; `-` is standard input.
+    /// The file; `-` means standard input.
     file: PathBuf,
-    /// Check everything, tell what would change, and change nothing.
+    /// Check everything and print what would change, without changing anything.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -86,7 +86,7 @@ impl Export {
         let client = self.admin.client()?;
         let (tier, prefix) = (self.tier.as_ref(), self.prefix.as_ref());
         let call = || Call::get(&["quotas"]).query("tier", tier).query("q", prefix);
-        let now = self.without_ended.then(Timestamp::now);
+        let now = self.without_ended.then(when::now);
         let Some(path) = &self.file else {
             return export(&client, call, now, &mut io::stdout().lock(), "standard output").map(|_| ());
         };
@@ -108,7 +108,7 @@ impl Export {
     }
 }
 
-/// Writes every tenant; how many they were. With a time, without the overrides that have ended by then.
+/// Writes all tenants, and returns their number. With a time, overrides that have ended by then are omitted.
 fn export(
     client: &Client,
     call: impl Fn() -> Call,
@@ -120,10 +120,10 @@ fn export(
     let mut count = 0;
     for page in Pages::new(client, call) {
         for item in page? {
-            let line = portable(&item, now).to_string() + "\n";
+            let line = exported(&item, now).to_string() + "\n";
             match target.write_all(line.as_bytes()) {
                 Ok(()) => {}
-                // Nobody reads on, as with `| head`.
+                // The reader has closed the pipe, as `| head` does.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(count),
                 Err(error) => return Err(Failure::other(format!("cannot write {name}: {error}"))),
             }
@@ -135,14 +135,14 @@ fn export(
     Ok(count)
 }
 
-/// A tenant of a list as a line of the file.
-fn portable(item: &Json, now: Option<Timestamp>) -> Json {
+/// Converts a tenant of a list to a line of the file.
+fn exported(item: &Json, now: Option<Timestamp>) -> Json {
     let ended = |one: &Json| {
         let end = one["expires_at"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
         end.zip(now).is_some_and(|(end, now)| end <= now)
     };
     let overrides = item["overrides"].as_array().into_iter().flatten();
-    let overrides: Vec<Json> = overrides.filter(|one| !ended(one)).cloned().map(kept).collect();
+    let overrides: Vec<Json> = overrides.filter(|one| !ended(one)).cloned().map(without_read_only).collect();
     json!({ "tenant": item["tenant"], "tier": item["tier"], "overrides": overrides })
 }
 
@@ -150,14 +150,14 @@ fn portable(item: &Json, now: Option<Timestamp>) -> Json {
 struct Line {
     number: usize,
     tenant: String,
-    /// What is put.
+    /// The body of the request.
     body: Json,
 }
 
-/// What is to be done with a tenant.
+/// A change of a tenant.
 struct Change<'l> {
     line: &'l Line,
-    /// The revision that it has; `None` if it is new.
+    /// Its current revision; `None` if it is new.
     revision: Option<u64>,
 }
 
@@ -207,12 +207,11 @@ impl Summary {
     fn text(&self) -> String {
         let Self { created, changed, unchanged, dry_run } = self;
         let state = if *dry_run { "nothing was changed (dry run): " } else { "" };
-        format!("{state}{created} created, {changed} changed, {unchanged} as they were\n")
+        format!("{state}{created} created, {changed} changed, {unchanged} unchanged\n")
     }
 }
 
-/// Reads every line, or says everything that is wrong with them.
-/// The content of a file as text, or the line that is not UTF-8.
+/// Returns the content of a file as text. The error has the line that is not UTF-8.
 fn text_of<'f>(name: &str, content: &'f [u8]) -> Outcome<&'f str> {
     std::str::from_utf8(content).map_err(|error| {
         let line = content[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
@@ -220,6 +219,7 @@ fn text_of<'f>(name: &str, content: &'f [u8]) -> Outcome<&'f str> {
     })
 }
 
+/// Parses all lines. Returns all mistakes if there are any.
 fn parse(name: &str, text: &str) -> Outcome<Vec<Line>> {
     let (mut lines, mut wrong) = (Vec::new(), Vec::new());
     let mut first: BTreeMap<String, usize> = BTreeMap::new();
@@ -229,7 +229,7 @@ fn parse(name: &str, text: &str) -> Outcome<Vec<Line>> {
             Ok(line) => match first.insert(line.tenant.clone(), number) {
                 None => lines.push(line),
                 Some(before) => wrong.push(Failure::invalid(format!(
-                    "{name}:{number}: tenant {:?} is in line {before} already",
+                    "{name}:{number}: tenant {:?} is already in line {before}",
                     line.tenant
                 ))),
             },
@@ -241,11 +241,9 @@ fn parse(name: &str, text: &str) -> Outcome<Vec<Line>> {
 
 fn parse_line(number: usize, content: &str) -> Result<Line, String> {
     let value: Json = serde_json::from_str(content).map_err(|error| {
-        // It counts lines of what it was given, which is one.
-        let error = error.to_string();
-        let error = error
-            .split_once(" at line 1 ")
-            .map_or(error.clone(), |(what, place)| format!("{what} at {place}"));
+        // Read again at its place in the file, so that the message has the number of the line.
+        let placed = "\n".repeat(number - 1) + content;
+        let error = serde_json::from_str::<Json>(&placed).err().unwrap_or(error);
         format!("is not JSON: {error}")
     })?;
     let Json::Object(mut members) = value else {
@@ -254,22 +252,22 @@ fn parse_line(number: usize, content: &str) -> Result<Line, String> {
     let tenant = match members.remove("tenant") {
         Some(Json::String(tenant)) if !tenant.is_empty() => tenant,
         Some(other) => return Err(format!("tenant must be a name, got {other}")),
-        None => return Err("tenant is missing: which is it?".to_owned()),
+        None => return Err("tenant is missing: add the name of the tenant".to_owned()),
     };
-    // What lists show beside, and nobody can put.
+    // Read-only members of lists.
     for shown in ["updated_at", "revision"] {
         members.remove(shown);
     }
     Ok(Line { number, tenant, body: normal(members) })
 }
 
-/// A tenant as the API takes it: the same text for the same tier and overrides.
+/// Returns the body for the API in a normal form: equal for equal tiers and overrides.
 fn normal(mut members: Map<String, Json>) -> Json {
     let tier = members.remove("tier").unwrap_or_default();
     let overrides = match members.remove("overrides") {
-        Some(Json::Array(items)) => items.into_iter().map(kept).collect(),
+        Some(Json::Array(items)) => items.into_iter().map(without_read_only).collect(),
         None | Some(Json::Null) => json!([]),
-        // The node says what is wrong with it.
+        // The node rejects it with a message.
         Some(other) => other,
     };
     let mut body: Map<String, Json> =
@@ -278,12 +276,12 @@ fn normal(mut members: Map<String, Json>) -> Json {
     Json::Object(body)
 }
 
-/// Every tenant that there is: its revision, and what would have to be put to make it so.
+/// Returns all tenants, each with its revision and its normal form.
 fn known(client: &Client) -> Outcome<BTreeMap<String, (u64, Json)>> {
     let mut known = BTreeMap::new();
     for page in Pages::new(client, || Call::get(&["quotas"])) {
         for item in page? {
-            let Json::Object(mut members) = portable(&item, None) else { continue };
+            let Json::Object(mut members) = exported(&item, None) else { continue };
             let Some(Json::String(tenant)) = members.remove("tenant") else { continue };
             known.insert(tenant, (item["revision"].as_u64().unwrap_or_default(), normal(members)));
         }
@@ -295,16 +293,18 @@ fn call(change: &Change<'_>) -> Call {
     Call::new(Method::PUT, &["quotas", &change.line.tenant]).json(&change.line.body)
 }
 
-/// Has the node check a tenant, and change nothing.
+/// Lets the node check a tenant without changing it.
 fn check(client: &Client, change: &Change<'_>) -> Outcome {
     match client.send(call(change).header(IF_MATCH, NEVER)) {
         Err(failure) if failure.is_precondition() => Ok(()),
         Err(failure) => Err(failure),
-        Ok(_) => Err(Failure::other("the node changed what it was only to check; it knows no If-Match")),
+        Ok(_) => Err(Failure::other(
+            "the node changed a tenant that it should only check; it does not support If-Match",
+        )),
     }
 }
 
-/// Puts a tenant, if it is still what was looked at.
+/// Sets a tenant, if it has not changed since it was read.
 fn put(client: &Client, change: &Change<'_>) -> Outcome {
     let call = match change.revision {
         None => call(change).header(IF_NONE_MATCH, "*"),
@@ -313,7 +313,7 @@ fn put(client: &Client, change: &Change<'_>) -> Outcome {
     client.send(call).map(|_| ())
 }
 
-/// Does this for every change, and says everything that went wrong. If the node goes away, it says how far it came.
+/// Runs an action for every change, and returns all failures. If the node becomes unreachable, prints how far it came.
 fn each(
     client: &Client,
     name: &str,
@@ -330,7 +330,7 @@ fn each(
             Err(failure) if failure.is_about_node() => {
                 bar.finish_and_clear();
                 out::note(format_args!(
-                    "{doing} ended at line {} of {name}: {} of {} done; run it again to go on",
+                    "{doing} ended at line {} of {name}: {} of {} done; run the command again to continue",
                     change.line.number,
                     index - wrong.len(),
                     changes.len()
@@ -345,7 +345,7 @@ fn each(
     if wrong.is_empty() { Ok(()) } else { Err(Failure::all(wrong)) }
 }
 
-/// Drawn on a terminal only.
+/// Returns a progress bar, which is hidden without a terminal.
 fn bar(length: usize, doing: &'static str) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -366,19 +366,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mistake_of_a_file_is_told_with_its_line() {
+    fn every_mistake_of_a_file_is_reported_with_its_line() {
         let text =
             "{\"tenant\":\"a\"}\n\nnot json\n[]\n{\"tier\":\"pro\"}\n{\"tenant\":7}\n{\"tenant\":\"a\"}\n";
         let Err(failure) = parse("t.jsonl", text) else { panic!("it is wrong") };
-        let told = failure.to_string();
-        let lines: Vec<&str> = told.lines().collect();
-        assert_eq!(lines.len(), 5, "{told}");
+        let text = failure.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 5, "{text}");
         for (line, begin) in lines.iter().zip([
-            "error: t.jsonl:3: is not JSON: expected ident at column 2",
+            "error: t.jsonl:3: is not JSON: expected ident at line 3 column 2",
             "error: t.jsonl:4: must be an object",
             "error: t.jsonl:5: tenant is missing",
             "error: t.jsonl:6: tenant must be a name, got 7",
-            "error: t.jsonl:7: tenant \"a\" is in line 1 already",
+            "error: t.jsonl:7: tenant \"a\" is already in line 1",
         ]) {
             assert!(line.starts_with(begin), "{line}");
         }
@@ -391,12 +391,12 @@ mod tests {
             "tenant": "a", "tier": null, "revision": 7, "updated_at": "2024-01-01T00:00:00Z",
             "overrides": [{ "descriptor": "default", "requests_per_unit": 5, "unit": "minute", "effective_at": null, "in_effect": true }],
         });
-        let exported = portable(&listed, None).to_string();
-        let (one, two) = (parse_line(1, &exported), parse_line(1, &listed.to_string()));
+        let written = exported(&listed, None).to_string();
+        let (one, two) = (parse_line(1, &written), parse_line(1, &listed.to_string()));
         assert_eq!(one.map(|line| line.body), two.map(|line| line.body));
         let past = json!({ "tenant": "a", "overrides": [{ "expires_at": "2020-01-01T00:00:00Z" }] });
-        let now = Timestamp::now();
-        assert_eq!(portable(&past, Some(now))["overrides"], json!([]));
-        assert_eq!(portable(&past, None)["overrides"].as_array().map(Vec::len), Some(1));
+        let now = when::now();
+        assert_eq!(exported(&past, Some(now))["overrides"], json!([]));
+        assert_eq!(exported(&past, None)["overrides"].as_array().map(Vec::len), Some(1));
     }
 }

@@ -1,4 +1,4 @@
-//! What `quota set` makes of a tenant.
+//! The changes of `quota set`.
 
 use clap::Args;
 use jiff::Timestamp;
@@ -8,68 +8,68 @@ use tidegate::rules::file::micros;
 use super::super::Outcome;
 use super::super::failure::Failure;
 use super::super::when;
-use super::puttable;
+use super::to_body;
 
 const UNITS: [&str; 7] = ["second", "minute", "hour", "day", "week", "month", "year"];
 
-/// What makes an override the same one, besides its window: another with these takes its place.
+/// The members that, with the window, identify an override: another one with the same values replaces it.
 const IDENTITY: [&str; 4] = ["domain", "descriptor", "limit", "effective_at"];
 
-/// The flags of a change.
+/// The flags of `quota set`.
 #[derive(Args, Debug)]
 #[group(id = "edit", multiple = true)]
 pub(super) struct Edit {
-    /// Its tier from now on; one that rules have.
+    /// The tier of the tenant, which must be defined in the rules.
     #[arg(long, conflicts_with = "no_tier")]
     tier: Option<String>,
-    /// Take its tier away.
+    /// Remove the tier of the tenant.
     #[arg(long)]
     no_tier: bool,
-    /// An override in short: `DESCRIPTOR=REQUESTS/UNIT` or `DESCRIPTOR=unlimited`; without the descriptor,
-    /// for the tenant's own rule. Can be given several times.
-    #[arg(long = "override", value_name = "TEXT", value_parser = Short::parse)]
-    short: Vec<Short>,
-    /// How many requests; 0 blocks. Needs --per.
+    /// An override in short form: `DESCRIPTOR=REQUESTS/UNIT` or `DESCRIPTOR=unlimited`; without a descriptor, for the
+    /// tenant's own rule. Can be given several times.
+    #[arg(long = "override", value_name = "TEXT", value_parser = ShortOverride::parse)]
+    short: Vec<ShortOverride>,
+    /// The number of requests; 0 blocks the tenant. Needs --per.
     #[arg(long, value_name = "N", requires = "per")]
     requests: Option<u64>,
-    /// In which time: second, minute, hour, day, week, month, year, or a length such as 90s.
+    /// The window: second, minute, hour, day, week, month, year, or a duration such as 90s.
     #[arg(long, value_name = "UNIT", requires = "requests")]
     per: Option<String>,
-    /// No limit at all.
+    /// Allow everything.
     #[arg(long, conflicts_with_all = ["requests", "burst", "algorithm"])]
     unlimited: bool,
-    /// The most at once, for buckets.
+    /// The burst of a bucket algorithm.
     #[arg(long, value_name = "N", requires = "requests")]
     burst: Option<u64>,
-    /// Another algorithm than the rule's.
+    /// The algorithm, if it is not that of the rule.
     #[arg(long, value_name = "NAME", requires = "requests")]
     algorithm: Option<String>,
-    /// What the override is for: `default` is the tenant's own rule, else `key:value`, or `key` for every
-    /// value; several joined by `|` [default: default]
+    /// The descriptor of the override: `default` for the tenant's own rule, else `key:value`, or `key` for every value;
+    /// several are joined by `|` [default: default]
     #[arg(long, value_name = "TEXT")]
     descriptor: Option<String>,
-    /// Which of the rule's limits, if it has several.
+    /// The limit of the rule, if it has several.
     #[arg(long, value_name = "NAME")]
     limit: Option<String>,
-    /// The domain it is for [default: every domain]
+    /// The domain of the override [default: every domain]
     #[arg(long)]
     domain: Option<String>,
-    /// When the override begins: a time, a date, or 12h from now [default: at once]
+    /// When the override begins: a time, a date, or 12h for 12 hours from now [default: at once]
     #[arg(long, value_name = "TIME", value_parser = when::future)]
     effective_at: Option<Timestamp>,
     /// When the override ends [default: never]
     #[arg(long, value_name = "TIME", value_parser = when::future)]
     expires_at: Option<Timestamp>,
-    /// Remove every override of this descriptor; can be given several times.
+    /// Remove every override of this descriptor. Can be given several times.
     #[arg(long, value_name = "DESCRIPTOR")]
     remove: Vec<String>,
-    /// Remove every override that is not given here.
+    /// Remove all other overrides.
     #[arg(long)]
     replace: bool,
 }
 
 impl Edit {
-    /// Whether the flags say something.
+    /// Checks that the flags describe a change.
     pub(super) fn check(&self, file: bool) -> Outcome {
         let of_any = self.domain.is_some() || self.effective_at.is_some() || self.expires_at.is_some();
         let of_one = self.burst.is_some() || self.descriptor.is_some() || self.limit.is_some();
@@ -93,9 +93,9 @@ impl Edit {
         Ok(())
     }
 
-    /// What to put in place of what there is.
+    /// Returns the body that changes a tenant as the flags describe.
     pub(super) fn apply(&self, before: Option<&Json>) -> Outcome<Json> {
-        let mut body = before.map_or_else(|| json!({ "tier": null, "overrides": [] }), puttable);
+        let mut body = before.map_or_else(|| json!({ "tier": null, "overrides": [] }), to_body);
         if let Some(tier) = &self.tier {
             body["tier"] = json!(tier);
         }
@@ -103,7 +103,7 @@ impl Edit {
             body["tier"] = Json::Null;
         }
         let mut overrides: Vec<Json> = match body["overrides"].take() {
-            Json::Array(items) if !self.replace => items.into_iter().map(kept).collect(),
+            Json::Array(items) if !self.replace => items.into_iter().map(without_read_only).collect(),
             _ => Vec::new(),
         };
         for descriptor in &self.remove {
@@ -111,26 +111,25 @@ impl Edit {
             overrides.retain(|item| item["descriptor"] != *descriptor);
             if overrides.len() == count && !self.replace {
                 return Err(Failure::other(format!(
-                    "there is no override of {descriptor:?}; `tidegate quota get` shows those there are"
+                    "there is no override of {descriptor:?}; `tidegate quota get` lists the overrides"
                 )));
             }
         }
-        for wanted in self.wanted() {
+        for new in self.overrides_of_flags() {
             let same = |item: &Json| {
-                IDENTITY.iter().all(|name| item[*name] == wanted[*name])
-                    && window_us(item) == window_us(&wanted)
+                IDENTITY.iter().all(|name| item[*name] == new[*name]) && window_us(item) == window_us(&new)
             };
             match overrides.iter_mut().find(|item| same(item)) {
-                Some(item) => *item = wanted,
-                None => overrides.push(wanted),
+                Some(item) => *item = new,
+                None => overrides.push(new),
             }
         }
         body["overrides"] = Json::Array(overrides);
         Ok(body)
     }
 
-    /// The overrides that the flags describe.
-    fn wanted(&self) -> Vec<Json> {
+    /// Returns the overrides that the flags describe.
+    fn overrides_of_flags(&self) -> Vec<Json> {
         let mut all = Vec::new();
         if self.requests.is_some() || self.unlimited {
             let numbers = self.requests.map(|requests| (requests, self.per.clone().unwrap_or_default()));
@@ -148,7 +147,7 @@ impl Edit {
         all
     }
 
-    /// What every override has; no numbers are no limit.
+    /// Returns the common members of an override. Without numbers it is unlimited.
     fn base(&self, descriptor: &str, numbers: Option<&(u64, String)>) -> Map<String, Json> {
         let mut base = Map::new();
         let mut put =
@@ -168,17 +167,17 @@ impl Edit {
     }
 }
 
-/// An override in short.
+/// An override in short form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Short {
+struct ShortOverride {
     descriptor: String,
-    /// How many in which time; none is no limit.
+    /// The number of requests and the window; `None` for unlimited.
     numbers: Option<(u64, String)>,
 }
 
-impl Short {
+impl ShortOverride {
     fn parse(text: &str) -> Result<Self, String> {
-        // A value may have `=` and `/` in it; numbers have not.
+        // A value may contain `=` and `/`; numbers do not.
         let (descriptor, numbers) = text.rsplit_once('=').unwrap_or(("default", text));
         let wrong = || format!("must be DESCRIPTOR=500/minute or DESCRIPTOR=unlimited, got {text:?}");
         let numbers = if numbers == "unlimited" {
@@ -194,14 +193,14 @@ impl Short {
     }
 }
 
-/// How long the window of an override is: `hour`, `1h` and `60m` are the same.
+/// Returns the window of an override in microseconds: `hour`, `1h` and `60m` are equal.
 fn window_us(item: &Json) -> Option<u64> {
     let text = item["unit"].as_str().or_else(|| item["duration"].as_str())?;
     tidegate::Window::named(text).map_or_else(|| micros(text).ok(), |window| Some(window.period_us()))
 }
 
-/// An override as it was shown, without what cannot be put.
-pub(super) fn kept(item: Json) -> Json {
+/// Removes the read-only and empty members of an override.
+pub(super) fn without_read_only(item: Json) -> Json {
     match item {
         Json::Object(mut members) => {
             members.remove("in_effect");
@@ -212,14 +211,14 @@ pub(super) fn kept(item: Json) -> Json {
     }
 }
 
-/// A whole file, as `quota get -o json` prints it or as the API takes it.
+/// Parses a file in the format of `quota get -o json` or of the API.
 pub(super) fn whole(bytes: &[u8]) -> Outcome<Json> {
     let body: Json = serde_json::from_slice(bytes).map_err(|error| {
         Failure::other(format!("the file is not JSON: {error}; see `tidegate quota set --help`"))
     })?;
-    let mut body = if body["quotas"].is_object() { puttable(&body) } else { body };
+    let mut body = if body["quotas"].is_object() { to_body(&body) } else { body };
     if let Json::Array(overrides) = body["overrides"].take() {
-        body["overrides"] = overrides.into_iter().map(kept).collect();
+        body["overrides"] = overrides.into_iter().map(without_read_only).collect();
     } else if let Json::Object(members) = &mut body {
         members.remove("overrides");
     }

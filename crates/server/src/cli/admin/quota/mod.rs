@@ -1,6 +1,6 @@
 //! `tidegate quota`: tenants, their tiers and overrides.
 //!
-//! - [`edit`]: what `set` makes of what is there; [`bulk`]: all of them at once
+//! - [`edit`]: the changes of `set`; [`bulk`]: many tenants at once
 
 mod bulk;
 mod edit;
@@ -12,16 +12,15 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use http::Method;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
-use jiff::Timestamp;
 use serde_json::{Value as Json, json};
 
 use self::bulk::{Export, Import};
 use self::edit::Edit;
-use super::client::{Answer, Call, Client};
+use super::client::{ApiResponse, Call, Client};
 use super::confirm::Confirm;
 use super::flags::AdminFlags;
 use super::input::read;
-use super::output::{Format, ListOutput, OneOutput, print_body, text};
+use super::output::{self, Column, ListOutput, OneOutput, print_body, text};
 use super::pages::Paging;
 use super::table::{Table, plain};
 use super::{Outcome, each, finish, long_help, when};
@@ -34,8 +33,8 @@ Examples:
   tidegate quota set acme --tier enterprise
   tidegate quota set acme --requests 500 --per minute --expires-at 30d
   tidegate quota delete acme
-  tidegate quota export > tenants.jsonl     all of them, a line each
-  tidegate quota import tenants.jsonl       and back, here or elsewhere";
+  tidegate quota export > tenants.jsonl     write all tenants, one per line
+  tidegate quota import tenants.jsonl       read them again, here or elsewhere";
 
 const SET_EXAMPLES: &str = "\
 Examples:
@@ -48,7 +47,7 @@ Examples:
   tidegate quota get acme -o json | jq '{tier, overrides: .quotas.overrides}' > acme.json
   tidegate quota set acme -f acme.json";
 
-/// Show and change what tenants may do: their tiers and overrides.
+/// Show and change the tiers and overrides of tenants.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help(EXAMPLES), arg_required_else_help = true)]
 pub(in crate::cli) struct Quota {
@@ -66,14 +65,14 @@ enum Command {
     Import(Box<Import>),
 }
 
-/// List tenants in the order of their names.
+/// List tenants, sorted by name.
 #[derive(Args)]
 #[command(visible_alias = "ls", after_long_help = long_help("Examples:\n  tidegate quota list --prefix ac\n  tidegate quota list --all -o name"))]
 struct List {
-    /// Those of a tier only.
+    /// Only tenants of this tier.
     #[arg(long)]
     tier: Option<String>,
-    /// Those whose names begin so only.
+    /// Only tenants whose names begin with this text.
     #[arg(long, short = 'q', value_name = "TEXT")]
     prefix: Option<String>,
     #[command(flatten)]
@@ -84,11 +83,11 @@ struct List {
     admin: AdminFlags,
 }
 
-/// Show a tenant: its tier, its overrides, and every limit that applies to it.
+/// Show the tier, the overrides and the limits of a tenant.
 #[derive(Args)]
 #[command(after_long_help = long_help("Examples:\n  tidegate quota get acme\n  tidegate quota get acme -o json | jq .limits"))]
 struct Get {
-    /// The tenant's name.
+    /// The name of the tenant.
     tenant: String,
     #[command(flatten)]
     output: OneOutput,
@@ -96,22 +95,21 @@ struct Get {
     admin: AdminFlags,
 }
 
-/// Set a tenant's tier, or one of its overrides; or all of both from a file.
+/// Set the tier or an override of a tenant, or replace all of them from a file.
 ///
-/// What the flags do not name stays as it is. An override takes the place of one with the same domain,
-/// descriptor, limit, window and start, and is added where there is none. If somebody else changes the tenant
-/// at the same time, nothing is changed.
+/// What the flags do not name stays unchanged. An override replaces one with the same domain, descriptor, limit, window and
+/// start, or is added. If the tenant is changed by someone else at the same time, nothing is changed.
 #[derive(Args)]
 #[command(after_help = SET_EXAMPLES, after_long_help = long_help(SET_EXAMPLES))]
 struct Set {
-    /// The tenant's name.
+    /// The name of the tenant.
     tenant: String,
     #[command(flatten)]
     edit: Edit,
-    /// JSON with the tier and all overrides, in place of those there are; `-` is standard input.
+    /// JSON file with the tier and all overrides, which replace the current ones; `-` means standard input.
     #[arg(short, long, value_name = "FILE", conflicts_with = "edit")]
     file: Option<PathBuf>,
-    /// Print what would be sent, and change nothing.
+    /// Print the request without sending it.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -120,11 +118,11 @@ struct Set {
     admin: AdminFlags,
 }
 
-/// Forget tenants: the rules' own limits hold for them again. What they used stays counted.
+/// Delete the tiers and overrides of tenants: the limits of the rules apply to them again. Their usage is kept.
 #[derive(Args)]
 #[command(visible_alias = "rm", after_long_help = long_help("Examples:\n  tidegate quota delete acme\n  tidegate quota delete acme globex --yes"))]
 struct Delete {
-    /// Their names.
+    /// The names of the tenants.
     #[arg(required = true, value_name = "TENANT")]
     tenants: Vec<String>,
     #[command(flatten)]
@@ -151,38 +149,28 @@ impl List {
         let client = self.admin.client()?;
         let call =
             || Call::get(&["quotas"]).query("tier", self.tier.as_ref()).query("q", self.prefix.as_ref());
-        self.paging.print(&client, &self.output, call, |items| show_list(items, &self.output))
+        let overrides = |item: &Json| item["overrides"].as_array().cloned().unwrap_or_default();
+        let which = |item: &Json| {
+            let one = |item: &Json| format!("{} {}", text(item, "descriptor"), numbers(item));
+            overrides(item).iter().map(one).collect::<Vec<_>>().join(", ")
+        };
+        let list = output::List {
+            name: "tenant",
+            columns: vec![
+                Column::member("TENANT", "tenant"),
+                Column::member("TIER", "tier"),
+                Column::new("OVERRIDES", |item| overrides(item).len().to_string()),
+                Column::time("UPDATED", "updated_at"),
+                Column::member("REVISION", "revision").wide(),
+                Column::new("WHICH", which).wide(),
+            ],
+            empty: "no tenant has a tier or overrides",
+        };
+        self.paging.print(&client, &self.output, call, &list)
     }
 }
 
-fn show_list(items: &[Json], output: &ListOutput) {
-    if output.format() == Format::Name {
-        out::print(&items.iter().fold(String::new(), |all, item| all + &text(item, "tenant") + "\n"));
-        return;
-    }
-    let wide = output.format() == Format::Wide;
-    let mut head = vec!["TENANT", "TIER", "OVERRIDES", "UPDATED"];
-    if wide {
-        head.extend(["REVISION", "WHICH"]);
-    }
-    let (mut table, now) = (Table::new(&head), Timestamp::now());
-    for item in items {
-        let overrides = item["overrides"].as_array().map_or(&[][..], Vec::as_slice);
-        let updated = when::shown(item["updated_at"].as_str(), now);
-        let mut row = vec![text(item, "tenant"), text(item, "tier"), overrides.len().to_string(), updated];
-        if wide {
-            let which: Vec<String> = overrides
-                .iter()
-                .map(|item| format!("{} {}", text(item, "descriptor"), numbers(item)))
-                .collect();
-            row.extend([text(item, "revision"), which.join(", ")]);
-        }
-        table.row(row);
-    }
-    output.print(&table, "no tenant has a tier or overrides of its own");
-}
-
-/// `500/minute`, `unlimited`.
+/// Prints `500/minute` or `unlimited`.
 fn numbers(limit: &Json) -> String {
     if limit["unlimited"] == true {
         return "unlimited".to_owned();
@@ -194,18 +182,18 @@ fn numbers(limit: &Json) -> String {
 impl Get {
     fn run(self) -> Outcome {
         let client = self.admin.client()?;
-        let answer = client.send(Call::get(&["quotas", &self.tenant]))?;
+        let response = client.send(Call::get(&["quotas", &self.tenant]))?;
         if self.output.is_json() {
-            print_body(&answer);
+            print_body(&response);
         } else {
-            show_one(&answer.json()?);
+            show_one(&response.json()?);
         }
         Ok(())
     }
 }
 
 fn show_one(quota: &Json) {
-    let now = Timestamp::now();
+    let now = when::now();
     let or_none = |text: String| if text.is_empty() { "none".to_owned() } else { plain(&text) };
     let mut shown = String::new();
     let _ = writeln!(shown, "tenant    {}", plain(&text(quota, "tenant")));
@@ -263,24 +251,24 @@ impl Set {
         let before = existing(&client, &self.tenant)?;
         let body = match &self.file {
             Some(file) => edit::whole(&read(file)?)?,
-            None => self.edit.apply(before.as_ref().map(Answer::json).transpose()?.as_ref())?,
+            None => self.edit.apply(before.as_ref().map(ApiResponse::json).transpose()?.as_ref())?,
         };
         if self.dry_run {
             out::print_json(&body);
             return Ok(());
         }
         let put = Call::new(Method::PUT, &["quotas", &self.tenant]).json(&body);
-        // What was looked at is what is changed.
+        // Fails if the tenant was changed since it was read.
         let put = match before.as_ref().map(|before| before.header("etag")) {
             None => put.header(IF_NONE_MATCH, "*"),
             Some(Some(tag)) => put.header(IF_MATCH, tag),
             Some(None) => put,
         };
-        let answer = client.send(put)?;
+        let response = client.send(put)?;
         if self.output.is_json() {
-            print_body(&answer);
+            print_body(&response);
         } else {
-            let quota = answer.json()?;
+            let quota = response.json()?;
             let tier = text(&quota, "tier");
             let tier = if tier.is_empty() { "no tier".to_owned() } else { format!("tier {}", plain(&tier)) };
             let overrides = quota["quotas"]["overrides"].as_array().map_or(0, Vec::len);
@@ -292,10 +280,10 @@ impl Set {
     }
 }
 
-/// The tenant as it is, if it is.
-fn existing(client: &Client, tenant: &str) -> Outcome<Option<Answer>> {
+/// Returns the tenant, if it exists.
+fn existing(client: &Client, tenant: &str) -> Outcome<Option<ApiResponse>> {
     match client.send(Call::get(&["quotas", tenant])) {
-        Ok(answer) => Ok(Some(answer)),
+        Ok(response) => Ok(Some(response)),
         Err(failure) if failure.is_not_found() => Ok(None),
         Err(failure) => Err(failure),
     }
@@ -304,7 +292,7 @@ fn existing(client: &Client, tenant: &str) -> Outcome<Option<Answer>> {
 impl Delete {
     fn run(self) -> Outcome {
         let names: Vec<String> = self.tenants.iter().map(|tenant| plain(tenant)).collect();
-        self.confirm.ask(&format!("forget tier and overrides of {}", names.join(", ")))?;
+        self.confirm.ask(&format!("delete the tier and overrides of {}", names.join(", ")))?;
         let client = self.admin.client()?;
         each(&self.tenants, |tenant| {
             client.send(Call::new(Method::DELETE, &["quotas", tenant]))?;
@@ -314,7 +302,7 @@ impl Delete {
     }
 }
 
-/// What of an answer can be put again.
-fn puttable(quota: &Json) -> Json {
+/// Returns the body that would set a tenant to a response.
+fn to_body(quota: &Json) -> Json {
     json!({ "tier": quota["tier"], "overrides": quota["quotas"]["overrides"] })
 }

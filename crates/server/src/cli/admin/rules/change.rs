@@ -1,4 +1,4 @@
-//! `rules push`, `diff` and `rollback`: what changes rules, or would.
+//! `rules push`, `diff` and `rollback`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use http::Method;
 use http::header::IF_MATCH;
 use serde_json::{Value as Json, json};
 
-use super::super::client::{Answer, Call, Client};
+use super::super::client::{ApiResponse, Call, Client};
 use super::super::failure::{Failure, FailureKind};
 use super::super::flags::AdminFlags;
 use super::super::input::read;
@@ -19,28 +19,27 @@ use crate::cli::out;
 
 /// Put rule files in force on every node, each as a new version of its domain.
 ///
-/// Several files are first checked by the node, all of them; if one is wrong, every mistake is told and nothing
-/// is changed. Then they are put in force one after the other. If that fails on the way, such as because the
-/// node goes away, it is told which are in force.
+/// The node checks all files first; if one is invalid, all mistakes are printed and nothing is changed. Then the files are
+/// put in force one by one. If that fails in between, the command prints which ones are in force.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help(EXAMPLES))]
 pub(super) struct Push {
-    /// Rule files; `-` is standard input.
+    /// Rule files; `-` means standard input.
     #[arg(value_name = "FILE", required_unless_present = "named")]
     files: Vec<PathBuf>,
-    /// A rule file, named the way kubectl does. Can be given several times.
+    /// A rule file, in the style of kubectl. Can be given several times.
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     named: Vec<PathBuf>,
-    /// The domain [default: the one that the file names]
+    /// The domain [default: the one in the file]
     #[arg(long)]
     domain: Option<String>,
-    /// Why, for those who read the history.
+    /// The reason for the change, for the history.
     #[arg(short = 'm', long, value_name = "TEXT")]
     comment: Option<String>,
-    /// Only if this is the version in force.
+    /// Change the rules only if this version is in force.
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
-    /// Show what would change, and change nothing.
+    /// Print what would change, without changing anything.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -53,13 +52,13 @@ pub(super) struct Push {
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help(EXAMPLES))]
 pub(super) struct Diff {
-    /// The domain [default: the one that the file names]
+    /// The domain [default: the one in the file]
     #[arg(required_unless_present = "file")]
     domain: Option<String>,
-    /// Compare this file with what is in force; `-` is standard input.
+    /// Compare this file with the rules in force; `-` means standard input.
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["from", "to"])]
     file: Option<PathBuf>,
-    /// The older version [default: the one before]
+    /// The older version [default: the previous one]
     #[arg(long, value_name = "N")]
     from: Option<u64>,
     /// The newer version [default: the one in force]
@@ -69,15 +68,15 @@ pub(super) struct Diff {
     admin: AdminFlags,
 }
 
-/// Go back to the rules of an earlier version, as a new one.
+/// Restore the rules of an earlier version, as a new version.
 #[derive(Args)]
 #[command(after_long_help = long_help(EXAMPLES))]
 pub(super) struct Rollback {
     /// The domain.
     domain: String,
-    /// The version to go back to.
+    /// The version to restore.
     version: u64,
-    /// Why, for those who read the history.
+    /// The reason for the change, for the history.
     #[arg(short = 'm', long, value_name = "TEXT")]
     comment: Option<String>,
     #[command(flatten)]
@@ -86,7 +85,7 @@ pub(super) struct Rollback {
     admin: AdminFlags,
 }
 
-/// The domain that a rule file names: it is a line of its own, not indented.
+/// Returns the domain of a rule file, which is on a line of its own without indentation.
 fn domain_of(rules: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(rules);
     let value = text.lines().find_map(|line| line.strip_prefix("domain:"))?.trim();
@@ -98,12 +97,13 @@ fn domain_of(rules: &[u8]) -> Option<String> {
 }
 
 fn domain_or(given: Option<&String>, rules: &[u8]) -> Outcome<String> {
-    given.cloned().or_else(|| domain_of(rules)).ok_or_else(|| {
-        Failure::other("names no domain; begin it with `domain: NAME`, or say which it is for")
-    })
+    given
+        .cloned()
+        .or_else(|| domain_of(rules))
+        .ok_or_else(|| Failure::other("names no domain; begin it with `domain: NAME`, or use --domain"))
 }
 
-/// A file to push, and the domain it is for.
+/// A rule file with its domain.
 struct RuleFile {
     path: PathBuf,
     domain: String,
@@ -131,7 +131,7 @@ impl Push {
             if let Some(other) = files[..index].iter().find(|other| other.domain == file.domain) {
                 let (one, two) = (other.path.display(), file.path.display());
                 return Err(Failure::usage(format!(
-                    "{one} and {two} are both for the domain {}: a domain has one rule file",
+                    "{one} and {two} have the same domain {}: a domain has one rule file",
                     plain(&file.domain)
                 )));
             }
@@ -146,7 +146,7 @@ impl Push {
         let mut done = Vec::new();
         for (index, file) in files.iter().enumerate() {
             match self.put(&client, file, false) {
-                Ok(answer) => done.push(answer),
+                Ok(response) => done.push(response),
                 Err(failure) if index == 0 => return Err(failure),
                 Err(failure) => {
                     self.show(&done)?;
@@ -158,7 +158,7 @@ impl Push {
         self.show(&done)
     }
 
-    fn put(&self, client: &Client, file: &RuleFile, dry_run: bool) -> Outcome<Answer> {
+    fn put(&self, client: &Client, file: &RuleFile, dry_run: bool) -> Outcome<ApiResponse> {
         let mut call = Call::new(Method::PUT, &["rules", &file.domain])
             .query("comment", self.comment.as_ref().filter(|_| !dry_run || self.dry_run))
             .query("dry_run", dry_run.then_some(true))
@@ -169,22 +169,23 @@ impl Push {
         client.send(call).map_err(|failure| failure.about_file(&file.path))
     }
 
-    /// JSON is what the API answers: an object for one file, a list for several.
-    fn show(&self, answers: &[Answer]) -> Outcome {
+    /// Prints the responses. As JSON it is an object for one file, a list for several.
+    fn show(&self, answers: &[ApiResponse]) -> Outcome {
         if !self.output.is_json() {
             return answers.iter().try_for_each(show_change);
         }
-        if let ([answer], 1) = (answers, self.files.len() + self.named.len()) {
-            print_body(answer);
+        if let ([response], 1) = (answers, self.files.len() + self.named.len()) {
+            print_body(response);
         } else {
-            let all = answers.iter().map(Answer::json).collect::<Outcome<Vec<Json>>>()?;
+            let all = answers.iter().map(ApiResponse::json).collect::<Outcome<Vec<Json>>>()?;
             out::print_json(&all);
         }
         Ok(())
     }
 }
 
-/// What is in force after the file at `index` failed. Who did not hear from the node does not know what it has done.
+/// Describes which files are in force after the one at `index` failed. Without a response it is not known whether that one
+/// is.
 fn how_far(files: &[RuleFile], index: usize, failure: &Failure) -> String {
     let failed = if failure.kind() == FailureKind::Unreachable { "maybe in force" } else { "not in force" };
     let parts =
@@ -196,13 +197,13 @@ fn how_far(files: &[RuleFile], index: usize, failure: &Failure) -> String {
     parts.iter().filter(|(_, files)| !files.is_empty()).map(part).collect::<Vec<_>>().join("; ")
 }
 
-/// All that succeeded, if all did; else every failure as one.
+/// Returns all successes, or all failures if there is one.
 fn sorted_out<T>(outcomes: impl Iterator<Item = Outcome<T>>) -> Outcome<Vec<T>> {
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match outcome {
             Ok(one) => good.push(one),
-            // Nobody else will answer either, and each try may take long.
+            // The others would fail too, and each attempt may take long.
             Err(failure) if failure.is_about_node() => return Err(failure),
             Err(failure) => bad.push(failure),
         }
@@ -210,16 +211,16 @@ fn sorted_out<T>(outcomes: impl Iterator<Item = Outcome<T>>) -> Outcome<Vec<T>> 
     if bad.is_empty() { Ok(good) } else { Err(Failure::all(bad)) }
 }
 
-/// The lines that changed, and what that comes to.
-fn show_change(answer: &Answer) -> Outcome {
-    let change = answer.json()?;
+/// Prints the diff and a summary.
+fn show_change(response: &ApiResponse) -> Outcome {
+    let change = response.json()?;
     let count = |name: &str| change[name].as_array().map_or(0, Vec::len);
     let parts: Vec<String> = ["added", "removed", "changed"]
         .into_iter()
         .filter(|name| count(name) > 0)
         .map(|name| format!("{} {name}", out::count(count(name), "rule")))
         .collect();
-    let parts = if parts.is_empty() { "no rule is another".to_owned() } else { parts.join(", ") };
+    let parts = if parts.is_empty() { "no rule changed".to_owned() } else { parts.join(", ") };
     let domain = plain(&text(&change, "domain"));
     let state = if change["dry_run"] == true {
         "nothing was changed (dry run)".to_owned()
@@ -234,7 +235,7 @@ fn show_change(answer: &Answer) -> Outcome {
     Ok(())
 }
 
-/// Lines that others wrote, without what would do something to the terminal.
+/// Escapes control characters in a text of several lines.
 fn lines(text: &str) -> String {
     text.lines().fold(String::new(), |all, line| {
         all + &line.split('\t').map(plain).collect::<Vec<_>>().join("\t") + "\n"
@@ -247,15 +248,15 @@ impl Diff {
         let Some(file) = &self.file else {
             let domain = self.domain.unwrap_or_default();
             let call = Call::get(&["rules", &domain, "diff"]).query("from", self.from).query("to", self.to);
-            let answer = client.send(call)?;
-            out::print(&lines(&String::from_utf8_lossy(&answer.body)));
+            let response = client.send(call)?;
+            out::print(&lines(&String::from_utf8_lossy(&response.body)));
             return Ok(());
         };
         let rules = read(file)?;
         let domain = domain_or(self.domain.as_ref(), &rules).map_err(|failure| failure.about_file(file))?;
         let call = Call::new(Method::PUT, &["rules", &domain]).query("dry_run", Some(true)).yaml(rules);
-        let answer = client.send(call).map_err(|failure| failure.about_file(file))?;
-        out::print(&lines(&text(&answer.json()?, "diff")));
+        let response = client.send(call).map_err(|failure| failure.about_file(file))?;
+        out::print(&lines(&text(&response.json()?, "diff")));
         Ok(())
     }
 }
@@ -267,12 +268,12 @@ impl Rollback {
             body["comment"] = json!(comment);
         }
         let call = Call::new(Method::POST, &["rules", &self.domain, "rollback"]).json(&body);
-        let answer = self.admin.client()?.send(call)?;
+        let response = self.admin.client()?.send(call)?;
         if self.output.is_json() {
-            print_body(&answer);
+            print_body(&response);
             return Ok(());
         }
-        show_change(&answer)
+        show_change(&response)
     }
 }
 

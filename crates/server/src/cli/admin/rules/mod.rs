@@ -1,6 +1,6 @@
-//! `tidegate rules`: rule sets of the catalog, and their versions.
+//! `tidegate rules`: the rules in the catalog, and their versions.
 //!
-//! - [`change`]: what changes them, or would
+//! - [`change`]: push, diff and rollback
 
 mod change;
 
@@ -8,33 +8,33 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use http::Method;
-use jiff::Timestamp;
+use serde_json::Value as Json;
 
 use self::change::{Diff, Push, Rollback};
 use super::client::Call;
 use super::confirm::Confirm;
 use super::flags::AdminFlags;
-use super::output::{Format, ListOutput, items, print_body, text};
+use super::output::{self, Column, ListOutput, print_body, text};
 use super::pages::Paging;
-use super::table::{Table, plain};
-use super::{Outcome, finish, long_help, when};
+use super::table::plain;
+use super::{Outcome, finish, long_help};
 use crate::cli::out;
 
 const EXAMPLES: &str = "\
 Examples:
   tidegate rules list
   tidegate rules push rules/api.yaml -m 'twice the search limit'
-  tidegate rules push rules/api.yaml --dry-run        what would change
-  tidegate rules diff -f rules/api.yaml               the same, the lines alone
+  tidegate rules push rules/api.yaml --dry-run        print what would change
+  tidegate rules diff -f rules/api.yaml               print only the changed lines
   tidegate rules history api
   tidegate rules diff api --from 3 --to 5
   tidegate rules rollback api 3 -m 'search is too slow'
   tidegate rules show api --version 3 > api.yaml";
 
-/// Show and change the rules in the catalog: versions, differences, and the way back.
+/// Show and change the rules in the catalog and their versions.
 ///
-/// A domain's rules are in a file of the nodes or in the catalog, never in both. What is in files is listed here,
-/// and changed there.
+/// The rules of a domain are either in a rule file of the nodes or in the catalog. Rule files are listed too, but changed
+/// only on the nodes.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help(EXAMPLES), arg_required_else_help = true)]
 pub(in crate::cli) struct Rules {
@@ -53,7 +53,7 @@ enum Command {
     Delete(Delete),
 }
 
-/// List the domains in force, and whose they are.
+/// List the domains in force, and their owners.
 #[derive(Args)]
 #[command(visible_alias = "ls", after_long_help = long_help(EXAMPLES))]
 struct List {
@@ -63,13 +63,13 @@ struct List {
     admin: AdminFlags,
 }
 
-/// Print a domain's rules as they were pushed.
+/// Print the rules of a domain.
 #[derive(Args)]
 #[command(after_long_help = long_help(EXAMPLES))]
 struct Show {
     /// The domain.
     domain: String,
-    /// An earlier version [default: the one in force]
+    /// The version [default: the one in force]
     #[arg(long, value_name = "N")]
     version: Option<u64>,
     #[command(flatten)]
@@ -90,7 +90,7 @@ struct History {
     admin: AdminFlags,
 }
 
-/// Take a domain's rules out of force. Their history stays for as long as `history.keep` says.
+/// Delete the rules of a domain. Their history is kept as long as `history.keep` says.
 #[derive(Args)]
 #[command(visible_alias = "rm", after_long_help = long_help(EXAMPLES))]
 struct Delete {
@@ -118,35 +118,23 @@ impl Rules {
 
 impl List {
     fn run(self) -> Outcome {
-        let answer = self.admin.client()?.send(Call::get(&["rules"]))?;
-        if self.output.format() == Format::Json {
-            print_body(&answer);
-            return Ok(());
-        }
-        let body = answer.json()?;
-        if self.output.format() == Format::Name {
-            out::print(
-                &items(&body).iter().fold(String::new(), |all, item| all + &text(item, "domain") + "\n"),
-            );
-            return Ok(());
-        }
-        let wide = self.output.format() == Format::Wide;
-        let mut head = vec!["DOMAIN", "OWNER", "VERSION", "RULES"];
-        if wide {
-            head.extend(["TENANT", "FILE"]);
-        }
-        let mut table = Table::new(&head);
-        for item in items(&body) {
-            let rules =
-                item["rules"].as_array().map_or_else(|| text(item, "rules"), |rules| rules.len().to_string());
-            let mut row = vec![text(item, "domain"), text(item, "owner"), text(item, "version"), rules];
-            if wide {
-                row.extend([text(item, "tenant"), text(item, "file")]);
-            }
-            table.row(row);
-        }
-        self.output.print(&table, "no rules are in force");
-        Ok(())
+        let response = self.admin.client()?.send(Call::get(&["rules"]))?;
+        let count = |item: &Json| {
+            item["rules"].as_array().map_or_else(|| text(item, "rules"), |rules| rules.len().to_string())
+        };
+        let list = output::List {
+            name: "domain",
+            columns: vec![
+                Column::member("DOMAIN", "domain"),
+                Column::member("OWNER", "owner"),
+                Column::member("VERSION", "version"),
+                Column::new("RULES", count),
+                Column::member("TENANT", "tenant").wide(),
+                Column::member("FILE", "file").wide(),
+            ],
+            empty: "no rules are in force",
+        };
+        self.output.print_response(&response, &list)
     }
 }
 
@@ -162,41 +150,32 @@ impl History {
     fn run(self) -> Outcome {
         let client = self.admin.client()?;
         let call = || Call::get(&["rules", &self.domain, "versions"]);
-        self.paging.print(&client, &self.output, call, |items| {
-            if self.output.format() == Format::Name {
-                out::print(
-                    &items.iter().fold(String::new(), |all, item| all + &text(item, "version") + "\n"),
-                );
-                return;
-            }
-            let (mut table, now) =
-                (Table::new(&["VERSION", "CREATED", "AUTHOR", "WHAT", "COMMENT"]), Timestamp::now());
-            for item in items {
-                let what = match (item["deleted"] == true, item["rolled_back_to"].as_u64()) {
-                    (true, _) => "deleted".to_owned(),
-                    (false, Some(version)) => format!("back to {version}"),
-                    (false, None) => "pushed".to_owned(),
-                };
-                let created = when::shown(item["created_at"].as_str(), now);
-                table.row(vec![
-                    text(item, "version"),
-                    created,
-                    text(item, "author"),
-                    what,
-                    text(item, "comment"),
-                ]);
-            }
-            self.output.print(&table, "the catalog never had rules for this domain");
-        })
+        let what = |item: &Json| match (item["deleted"] == true, item["rolled_back_to"].as_u64()) {
+            (true, _) => "deleted".to_owned(),
+            (false, Some(version)) => format!("back to {version}"),
+            (false, None) => "pushed".to_owned(),
+        };
+        let list = output::List {
+            name: "version",
+            columns: vec![
+                Column::member("VERSION", "version"),
+                Column::time("CREATED", "created_at"),
+                Column::member("AUTHOR", "author"),
+                Column::new("WHAT", what),
+                Column::member("COMMENT", "comment"),
+            ],
+            empty: "the catalog has no versions for this domain",
+        };
+        self.paging.print(&client, &self.output, call, &list)
     }
 }
 
 impl Delete {
     fn run(self) -> Outcome {
         let domain = plain(&self.domain);
-        self.confirm.ask(&format!("take the rules of {domain} out of force"))?;
+        self.confirm.ask(&format!("delete the rules of {domain}"))?;
         self.admin.client()?.send(Call::new(Method::DELETE, &["rules", &self.domain]))?;
-        out::print(&format!("{domain}: deleted; `tidegate rules rollback` brings a version back\n"));
+        out::print(&format!("{domain}: deleted; `tidegate rules rollback` restores a version\n"));
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! A limiter of the library that asks the real service, over http and https.
+//! The Rust client and the real service, over http and https.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
-use tidegate::{Limiter, Remote, RemoteFallback, Request, Source, per_minute};
+use tidegate::{Request, Source, per_minute};
+use tidegate_client::{Builder, Client, Fallback};
 
 use crate::support::service::{PATIENCE, Service, Setup, service};
 
@@ -21,28 +22,28 @@ fn ann() -> Request<'static> {
     Request::new("api", [("user", "ann")])
 }
 
-fn asking(remote: Remote) -> Limiter {
-    let remote = remote.deadline(PATIENCE).fallback(RemoteFallback::Deny);
-    Limiter::builder().remote(remote).build().unwrap_or_else(|error| panic!("{error}"))
+fn built(builder: Builder) -> Client {
+    let builder = builder.deadline(PATIENCE).fallback(Fallback::Deny);
+    builder.build().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The calls that every limiter has, on this one.
-async fn does_what_every_limiter_does(limiter: &Limiter) {
-    assert_eq!(limiter.check(&ann().cost(5)).await.remaining(), Some(0));
-    let denied = limiter.check(&ann()).await;
+/// The calls that every limiter has, by a client.
+async fn does_what_every_limiter_does(client: &Client) {
+    assert_eq!(client.check(&ann().cost(5)).await.remaining(), Some(0));
+    let denied = client.check(&ann()).await;
     assert_eq!((denied.allowed(), denied.source()), (false, Source::Memory));
-    limiter.refund(&ann().cost(2)).await;
-    assert_eq!(limiter.peek(&ann().cost(0)).await.remaining(), Some(2));
-    limiter.refund(&ann().cost(100)).await;
-    assert_eq!(limiter.peek(&ann().cost(0)).await.remaining(), Some(5), "never above full");
-    let limits = limiter.inline_limits("api", &[per_minute(3)]).expect("they can be sent");
+    client.refund(&ann().cost(2)).await;
+    assert_eq!(client.peek(&ann().cost(0)).await.remaining(), Some(2));
+    client.refund(&ann().cost(100)).await;
+    assert_eq!(client.peek(&ann().cost(0)).await.remaining(), Some(5), "never above full");
+    let limits = client.inline_limits("api", &[per_minute(3)]).expect("they can be sent");
     let own = Request::new("api", [("route", "search")]).limits(&limits).cost(3);
-    assert!(limiter.check(&own).await.allowed());
-    assert!(!limiter.check(&own).await.allowed());
-    limiter.refund(&own).await;
-    assert!(limiter.check(&own).await.allowed());
-    limiter.refund(&own).await;
-    let health = limiter.remote_health().expect("it is remote");
+    assert!(client.check(&own).await.allowed());
+    assert!(!client.check(&own).await.allowed());
+    client.refund(&own).await;
+    assert!(client.check(&own).await.allowed());
+    client.refund(&own).await;
+    let health = client.health();
     assert_eq!((health.refused, health.failed, health.skipped), (0, 0, 0));
 }
 
@@ -89,20 +90,20 @@ impl Authority {
 }
 
 #[tokio::test]
-async fn a_remote_limiter_does_over_http_what_every_limiter_does() {
+async fn a_client_does_over_http_what_every_limiter_does() {
     let service = service(RULES);
-    let limiter = asking(Remote::new(format!("http://{}", service.http)));
-    does_what_every_limiter_does(&limiter).await;
+    let client = built(Client::builder(format!("http://{}", service.http)));
+    does_what_every_limiter_does(&client).await;
 }
 
 #[tokio::test]
-async fn a_remote_limiter_does_over_https_what_every_limiter_does() {
+async fn a_client_does_over_https_what_every_limiter_does() {
     let authority = Authority::new();
     let service = authority.serves();
     for host in ["localhost", "127.0.0.1"] {
         let url = format!("https://{host}:{}/", service.http.port());
-        let limiter = asking(Remote::new(url).ca(authority.file("ca.pem")));
-        does_what_every_limiter_does(&limiter).await;
+        let client = built(Client::builder(url).ca(authority.file("ca.pem")));
+        does_what_every_limiter_does(&client).await;
     }
 }
 
@@ -112,29 +113,28 @@ async fn an_authority_that_is_not_the_services_counts_as_no_service() {
         (Authority::new(), Authority::new(), Authority::of(&["elsewhere.example"]));
     let (service, named_otherwise) = (ours.serves(), elsewhere.serves());
     let url = |service: &Service| format!("https://127.0.0.1:{}", service.http.port());
-    for remote in [
-        Remote::new(url(&service)).ca(other.file("ca.pem")),
-        Remote::new(url(&named_otherwise)).ca(elsewhere.file("ca.pem")),
+    for builder in [
+        Client::builder(url(&service)).ca(other.file("ca.pem")),
+        Client::builder(url(&named_otherwise)).ca(elsewhere.file("ca.pem")),
     ] {
-        let limiter = asking(remote);
-        assert_eq!(limiter.check(&ann()).await.source(), Source::Deny);
-        let health = limiter.remote_health().expect("it is remote");
+        let client = built(builder);
+        assert_eq!(client.check(&ann()).await.source(), Source::Deny);
+        let health = client.health();
         assert_eq!((health.failed, health.available), (1, false));
     }
     // And nothing is said in the clear.
-    let limiter = asking(Remote::new(format!("http://127.0.0.1:{}", service.http.port())));
-    assert_eq!(limiter.check(&ann()).await.source(), Source::Deny);
-    let limiter = asking(Remote::new(url(&service)).ca(ours.file("ca.pem")));
-    assert_eq!(limiter.peek(&ann().cost(0)).await.remaining(), Some(5), "nothing was taken");
+    let client = built(Client::builder(format!("http://127.0.0.1:{}", service.http.port())));
+    assert_eq!(client.check(&ann()).await.source(), Source::Deny);
+    let client = built(Client::builder(url(&service)).ca(ours.file("ca.pem")));
+    assert_eq!(client.peek(&ann().cost(0)).await.remaining(), Some(5), "nothing was taken");
 }
 
 #[test]
-fn authorities_that_are_none_are_named_when_the_limiter_is_built() {
+fn authorities_that_are_none_are_named_when_the_client_is_built() {
     let authority = Authority::new();
     let built = |url: &str, file: &Path| {
-        let built =
-            Limiter::builder().remote(Remote::new(url).ca(file).deadline(Duration::from_secs(1))).build();
-        built.err().expect("it is refused").to_string()
+        let built = Client::builder(url).ca(file).deadline(Duration::from_secs(1)).build();
+        built.expect_err("it is refused").to_string()
     };
     for (name, text) in [("empty.pem", ""), ("nonsense.pem", "nonsense")] {
         fs::write(authority.file(name), text).expect("it is written");

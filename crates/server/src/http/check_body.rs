@@ -1,8 +1,8 @@
-//! A request as JSON: `{"domain", "descriptors": [{"entries": [{"key", "value"}], "cost", "limits"}], "cost"}`,
-//! or for one descriptor `{"domain", "descriptor": {"key": "value"}, "cost", "limits"}`.
+//! The body of a check: `{"domain", "descriptors": [{"entries": [{"key", "value"}], "cost", "limits"}], "cost"}`, or
+//! for a single descriptor `{"domain", "descriptor": {"key": "value"}, "cost", "limits"}`.
 //!
-//! Texts are borrowed from the body wherever they have no escapes. Members that are not known, or occur
-//! twice, are refused: a misspelt `cost` would otherwise count as 1.
+//! Texts without escapes are borrowed from the body. Members that are unknown or occur twice are rejected: a misspelt
+//! `cost` would otherwise count as 1.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,13 +14,13 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor
 use smallvec::SmallVec;
 use tidegate::{InlineError, LimitSpec, Limiter, Request};
 
-use super::limits::{self, WireLimit};
-use super::problem::Problem;
+use super::inline_limit::{self, InlineLimitJson};
 use crate::bounds::Bounds;
+use crate::problem::Problem;
 
-/// A request within bounds.
+/// The body of a check, within bounds.
 #[derive(Debug)]
-pub(super) struct Asked<'b> {
+pub(super) struct CheckBody<'b> {
     domain: Text<'b>,
     descriptors: SmallVec<[Descriptor<'b>; 1]>,
     cost: u64,
@@ -30,65 +30,72 @@ pub(super) struct Asked<'b> {
 struct Descriptor<'b> {
     entries: Vec<(Text<'b>, Text<'b>)>,
     cost: Option<u64>,
-    /// Limits it brings along, in place of those in the rules.
+    /// Limits in the request itself, which apply instead of those in the rules.
     limits: Vec<LimitSpec>,
 }
 
-impl<'b> Asked<'b> {
-    /// Reads a request, all of it.
+impl<'b> CheckBody<'b> {
+    /// Parses a body.
     pub(super) fn read(json: &'b [u8], bounds: &Bounds) -> Result<Self, Problem> {
         match Self::read_reserve(json, bounds)? {
-            (asked, None) => Ok(asked),
+            (parsed, None) => Ok(parsed),
             (_, Some(_)) => Err(Problem::bad("ttl_ms is for /v1/reserve only; leave it out")),
         }
     }
 
-    /// Reads a request whose cost is an estimate, and for how many milliseconds it is reserved.
+    /// Parses a body whose cost is an estimate. Returns it with the milliseconds that it is reserved for.
     pub(super) fn read_reserve(json: &'b [u8], bounds: &Bounds) -> Result<(Self, Option<u64>), Problem> {
-        let Object(Wire { domain, descriptors, descriptor, limits, cost, ttl_ms }) = object(json)?;
+        let Object(CheckBodyJson { domain, descriptors, descriptor, limits, cost, ttl_ms }) = object(json)?;
         let one_or_list = match (descriptor, descriptors) {
-            (Some(Short(entries)), None) => {
-                let one = Descriptor { entries, cost: None, limits: limits::read(limits, bounds)? };
+            (Some(ShortDescriptor(entries)), None) => {
+                let one = Descriptor { entries, cost: None, limits: inline_limit::read(limits, bounds)? };
                 one.check_short(bounds).map_err(|problem| problem.at("descriptor"))?;
                 SmallVec::from_iter([one])
             }
             (None, Some(_)) if limits.is_some() => {
-                return Err(Problem::bad("`limits` go with `descriptor`; of several, each has its own"));
+                return Err(Problem::bad(
+                    "`limits` belong to `descriptor`; each of `descriptors` has its own",
+                ));
             }
             (None, Some(list)) => {
                 bounds.descriptors(list.len())?;
-                let one = |(index, Object(wire)): (usize, Object<WireDescriptor<'b>>)| {
+                let one = |(index, Object(wire)): (usize, Object<DescriptorJson<'b>>)| {
                     let at = |problem: Problem| problem.at(&format!("descriptors[{index}]"));
                     wire.descriptor(bounds).map_err(at)
                 };
                 list.into_iter().enumerate().map(one).collect::<Result<_, _>>()?
             }
             (None, None) => {
-                return Err(Problem::bad("missing field `descriptors`: send descriptors, or one descriptor"));
+                return Err(Problem::bad(
+                    "missing field `descriptors`: send `descriptors`, or one `descriptor`",
+                ));
             }
             (Some(_), Some(_)) => {
-                return Err(Problem::bad("there are both `descriptor` and `descriptors`; send one of them"));
+                return Err(Problem::bad(
+                    "both `descriptor` and `descriptors` are present; send one of them",
+                ));
             }
         };
-        let asked = Self { domain, descriptors: one_or_list, cost: cost.map_or(1, |Cost(cost)| cost) };
-        asked.check(bounds)?;
-        Ok((asked, ttl_ms.map(|Cost(ms)| ms)))
+        let parsed =
+            Self { domain, descriptors: one_or_list, cost: cost.map_or(1, |WholeNumber(cost)| cost) };
+        parsed.check(bounds)?;
+        Ok((parsed, ttl_ms.map(|WholeNumber(ms)| ms)))
     }
 
-    /// The same for the engine.
+    /// Builds the request that the engine decides.
     pub(super) fn request(&self, limiter: &Limiter) -> Result<Request<'_>, Problem> {
         let (first, more) = self.descriptors.split_first().expect("a request has a descriptor");
         let mut request = first.describe(|entries| Request::new(&self.domain.0, entries));
-        request = self.bring(limiter, 0, request)?;
+        request = self.with_limits(limiter, 0, request)?;
         for (index, next) in more.iter().enumerate() {
             request = next.describe(|entries| request.and(entries));
-            request = self.bring(limiter, index + 1, request)?;
+            request = self.with_limits(limiter, index + 1, request)?;
         }
         Ok(request.cost(self.cost))
     }
 
-    /// The same request at no cost: one that only looks.
-    pub(super) fn looking(mut self) -> Self {
+    /// Sets every cost to 0, so that the request only peeks.
+    pub(super) fn without_cost(mut self) -> Self {
         self.cost = 0;
         for descriptor in &mut self.descriptors {
             descriptor.cost = None;
@@ -96,8 +103,8 @@ impl<'b> Asked<'b> {
         self
     }
 
-    /// Gives the last descriptor so far the limits it brings along.
-    fn bring<'s>(
+    /// Adds the limits of the descriptor at this index, which is the last one of `request`.
+    fn with_limits<'s>(
         &'s self,
         limiter: &Limiter,
         index: usize,
@@ -109,8 +116,8 @@ impl<'b> Asked<'b> {
         }
         let scope = entries.first().map_or(("", ""), |(key, value)| (&*key.0, &*value.0));
         let cost = cost.unwrap_or(self.cost);
-        let brought = limiter.inline_limits_of(&self.domain.0, limits, scope, cost);
-        let brought = brought.map_err(|error| match error {
+        let limits = limiter.inline_limits_of(&self.domain.0, limits, scope, cost);
+        let limits = limits.map_err(|error| match error {
             InlineError::NotAllowed { .. } | InlineError::TooMany { .. } => {
                 Problem::new(StatusCode::FORBIDDEN, error.to_string())
             }
@@ -118,14 +125,14 @@ impl<'b> Asked<'b> {
                 Problem::bad(error.to_string()).at(&format!("descriptors[{index}].limits"))
             }
         })?;
-        Ok(request.limits(&brought))
+        Ok(request.limits(&limits))
     }
 
-    /// Refuses what has no meaning where a request takes slots: a cost other than 1, and limits.
-    pub(super) fn takes_one(&self) -> Result<(), Problem> {
+    /// Rejects what has no meaning for a permit: a cost other than 1, and limits.
+    pub(super) fn check_permit(&self) -> Result<(), Problem> {
         if self.descriptors.iter().any(|descriptor| !descriptor.limits.is_empty()) {
             return Err(Problem::bad(
-                "a permit is of a concurrency limit in the rules, which a request cannot bring: leave limits out",
+                "a permit holds slots of concurrency limits in the rules: leave limits out",
             ));
         }
         let costs = self.descriptors.iter().filter_map(|descriptor| descriptor.cost).chain([self.cost]);
@@ -172,13 +179,13 @@ impl Descriptor<'_> {
         Ok(())
     }
 
-    /// An object has each key once. The bound comes first, for it bounds this search too.
+    /// Rejects a key that occurs twice. The bound is checked first, because it bounds this search.
     fn check_short(&self, bounds: &Bounds) -> Result<(), Problem> {
         bounds.entries(self.entries.len())?;
         for (index, (key, _)) in self.entries.iter().enumerate() {
             if self.entries[..index].iter().any(|(before, _)| before.0 == key.0) {
                 let key = &key.0;
-                let detail = format!("key {key:?} occurs twice; if that is meant, send it as `descriptors`");
+                let detail = format!("key {key:?} occurs twice; to send it twice, use `descriptors`");
                 return Err(Problem::bad(detail));
             }
         }
@@ -186,7 +193,7 @@ impl Descriptor<'_> {
     }
 }
 
-/// Reads one JSON value and nothing after it.
+/// Parses one JSON object, with nothing after it.
 pub(super) fn object<'b, T: Deserialize<'b>>(json: &'b [u8]) -> Result<Object<T>, Problem> {
     if json.trim_ascii().is_empty() {
         return Err(Problem::bad("the body is empty; send a JSON object"));
@@ -196,47 +203,47 @@ pub(super) fn object<'b, T: Deserialize<'b>>(json: &'b [u8]) -> Result<Object<T>
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire<'b> {
+struct CheckBodyJson<'b> {
     #[serde(borrow)]
     domain: Text<'b>,
     #[serde(borrow)]
-    descriptors: Option<Vec<Object<WireDescriptor<'b>>>>,
+    descriptors: Option<Vec<Object<DescriptorJson<'b>>>>,
     #[serde(borrow)]
-    descriptor: Option<Short<'b>>,
+    descriptor: Option<ShortDescriptor<'b>>,
     #[serde(borrow)]
-    limits: Option<Vec<Object<WireLimit<'b>>>>,
-    cost: Option<Cost>,
-    ttl_ms: Option<Cost>,
+    limits: Option<Vec<Object<InlineLimitJson<'b>>>>,
+    cost: Option<WholeNumber>,
+    ttl_ms: Option<WholeNumber>,
 }
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WireDescriptor<'b> {
+struct DescriptorJson<'b> {
     #[serde(borrow)]
-    entries: Vec<Object<WireEntry<'b>>>,
-    cost: Option<Cost>,
+    entries: Vec<Object<EntryJson<'b>>>,
+    cost: Option<WholeNumber>,
     #[serde(borrow)]
-    limits: Option<Vec<Object<WireLimit<'b>>>>,
+    limits: Option<Vec<Object<InlineLimitJson<'b>>>>,
 }
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WireEntry<'b> {
+struct EntryJson<'b> {
     #[serde(borrow)]
     key: Text<'b>,
     #[serde(borrow)]
     value: Text<'b>,
 }
 
-impl<'b> WireDescriptor<'b> {
+impl<'b> DescriptorJson<'b> {
     fn descriptor(self, bounds: &Bounds) -> Result<Descriptor<'b>, Problem> {
-        let entries = self.entries.into_iter().map(|Object(WireEntry { key, value })| (key, value));
-        let (entries, limits) = (entries.collect(), limits::read(self.limits, bounds)?);
-        Ok(Descriptor { entries, cost: self.cost.map(|Cost(cost)| cost), limits })
+        let entries = self.entries.into_iter().map(|Object(EntryJson { key, value })| (key, value));
+        let (entries, limits) = (entries.collect(), inline_limit::read(self.limits, bounds)?);
+        Ok(Descriptor { entries, cost: self.cost.map(|WholeNumber(cost)| cost), limits })
     }
 }
 
-/// A JSON object. Serde's own structs would take a list of their members' values as well.
+/// A JSON object. Serde's derived structs would also accept a list of their members' values.
 pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -257,7 +264,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// A string, borrowed if it has no escapes.
+/// A string, which is borrowed if it has no escapes.
 #[derive(Debug)]
 pub(super) struct Text<'b>(pub(super) Cow<'b, str>);
 
@@ -284,13 +291,13 @@ impl<'de: 'b, 'b> Deserialize<'de> for Text<'b> {
 }
 
 /// The entries of a descriptor as members of an object, in their order.
-struct Short<'b>(Vec<(Text<'b>, Text<'b>)>);
+struct ShortDescriptor<'b>(Vec<(Text<'b>, Text<'b>)>);
 
-impl<'de: 'b, 'b> Deserialize<'de> for Short<'b> {
+impl<'de: 'b, 'b> Deserialize<'de> for ShortDescriptor<'b> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Members;
         impl<'de> Visitor<'de> for Members {
-            type Value = Short<'de>;
+            type Value = ShortDescriptor<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object of keys and values")
@@ -301,32 +308,34 @@ impl<'de: 'b, 'b> Deserialize<'de> for Short<'b> {
                 while let Some(entry) = members.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Short(entries))
+                Ok(ShortDescriptor(entries))
             }
         }
         deserializer.deserialize_map(Members)
     }
 }
 
-/// A whole number. Beyond 2^53 it is refused with the other bounds.
-pub(super) struct Cost(pub(super) u64);
+/// A whole number. The bounds reject a cost above 2^53.
+pub(super) struct WholeNumber(pub(super) u64);
 
-impl<'de> Deserialize<'de> for Cost {
+impl<'de> Deserialize<'de> for WholeNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Number;
         impl Visitor<'_> for Number {
-            type Value = Cost;
+            type Value = WholeNumber;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a whole number from 0 to 9007199254740992")
             }
 
             fn visit_u64<E: Error>(self, cost: u64) -> Result<Self::Value, E> {
-                Ok(Cost(cost))
+                Ok(WholeNumber(cost))
             }
 
             fn visit_i64<E: Error>(self, cost: i64) -> Result<Self::Value, E> {
-                u64::try_from(cost).map(Cost).map_err(|_| E::invalid_value(Unexpected::Signed(cost), &self))
+                u64::try_from(cost)
+                    .map(WholeNumber)
+                    .map_err(|_| E::invalid_value(Unexpected::Signed(cost), &self))
             }
         }
         deserializer.deserialize_u64(Number)

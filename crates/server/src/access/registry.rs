@@ -1,7 +1,8 @@
-//! The tokens that count.
+//! The valid tokens.
 //!
-//! Looked at for every request of an administrator, and of clients where `http.tokens` or `grpc.tokens` asks for one: from
-//! memory, without a lock. A token that is revoked in the catalog is gone with the next look.
+//! They are looked up for every request to the admin API, and for those of clients if `http.tokens` or `grpc.tokens`
+//! require one: in memory, without a lock. A token that is revoked in the catalog is removed when the catalog is read
+//! next.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,14 +18,14 @@ use tidegate_catalog::{Role, Token};
 use super::Secret;
 use crate::control::CatalogClock;
 
-/// Tokens by their ids. Cheap to clone: all clones are the same book.
+/// Tokens by their IDs. Clones share their state.
 #[derive(Clone, Default)]
-pub struct Book(Arc<Inner>);
+pub struct TokenRegistry(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
     known: ArcSwap<HashMap<String, Arc<Known>>>,
-    /// By which tokens end: that of the catalog they are in.
+    /// The clock of the catalog, by which tokens expire.
     clock: CatalogClock,
 }
 
@@ -33,34 +34,34 @@ struct Known {
     role: Role,
     hash: [u8; 32],
     expires_at: Option<Timestamp>,
-    /// Of the catalog, not of a file of this node.
+    /// Whether it is in the catalog, and not in a file of this node.
     shared: bool,
-    /// When it was used last, in microseconds, unless that was written down already.
+    /// When it was used last, in microseconds of Unix time; 0 if that has been taken.
     used_us: AtomicI64,
 }
 
-/// Who asks.
+/// The holder of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Who {
-    /// The token's id.
+pub struct TokenHolder {
+    /// The ID of the token.
     pub id: String,
-    /// Its name.
+    /// The name of the token.
     pub name: String,
-    /// What it may do.
+    /// What the token permits.
     pub role: Role,
 }
 
-/// Why somebody is not let in.
+/// Why a request is not authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unknown {
-    /// There is no token.
+pub enum AuthError {
+    /// It has no token.
     Missing,
-    /// There is one, but it does not count, or no more.
+    /// Its token is not valid, or not any more.
     Refused,
 }
 
-impl Unknown {
-    /// What `WWW-Authenticate` says.
+impl AuthError {
+    /// Returns the value of `WWW-Authenticate`.
     pub const fn challenge(self) -> &'static str {
         match self {
             Self::Missing => "Bearer realm=\"tidegate\"",
@@ -68,7 +69,7 @@ impl Unknown {
         }
     }
 
-    /// What to do about it.
+    /// Returns what is wrong, and what to do.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Missing => "a token is needed: send `Authorization: Bearer tg_…`",
@@ -79,9 +80,9 @@ impl Unknown {
     }
 }
 
-/// A token as a request presents it: parsed and hashed once, and checked for every request that repeats it.
+/// The token of a request, parsed and hashed. It is reused for requests with the same head.
 #[derive(Clone, Debug)]
-pub struct Credential(Result<Presented, Unknown>);
+pub struct Credential(Result<Presented, AuthError>);
 
 #[derive(Clone, Debug)]
 struct Presented {
@@ -90,32 +91,34 @@ struct Presented {
 }
 
 impl Credential {
-    /// The bearer token in these headers, if there is one.
+    /// Returns the bearer token in these headers, if there is one.
     pub fn of_headers(headers: &HeaderMap) -> Self {
         let mut values = headers.get_all(AUTHORIZATION).iter();
-        let (Some(value), None) = (values.next(), values.next()) else { return Self(Err(Unknown::Missing)) };
-        let Ok(text) = value.to_str() else { return Self(Err(Unknown::Refused)) };
+        let (Some(value), None) = (values.next(), values.next()) else {
+            return Self(Err(AuthError::Missing));
+        };
+        let Ok(text) = value.to_str() else { return Self(Err(AuthError::Refused)) };
         match text.split_once(' ') {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Self::of_token(Some(token)),
-            _ => Self(Err(Unknown::Missing)),
+            _ => Self(Err(AuthError::Missing)),
         }
     }
 
-    /// A token without anything around it.
+    /// Returns the credential for a plain token.
     pub fn of_token(token: Option<&str>) -> Self {
-        let Some(token) = token else { return Self(Err(Unknown::Missing)) };
-        let secret = Secret::parse(token.trim()).ok_or(Unknown::Refused);
+        let Some(token) = token else { return Self(Err(AuthError::Missing)) };
+        let secret = Secret::parse(token.trim()).ok_or(AuthError::Refused);
         Self(secret.map(|secret| Presented { id: secret.id().to_owned(), hash: secret.hash() }))
     }
 }
 
-impl Book {
-    /// The clock by which tokens end.
+impl TokenRegistry {
+    /// Returns the clock by which tokens expire.
     pub fn clock(&self) -> &CatalogClock {
         &self.0.clock
     }
 
-    /// Puts a token of this node into the book, for good.
+    /// Adds a token of this node, which never expires.
     pub fn add_own(&self, name: &str, role: Role, id: &str, hash: [u8; 32]) {
         let known = Known {
             name: name.to_owned(),
@@ -133,7 +136,7 @@ impl Book {
         });
     }
 
-    /// Puts the catalog's tokens in place of those it had before.
+    /// Replaces the tokens of the catalog.
     pub fn replace(&self, tokens: &BTreeMap<String, Token>) {
         self.0.known.rcu(|before| {
             let own = before.iter().filter(|(_, known)| !known.shared);
@@ -154,7 +157,7 @@ impl Book {
         });
     }
 
-    /// Whether an administrator of whatever kind has a token but the one this node made for itself.
+    /// Returns whether there is a valid token for the admin API in the catalog.
     pub fn has_shared(&self) -> bool {
         let now = self.0.clock.now();
         self.0
@@ -164,48 +167,48 @@ impl Book {
             .any(|known| known.shared && known.is_valid(now) && known.role.may(Role::Viewer))
     }
 
-    /// Who sends a request with these headers.
+    /// Returns the holder of the token in these headers.
     ///
     /// # Errors
-    /// If that is nobody known.
-    pub fn who(&self, headers: &HeaderMap) -> Result<Who, Unknown> {
+    /// If there is no token, or it is not valid.
+    pub fn authenticate(&self, headers: &HeaderMap) -> Result<TokenHolder, AuthError> {
         self.holder(&Credential::of_headers(headers))
     }
 
-    /// Whose token that is.
+    /// Returns the holder of a token.
     ///
     /// # Errors
-    /// If there is none, or it is nobody's.
-    pub fn whose(&self, token: Option<&str>) -> Result<Who, Unknown> {
+    /// If there is no token, or it is not valid.
+    pub fn authenticate_token(&self, token: Option<&str>) -> Result<TokenHolder, AuthError> {
         self.holder(&Credential::of_token(token))
     }
 
-    /// Whether the token counts at this moment.
+    /// Checks that a credential is valid now.
     ///
     /// # Errors
-    /// If there is none, or it is nobody's.
-    pub fn admit(&self, credential: &Credential) -> Result<(), Unknown> {
+    /// If there is no token, or it is not valid.
+    pub fn admit(&self, credential: &Credential) -> Result<(), AuthError> {
         self.find(credential).map(drop)
     }
 
-    fn holder(&self, credential: &Credential) -> Result<Who, Unknown> {
+    fn holder(&self, credential: &Credential) -> Result<TokenHolder, AuthError> {
         let (presented, known) = self.find(credential)?;
-        Ok(Who { id: presented.id.clone(), name: known.name.clone(), role: known.role })
+        Ok(TokenHolder { id: presented.id.clone(), name: known.name.clone(), role: known.role })
     }
 
-    fn find<'c>(&self, credential: &'c Credential) -> Result<(&'c Presented, Arc<Known>), Unknown> {
+    fn find<'c>(&self, credential: &'c Credential) -> Result<(&'c Presented, Arc<Known>), AuthError> {
         let now = self.0.clock.now();
         let presented = credential.0.as_ref().map_err(|unknown| *unknown)?;
-        let known = self.0.known.load().get(&presented.id).map(Arc::clone).ok_or(Unknown::Refused)?;
+        let known = self.0.known.load().get(&presented.id).map(Arc::clone).ok_or(AuthError::Refused)?;
         let same = bool::from(presented.hash.ct_eq(&known.hash));
         if !same || !known.is_valid(now) {
-            return Err(Unknown::Refused);
+            return Err(AuthError::Refused);
         }
         known.used_us.store(now.as_microsecond(), Ordering::Relaxed);
         Ok((presented, known))
     }
 
-    /// The catalog's tokens that were used since this was asked last, and when.
+    /// Returns the tokens of the catalog that were used since the last call, and when.
     pub fn take_used(&self) -> Vec<(String, Timestamp)> {
         let known = self.0.known.load();
         let used = known.iter().filter(|(_, known)| known.shared).filter_map(|(id, known)| {

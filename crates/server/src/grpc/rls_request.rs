@@ -1,8 +1,8 @@
-//! Reading a `RateLimitRequest` from its bytes, borrowing every text.
+//! A `RateLimitRequest`, parsed from its bytes.
 //!
-//! Written by hand because this runs for every request: nothing is copied, and nothing is allocated
-//! for a request of a few entries. Unknown fields are skipped, as protobuf has it; the last of a
-//! repeated single field wins. A test holds it against prost, message by message.
+//! The parser is written by hand because it runs for every request: texts are borrowed, and nothing is allocated for
+//! a request of a few entries. As protobuf requires, unknown fields are skipped, and the last occurrence of a single
+//! field wins. A test compares it with prost, message by message.
 
 use smallvec::SmallVec;
 use thiserror::Error;
@@ -10,76 +10,76 @@ use tidegate::spelling;
 
 use crate::bounds::{Bounds, Refusal};
 
-/// A request as it came over the wire, within bounds.
+/// A request within bounds.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Asked<'m> {
+pub struct RlsRequest<'m> {
     /// The domain; may be empty.
     pub domain: &'m str,
-    /// Units each descriptor takes that does not say so itself; 0 counts as 1.
+    /// Cost of each descriptor that has none of its own; 0 counts as 1.
     pub hits_addend: u32,
-    /// The entries of all descriptors, one after the other.
+    /// The entries of all descriptors, in order.
     pub entries: SmallVec<[(&'m str, &'m str); 4]>,
     /// The descriptors, in order.
-    pub descriptors: SmallVec<[AskedDescriptor; 2]>,
-    /// Descriptors beyond `bounds.descriptors`, which came after the others and are not decided.
+    pub descriptors: SmallVec<[RlsDescriptor; 2]>,
+    /// The number of descriptors beyond `bounds.descriptors`, which are not decided.
     pub left_out: usize,
 }
 
-/// One descriptor: a piece of the entries, and what it says about itself.
+/// One descriptor: a range of the entries, and its own cost and limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AskedDescriptor {
-    /// Where its entries begin.
+pub struct RlsDescriptor {
+    /// Index of its first entry.
     pub start: usize,
-    /// Where they end.
+    /// Index after its last entry.
     pub end: usize,
-    /// The limit it brings along: requests, and the number of the unit.
+    /// The limit in the request itself: requests, and the number of the unit.
     pub limit: Option<(u32, i32)>,
-    /// Units it takes, if it says so.
+    /// Its cost, if it has one of its own.
     pub hits_addend: Option<u64>,
-    /// Whether the units are given back.
+    /// Whether the cost is refunded.
     pub is_negative_hits: bool,
 }
 
-/// Why a message is no request.
+/// Reasons to reject a message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReadError {
-    /// The bytes are not this message.
+    /// The bytes are not a `RateLimitRequest`.
     #[error("not a RateLimitRequest: {0}")]
     Malformed(&'static str),
-    /// It is, but beyond a bound.
+    /// The request exceeds a bound.
     #[error("{0}")]
     Refused(#[from] Refusal),
 }
 
-impl<'m> Asked<'m> {
-    /// Reads a message.
+impl<'m> RlsRequest<'m> {
+    /// Parses a message.
     ///
     /// # Errors
-    /// If it is none, or beyond a bound.
+    /// If it is not a `RateLimitRequest`, or exceeds a bound.
     pub fn read(message: &'m [u8], bounds: &Bounds) -> Result<Self, ReadError> {
-        let mut asked = Self::default();
+        let mut rls = Self::default();
         let mut fields = Fields(message);
         while let Some((number, field)) = fields.next()? {
             match (number, field) {
-                (1, Field::Bytes(bytes)) => asked.domain = text("the domain", bytes)?,
+                (1, Field::Bytes(bytes)) => rls.domain = text("the domain", bytes)?,
                 (2, Field::Bytes(bytes)) => {
-                    bounds.descriptors(asked.descriptors.len() + 1)?;
-                    asked.read_descriptor(bytes, bounds)?;
+                    bounds.descriptors(rls.descriptors.len() + 1)?;
+                    rls.read_descriptor(bytes, bounds)?;
                 }
-                // A varint wider than the field keeps its low bits, as everywhere in protobuf.
-                (3, Field::Varint(value)) => asked.hits_addend = value as u32,
+                // A varint that is wider than the field keeps its low bits, as protobuf requires.
+                (3, Field::Varint(value)) => rls.hits_addend = value as u32,
                 (1..=3, _) => return Err(ReadError::Malformed("a field has the wrong wire type")),
                 _ => {}
             }
         }
-        bounds.domain(asked.domain)?;
-        Ok(asked)
+        bounds.domain(rls.domain)?;
+        Ok(rls)
     }
 
     fn read_descriptor(&mut self, message: &'m [u8], bounds: &Bounds) -> Result<(), ReadError> {
         let start = self.entries.len();
         let mut descriptor =
-            AskedDescriptor { start, end: start, limit: None, hits_addend: None, is_negative_hits: false };
+            RlsDescriptor { start, end: start, limit: None, hits_addend: None, is_negative_hits: false };
         let mut fields = Fields(message);
         while let Some((number, field)) = fields.next()? {
             match (number, field) {
@@ -127,7 +127,7 @@ fn read_entry(message: &[u8]) -> Result<(&str, &str), ReadError> {
     Ok((key, value))
 }
 
-/// A submessage that occurs twice is merged, so this begins with what was read before.
+/// A submessage that occurs twice is merged, so this starts with the values of the first one.
 fn read_override(message: &[u8], (mut requests, mut unit): (u32, i32)) -> Result<(u32, i32), ReadError> {
     let mut fields = Fields(message);
     while let Some((number, field)) = fields.next()? {
@@ -157,13 +157,13 @@ fn text<'m>(what: &'static str, bytes: &'m [u8]) -> Result<&'m str, ReadError> {
     std::str::from_utf8(bytes).map_err(|_| Refusal::NotUtf8 { what }.into())
 }
 
-/// The fields of a message that are yet to be read.
+/// The remaining fields of a message.
 pub(super) struct Fields<'m>(pub(super) &'m [u8]);
 
 pub(super) enum Field<'m> {
     Varint(u64),
     Bytes(&'m [u8]),
-    /// Of fixed width, or a group: nothing here has such a field.
+    /// A fixed-width value. No field that is read has this type.
     Other,
 }
 

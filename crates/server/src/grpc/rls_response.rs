@@ -1,4 +1,4 @@
-//! Writing a `RateLimitResponse` into its bytes.
+//! A `RateLimitResponse`, written as its bytes.
 
 use std::time::Duration;
 
@@ -8,43 +8,43 @@ use tidegate::{Calendar, CalendarUnit, Window};
 /// `RateLimitResponse.Code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// Within the limit.
+    /// The request is within its limits.
     Ok = 1,
-    /// Over it.
+    /// The request is over a limit.
     OverLimit = 2,
 }
 
 /// The status of one descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Status<'a> {
-    /// Whether it is within its limits.
+    /// Whether the descriptor is within its limits.
     pub code: Code,
-    /// Its most restrictive limit, if it has one.
+    /// The most restrictive limit of the descriptor, if it has one.
     pub limit: Option<CurrentLimit<'a>>,
     /// Units left.
     pub remaining: u32,
 }
 
-/// A limit as Envoy knows it.
+/// A limit in Envoy's terms.
 #[derive(Clone, Copy, Debug)]
 pub struct CurrentLimit<'a> {
     /// Requests per unit.
     pub requests_per_unit: u32,
-    /// The number of the unit; 0 where Envoy has none.
+    /// The number of the unit; 0 if Envoy has none for the window.
     pub unit: u8,
-    /// The name given in the rules; may be empty.
+    /// The name in the rules; may be empty.
     pub name: &'a str,
-    /// Until the limit is untouched again; of a limit that denies, until the same request could pass.
+    /// Time until the limit is unused again; for a limit that denies, until the same request could pass.
     pub duration_until_reset: Duration,
 }
 
 /// The longest `google.protobuf.Duration`: about 10,000 years.
 const MAX_DURATION_SECONDS: u64 = 315_576_000_000;
 
-/// Seconds of each unit, at the index that is its number in the protocol.
+/// Seconds of each unit, indexed by its number in the protocol.
 const UNIT_SECONDS: [u64; 8] = [0, 1, 60, 3_600, 86_400, 30 * 86_400, 365 * 86_400, 7 * 86_400];
 
-/// The number of the unit that is this window; 0 if there is none.
+/// Returns the number of the unit with this window, or 0 if there is none.
 pub fn unit_of(window: &Window) -> u8 {
     match window {
         Window::Period { us } => {
@@ -64,7 +64,7 @@ fn unit_of_calendar(calendar: &Calendar) -> u8 {
     }
 }
 
-/// The window of a unit; `None` for UNKNOWN and numbers that are no unit.
+/// Returns the window of a unit; `None` for UNKNOWN and for invalid numbers.
 pub fn window_of(unit: i32) -> Option<Window> {
     let seconds = UNIT_SECONDS.get(usize::try_from(unit).ok()?)?;
     (*seconds > 0).then(|| Window::seconds(*seconds))
@@ -88,7 +88,7 @@ pub fn status(out: &mut Vec<u8>, status: &Status<'_>) {
         }
         number(out, 3, u64::from(status.remaining));
         if let Some(limit) = &status.limit {
-            // Whole seconds, as envoyproxy/ratelimit has them, and never too early.
+            // Whole seconds, as in envoyproxy/ratelimit, rounded up so that it is never too early.
             let left = limit.duration_until_reset;
             let seconds = left.as_secs().saturating_add(u64::from(left.subsec_nanos() > 0));
             let seconds = seconds.min(MAX_DURATION_SECONDS);
@@ -97,7 +97,7 @@ pub fn status(out: &mut Vec<u8>, status: &Status<'_>) {
     });
 }
 
-/// Adds a header for Envoy to put on the response.
+/// Adds a header that Envoy adds to the response.
 pub fn response_header(out: &mut Vec<u8>, name: &str, value: &str) {
     message(out, 3, |out| {
         text(out, 1, name);
@@ -110,11 +110,11 @@ pub fn raw_body(out: &mut Vec<u8>, body: &[u8]) {
     bytes(out, 5, body);
 }
 
-/// Adds the dynamic metadata: a struct of texts, and beside them what the rules say about the rule.
+/// Adds the dynamic metadata: a struct of texts, and the metadata of the rule if the rules have some.
 pub fn metadata(out: &mut Vec<u8>, fields: &[(&str, &str)], of_rule: Option<&Map<String, Value>>) {
     message(out, 6, |out| {
         for (name, value) in fields {
-            // An empty text is a value too: in a `oneof`, presence counts.
+            // An empty text is written too: in a `oneof`, presence counts.
             field(out, name, |out| bytes(out, 3, value.as_bytes()));
         }
         if let Some(of_rule) = of_rule {
@@ -130,7 +130,7 @@ fn object(out: &mut Vec<u8>, object: &Map<String, Value>) {
     }
 }
 
-/// Adds one of them.
+/// Adds a field of a `google.protobuf.Struct`.
 fn field(out: &mut Vec<u8>, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
     message(out, 1, |out| {
         text(out, 1, name);
@@ -144,7 +144,7 @@ fn value(out: &mut Vec<u8>, value: &Value) {
         Value::Null => out.extend_from_slice(&[0x08, 0]),
         Value::Number(number) => {
             out.push(2 << 3 | 1);
-            // Numbers of a struct are doubles; those of JSON always are some.
+            // Numbers of a struct are doubles, which every number in JSON can be converted to.
             out.extend_from_slice(&number.as_f64().unwrap_or(f64::NAN).to_le_bytes());
         }
         Value::String(text) => bytes(out, 3, text.as_bytes()),
@@ -158,7 +158,7 @@ fn value(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// Adds a submessage. It is written first and its length put before it: nearly all are short.
+/// Adds a submessage. Its length is filled in afterwards: nearly all submessages are short.
 fn message(out: &mut Vec<u8>, field: u8, write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(&[field << 3 | 2, 0]);
     let start = out.len();
@@ -173,7 +173,7 @@ fn message(out: &mut Vec<u8>, field: u8, write: impl FnOnce(&mut Vec<u8>)) {
     out.splice(start - 1..start, prefix);
 }
 
-/// Adds a number, unless it is the default.
+/// Adds a number, unless it is 0.
 fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     if value != 0 {
         out.push(field << 3);
@@ -181,7 +181,7 @@ fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     }
 }
 
-/// Adds a text, unless it is the default.
+/// Adds a text, unless it is empty.
 fn text(out: &mut Vec<u8>, field: u8, text: &str) {
     if !text.is_empty() {
         bytes(out, field, text.as_bytes());
