@@ -8,33 +8,47 @@ TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(TOOLS)/node/bin:$(PATH)
 
 DENY_VERSION := 0.20.2
-FUZZ_VERSION := 0.13.2
 ENVOY_VERSION := 1.40.0
 VALKEY_VERSION := 9.1.2.post2
 SCHEMATHESIS_VERSION := 4.32.5
 NODE_VERSION := 22.20.0
 THROTTLECRAB_VERSION := 0.4.40
 GUNGRAUN_VERSION := 0.20.0
+# A commit of January 2026: the module has no releases.
+RATELIMIT_VERSION := v1.4.1-0.20260122083618-3fb702589d36
 # Each target is fuzzed for this long; raise it for a real hunt.
 FUZZ_SECONDS ?= 20
 
-.PHONY: help test run bench bench-quick attack accuracy service format lint apps laws python typescript \
-        model-check fuzz deny test-tools bench-tools components
+# Where cargo builds, for every workspace of the repository.
+TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+# What `make check` takes as changed: what is not in this branch or commit.
+BASE ?= main
+FUZZERS := snapshot rules check rate_limit http2
+
+.PHONY: help test check run bench bench-quick attack accuracy service format lint build apps laws \
+        laws-changed python typescript model-check bench-laws fuzz fuzzers $(FUZZERS:%=fuzz-%) deny compiled \
+        installed tried-with-the-service tried-beside-it test-tools bench-tools components
 
 help: ## Show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-test: test-tools format lint apps laws python typescript model-check fuzz deny ## Check everything: format, lints, laws, SDKs, model checks, fuzzers, licences, advisories
+test: ## Check everything: format, lints, laws, SDKs, model checks, fuzzers, licences, advisories
+	@$(call in_turn,components format)
+	@$(call at_once,compiled installed)
+	@$(call at_once,tried-with-the-service tried-beside-it)
 	@echo "make test: everything holds"
 
-run: ## Build the service and start it with the rules of examples/quickstart
-	cargo run --release --package tidegate-server -- serve --rules examples/quickstart
+check: ## Check what has changed since BASE (main): format, lints, the laws of the crates in question
+	@$(call in_turn,format lint laws-changed)
+
+run: ## Build the service quickly and start it with the rules of examples/quickstart
+	cargo run --profile quick --package tidegate-server -- serve --rules examples/quickstart
 
 bench: bench-tools service apps ## Measure the engine and the service beside their peers; writes docs/benchmarks.md and docs/plots
-	cargo run --release --quiet --package tidegate-bench -- report
+	cd bench && cargo run --release --quiet -- report
 
 bench-quick: bench-tools service apps ## The same with short runs, written to target/bench-quick
-	cargo run --release --quiet --package tidegate-bench -- report --quick
+	cd bench && cargo run --release --quiet -- report --quick
 
 attack: ## Attack a service of its own on the loopback, and print what was tried, what was seen and who noticed
 	@rm -f target/tmp/attack.md
@@ -45,20 +59,52 @@ attack: ## Attack a service of its own on the loopback, and print what was tried
 	cat target/tmp/attack.md; exit $$status
 
 accuracy: ## How often sliding_window and sub_windows decide differently from the exact log
-	cargo run --release --quiet --package tidegate-bench -- accuracy
+	cd bench && cargo run --release --quiet -- accuracy
 
 service:
-	cargo build --release --package tidegate-server --package tidegate-bench --bins
+	cargo build --release --package tidegate-server
+	cd bench && cargo build --release --bins
 
 # The steps of `make test`.
+
+# One needs processors, the other the network.
+compiled:
+	@$(call in_turn,lint build)
+
+installed:
+	@$(call in_turn,test-tools apps deny)
+
+# One needs the service as it was built, and waits for other processes much of its time; the other has builds of its
+# own. The laws judge processes by the time that they got, so a busy machine does not fail them.
+tried-with-the-service:
+	@$(call in_turn,laws python typescript)
+
+tried-beside-it:
+	@$(call in_turn,model-check bench-laws fuzz)
+
+# Each step is a make of its own: two that run at once share no job slots, of which cargo would take part.
+define in_turn
+for step in $(1); do MAKEFLAGS= $(MAKE) --no-print-directory "$$step"; done
+endef
+
+define at_once
+MAKEFLAGS= $(MAKE) --no-print-directory --jobs=2 --output-sync=target $(1)
+endef
 
 format:
 	@echo "== format"
 	cargo fmt --all --check
+	cd bench && cargo fmt --all --check
+	cd fuzz && cargo fmt --all --check
 
 lint:
 	@echo "== lints"
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
+	cd bench && cargo clippy --workspace --all-targets --locked -- --deny warnings
+
+build:
+	@echo "== the service and its laws, built"
+	cargo test --workspace --locked --no-run
 
 # What the laws start beside the service: the applications of examples/ in Python and JavaScript.
 apps:
@@ -72,8 +118,18 @@ laws:
 	@echo "== laws: unit, property and documentation tests"
 	cargo test --workspace --locked
 
+# Crates with a file that is not as it was in BASE; crates/engine is the one whose package has no suffix.
+laws-changed:
+	@echo "== laws of the crates that changed since $(BASE)"
+	@base=$$(git merge-base HEAD $(BASE) 2>/dev/null || git rev-parse HEAD); \
+	changed=$$({ git diff --name-only "$$base"; git ls-files --others --exclude-standard; } | \
+	  sed -n 's|^crates/\([^/]*\)/.*|\1|p' | sort -u); \
+	packages=$$(sed 's|^engine$$|tidegate|; t; s|^|tidegate-|' <<< "$$changed" | sed '/^tidegate-$$/d; s|^|--package |'); \
+	if [ -z "$$packages" ]; then echo "nothing in crates/ has changed"; else \
+	  echo cargo test --locked $$packages --lib --bins; cargo test --locked $$packages --lib --bins; fi
+
 # The service that the SDKs are tried with: the one that the laws were.
-SERVICE = $${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/tidegate
+SERVICE = $(TARGET)/debug/tidegate
 
 python:
 	@echo "== the Python SDK: lints, types, tests"
@@ -88,27 +144,34 @@ typescript:
 
 model-check:
 	@echo "== model checks of hand-made locking, by shuttle"
-	cargo test --package tidegate-stores --features shuttle --locked
+	cargo test --package tidegate-stores --features shuttle --test interleavings --locked
 
-fuzz:
+bench-laws:
+	@echo "== laws of the measurements"
+	cd bench && cargo test --locked
+
+fuzz: fuzzers
 	@echo "== fuzzers, $(FUZZ_SECONDS) s each"
-	$(call fuzz,snapshot,fuzz/seeds/snapshot,8192)
-	$(call fuzz,rules,fuzz/seeds/rules examples/quickstart,4096)
-	$(call fuzz,check,fuzz/seeds/check,4096)
-	$(call fuzz,rate_limit,fuzz/seeds/rate_limit,4096)
-	$(call fuzz,http2,fuzz/seeds/http2,4096)
+	@$(call at_once,$(FUZZERS:%=fuzz-%))
 
-# A target, the folders of its seeds, the longest input in bytes. Stable Rust with its unstable
-# options unlocked instruments as well as nightly does, and needs no second toolchain.
-define fuzz
-mkdir -p fuzz/corpus/$(1)
-RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none $(1) fuzz/corpus/$(1) $(2) -- \
-  -max_total_time=$(FUZZ_SECONDS) -max_len=$(3) -print_final_stats=1
-endef
+# A wrapper of the compiler that is set for other purposes would take the place of the one that counts coverage.
+fuzzers:
+	cd fuzz && env --unset=RUSTC_WRAPPER cargo build --locked
+
+# The folders of its seeds beside those that it finds itself, and the longest input in bytes.
+fuzz-snapshot: MAX_LEN := 8192
+fuzz-rules: SEEDS := examples/quickstart
+$(FUZZERS:%=fuzz-%): MAX_LEN ?= 4096
+$(FUZZERS:%=fuzz-%): fuzz-%:
+	@mkdir -p fuzz/corpus/$* fuzz/artifacts/$*
+	"$(TARGET)/debug/$*" fuzz/corpus/$* fuzz/seeds/$* $(SEEDS) -max_total_time=$(FUZZ_SECONDS) \
+	  -max_len=$(MAX_LEN) -artifact_prefix=fuzz/artifacts/$*/ -print_final_stats=1
 
 deny:
 	@echo "== licences, bans and sources of dependencies"
+	@$(call cargo_deny)
 	cargo deny --workspace check licenses bans sources
+	cargo deny --manifest-path bench/Cargo.toml --workspace check licenses bans sources
 	@echo "== known vulnerabilities of dependencies"
 	@$(call advisories)
 
@@ -125,8 +188,6 @@ endef
 
 test-tools: components
 	@command -v c++ >/dev/null || { echo "installing g++ (libFuzzer is C++)"; $(call apt,g++); }
-	@$(call cargo_tool,cargo-deny,$(DENY_VERSION),checks licences and advisories)
-	@$(call cargo_tool,cargo-fuzz,$(FUZZ_VERSION),runs the fuzzers)
 	@command -v curl >/dev/null || { echo "installing curl (documents use it)"; $(call apt,curl); }
 	@command -v openssl >/dev/null || { echo "installing openssl (documents use it)"; $(call apt,openssl); }
 	@command -v python3 >/dev/null || { echo "installing python3 (documents use it)"; $(call apt,python3); }
@@ -153,7 +214,20 @@ bench-tools:
 	@command -v valgrind >/dev/null || { echo "installing valgrind (counts instructions)"; $(call apt,valgrind); }
 	@$(call cargo_tool,gungraun-runner,$(GUNGRAUN_VERSION),counts instructions)
 	@command -v redis-server >/dev/null || { echo "installing redis-server (the service is measured on it)"; $(call apt,redis-server); }
+	@$(call ratelimit)
 	@command -v redis-benchmark >/dev/null || { echo "installing redis-tools (redis-benchmark is the yardstick)"; $(call apt,redis-tools); }
+
+# Compared with on Redis where it can be had; everything else is measured without it.
+define ratelimit
+command -v envoyproxy-ratelimit >/dev/null || { \
+  if command -v go >/dev/null; then \
+    echo "installing envoyproxy/ratelimit $(RATELIMIT_VERSION), which the service is measured beside"; \
+    GOBIN="$(TOOLS)/bin" go install "github.com/envoyproxy/ratelimit/src/service_cmd@$(RATELIMIT_VERSION)" && \
+    mv "$(TOOLS)/bin/service_cmd" "$(TOOLS)/bin/envoyproxy-ratelimit"; \
+  else \
+    echo "make: Go is missing, so envoyproxy/ratelimit is NOT measured beside the service on Redis" >&2; \
+  fi; }
+endef
 
 components:
 	@command -v cargo >/dev/null || { echo "make: Rust is missing: install it with rustup, version 1.95 or later"; exit 1; }
@@ -199,6 +273,12 @@ endef
 
 define venv
 { python3 -m venv "$(TOOLS)/$(1)" 2>/dev/null || { $(call apt,python3-venv); python3 -m venv "$(TOOLS)/$(1)"; }; }
+endef
+
+# Its own profile takes five minutes to build, for a program that runs for seconds.
+define cargo_deny
+export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1; \
+$(call cargo_tool,cargo-deny,$(DENY_VERSION),checks licences and advisories)
 endef
 
 define cargo_tool

@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use tidegate::{Domain, Limiter, Request, Rule, per_day};
 use tidegate_middleware::{ClientIp, Headers, Renderer};
 use tidegate_server::bounds::Bounds;
-use tidegate_server::denials::Denials;
+use tidegate_server::decider::Decider;
 use tidegate_server::grpc::rate_limit::RateLimit;
 use tidegate_server::health::Health;
 use tidegate_server::http::HttpApi;
@@ -36,25 +36,16 @@ static API: LazyLock<(HttpApi, Runtime)> = LazyLock::new(|| {
         .rule(Rule::by("k").limit(per_day(1 << 53)))
         .rule(Rule::by("c").concurrency(5, std::time::Duration::from_secs(1)));
     let limiter = Limiter::builder().domain(domain).build().expect("valid rules");
-    let (bounds, metrics, renderer) =
-        (Bounds::default(), Metrics::default(), Renderer::new(Headers::default()));
-    let rate_limit = RateLimit {
-        limiter: limiter.clone(),
-        bounds,
-        headers: None,
-        body: None,
-        metrics: metrics.clone(),
-        denials: Denials::default(),
-        traced: false,
-    };
-    let health = Health::new(limiter.clone());
+    let (bounds, renderer) = (Bounds::default(), Renderer::new(Headers::default()));
+    let decider = Decider::new("fuzz", limiter.clone(), Metrics::default());
+    let rate_limit = RateLimit { decider: decider.clone(), bounds, headers: None, body: None };
+    let health = Health::new(limiter);
     let memory = Memory::of(1 << 30, Source::Setting);
     let (client_ip, peer) = (Arc::new(ClientIp::new()), Ipv4Addr::LOCALHOST.into());
     let api = HttpApi {
-        limiter,
+        decider,
         renderer,
         bounds,
-        metrics,
         health,
         rate_limit,
         tokens: None,
@@ -71,7 +62,7 @@ fuzz_target!(|input: (u8, &[u8])| {
     let path = PATHS[usize::from(input.0) % PATHS.len()];
     let request =
         http::Request::post(path).body(Full::new(Bytes::copy_from_slice(input.1))).expect("a request");
-    let left = || api.limiter.peek_now(&Request::new("d", [("k", "v")]).cost(0)).remaining();
+    let left = || api.decider.limiter().peek_now(&Request::new("d", [("k", "v")]).cost(0)).remaining();
     let before = left();
     let status = runtime.block_on(api.answer(request)).status().as_u16();
     assert!(

@@ -9,28 +9,27 @@ use libfuzzer_sys::fuzz_target;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use tidegate::{Domain, Limiter, Rule, per_day};
 use tidegate_server::bounds::Bounds;
-use tidegate_server::denials::Denials;
+use tidegate_server::decider::Decider;
 use tidegate_server::grpc::rate_limit::RateLimit;
-use tidegate_server::grpc::read::Asked;
+use tidegate_server::grpc::rls_request::RlsRequest;
 use tidegate_server::metrics::Metrics;
 use tidegate_server::protocols::DESCRIPTORS;
 
 static SERVICE: LazyLock<(RateLimit, MessageDescriptor, MessageDescriptor)> = LazyLock::new(|| {
     let domain = Domain::new("d").rule(Rule::by("k").limit(per_day(1 << 53)));
     let limiter = Limiter::builder().domain(domain).build().expect("valid rules");
-    let (bounds, metrics) = (Bounds::default(), Metrics::default());
     let pool = DescriptorPool::decode(DESCRIPTORS).expect("compiled in");
     let message = |name: &str| {
         pool.get_message_by_name(&format!("envoy.service.ratelimit.v3.{name}")).expect("it is in the pool")
     };
-    let denials = Denials::default();
-    let service = RateLimit { limiter, bounds, headers: None, body: None, metrics, denials, traced: false };
+    let decider = Decider::new("fuzz", limiter, Metrics::default());
+    let service = RateLimit { decider, bounds: Bounds::default(), headers: None, body: None };
     (service, message("RateLimitRequest"), message("RateLimitResponse"))
 });
 
 fuzz_target!(|bytes: &[u8]| {
     let (service, request, response) = &*SERVICE;
-    if Asked::read(bytes, &service.bounds).is_ok() {
+    if RlsRequest::read(bytes, &service.bounds).is_ok() {
         DynamicMessage::decode(request.clone(), bytes).expect("prost reads what we read");
     }
     let mut answer = Vec::new();

@@ -1,0 +1,1 @@
+//! Two benchmarks: `decisions` is timed by criterion, `instructions` is counted by gungraun under valgrind.
