@@ -12,7 +12,7 @@ use quanta::Instant;
 use serde::Serialize;
 use tidegate::{Domain, Limiter, Rule, VirtualClock, per_day};
 use tidegate_core::{KeySeed, Limit, Window};
-use tidegate_stores::{Charge, Intent, MemoryStore, MemoryStoreConfig};
+use tidegate_stores::{Charge, Intent, MemoryStore, MemoryStoreConfig, Verdicts};
 
 use self::watch::{Pause, Pauses, Watch};
 use crate::cli::Options;
@@ -188,7 +188,11 @@ fn expire(store: &MemoryStore, names: &[String]) -> Result<(Watch, Watch), Error
         steps
     };
     let charge = |name: &str| Charge::new(seed.text(name), &limit, 1);
-    let decide = |name: &str| store.settle_one(&charge(name), Intent::Take).allowed();
+    let decide = |name: &str| {
+        let mut verdicts = Verdicts::new();
+        store.settle_now(&[charge(name)], Intent::Take, &mut verdicts);
+        verdicts[0].allowed()
+    };
     let ((steps, _), watch) = beside(sweep, names, decide);
     let left = store.stats().keys;
     ensure(left <= names.len(), || format!("{left} keys are left after the sweep"))?;
