@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -63,6 +64,18 @@ enum Command {
         /// Only this part.
         part: Option<study::redis::Part>,
     },
+    /// A good client beside floods over HTTP/2.
+    Floods,
+    /// Floods a service, as the study `floods` does.
+    #[command(hide = true)]
+    Flood {
+        /// One of the floods of the testkit.
+        name: String,
+        /// The gRPC listener.
+        at: SocketAddr,
+        /// How long, in milliseconds.
+        length_ms: u64,
+    },
     /// Decisions asked for from Python and TypeScript.
     Sdk,
     /// All of the above, written to benchmarks.md.
@@ -107,20 +120,25 @@ pub fn run() -> ExitCode {
 }
 
 fn measure(options: &Options) -> Result<Vec<Finding>, Error> {
-    let finding = match options.command {
+    let finding = match &options.command {
         Command::Compare => study::compare::run(options)?,
-        Command::Instructions { save } => study::instructions::run(save)?,
+        Command::Instructions { save } => study::instructions::run(*save)?,
         Command::Bytes => study::bytes::run(options)?,
         Command::Tenants => study::tenants::run(options)?,
         Command::Pauses => study::pauses::run(options)?,
         Command::Accuracy => study::accuracy::run(options)?,
         Command::Seam => study::seam::run(options)?,
+        Command::Floods => study::floods::run(options)?,
+        Command::Flood { name, at, length_ms } => {
+            study::floods::flood(name, *at, *length_ms)?;
+            return Ok(Vec::new());
+        }
         Command::Sdk => study::sdk::run(options)?,
         Command::Service { part } => {
-            return study::service::run(options, part, |finding| options.tell(finding));
+            return study::service::run(options, *part, |finding| options.tell(finding));
         }
         Command::Redis { part } => {
-            return study::redis::run(options, part, |finding| options.tell(finding));
+            return study::redis::run(options, *part, |finding| options.tell(finding));
         }
         Command::Report => return report::run(options, |finding| options.tell(finding)),
     };

@@ -46,8 +46,8 @@ pub(crate) struct Plot {
 }
 
 impl Table {
-    pub(crate) fn new<const N: usize>(caption: impl Into<String>, columns: [&str; N]) -> Self {
-        let columns = columns.map(str::to_owned).to_vec();
+    pub(crate) fn new<'a>(caption: impl Into<String>, columns: impl IntoIterator<Item = &'a str>) -> Self {
+        let columns = columns.into_iter().map(str::to_owned).collect();
         Self { caption: caption.into(), columns, rows: Vec::new() }
     }
 

@@ -44,6 +44,8 @@ pub(crate) fn run(
     for part in study::redis::Part::value_variants() {
         keep(study::redis::run(options, Some(*part), &tell), &mut findings, &mut unmeasured);
     }
+    let floods = study::floods::run(options).and_then(|finding| tell(&finding).map(|()| vec![finding]));
+    keep(floods, &mut findings, &mut unmeasured);
     let sdk = study::sdk::run(options).and_then(|finding| tell(&finding).map(|()| vec![finding]));
     keep(sdk, &mut findings, &mut unmeasured);
     let path = options.docs().join("benchmarks.md");

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tidegate::{
-    BuildError, Domain, LimitChange, LimitSpec, Limiter, Override, Rule, Tenant, TenantSource, TierLimit,
+    BuildError, Domain, LimitChange, LimitSpec, Limiter, Override, ReadError, Rule, Tenant, TenantSource,
+    TierLimit,
 };
 
 use crate::stream::name;
@@ -15,7 +16,7 @@ pub const TENANTS: usize = 100_000;
 struct Population(usize, fn(usize) -> Override);
 
 impl TenantSource for Population {
-    fn each(&self, put: &mut dyn FnMut(Tenant)) -> Result<(), String> {
+    fn each(&self, put: &mut dyn FnMut(Tenant)) -> Result<(), ReadError> {
         let Self(count, limit) = self;
         (0..*count).for_each(|number| put(Tenant::new(&name(number)).tier("pro").with(limit(number))));
         Ok(())

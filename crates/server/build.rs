@@ -1,7 +1,10 @@
-//! Compiles the protocols in `proto/`, without `protoc`, and finds out which commit this is.
+//! Compiles the protocols in `proto/`, without `protoc`, lists the files of the dashboard, and finds out which commit
+//! this is.
 
 #[path = "build/commit.rs"]
 mod commit;
+#[path = "build/dashboard.rs"]
+mod dashboard;
 
 use std::error::Error;
 use std::path::Path;
@@ -17,6 +20,7 @@ const FILES: [&str; 3] =
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=../../proto");
     name_commit();
+    dashboard::list(Path::new("../../dashboard/dist"))?;
     let files = protox::compile(FILES, ["../../proto"])?;
     // Reflection and protojson read the descriptors at run time.
     let out = env::var("OUT_DIR")?;

@@ -52,6 +52,7 @@ static API: LazyLock<(HttpApi, Runtime)> = LazyLock::new(|| {
         client_ip,
         peer,
         cross_site: false,
+        links: None,
         memory,
     };
     (api, Builder::new_current_thread().enable_time().build().expect("a runtime"))

@@ -59,14 +59,14 @@ fn said(input: &[u8], cut: usize, now: Instant) -> (Vec<u8>, bool) {
     let mut taken = 0;
     for end in [cut, input.len()] {
         loop {
-            connection.start_turn();
+            connection.start_turn(512);
             taken += connection.receive(&input[taken..end.max(taken)], now);
             if !connection.turn_is_over() {
                 break;
             }
         }
     }
-    connection.start_turn();
+    connection.start_turn(512);
     connection.poll(&mut Context::from_waker(Waker::noop()));
     connection.graceful_shutdown();
     connection.on_time(now + Duration::from_secs(60));

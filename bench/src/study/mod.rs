@@ -4,6 +4,7 @@ pub(crate) mod accuracy;
 pub(crate) mod bed;
 pub(crate) mod bytes;
 pub(crate) mod compare;
+pub(crate) mod floods;
 pub(crate) mod instructions;
 pub(crate) mod pauses;
 pub(crate) mod redis;

@@ -112,10 +112,11 @@ impl Catalog {
         for (field, text) in [("action", action), ("object_kind", object_kind), ("object", object)] {
             name::check(field, text)?;
         }
-        self.change(async {
+        self.change(|| async {
             let write = self.begin(by).await?;
             let revision = write.revision;
-            write.prepared(action, object_kind, object, [before, after], revision).await
+            let states = [before.clone(), after.clone()];
+            write.prepared(action, object_kind, object, states, revision).await
         })
         .await
     }
@@ -179,7 +180,7 @@ pub(crate) async fn store(connection: &mut Connection, entry: &AuditEntry) -> Re
         after.as_deref().into(),
         (&entry.request_id).into(),
     ];
-    connection.execute(sql, &args).await.map(drop)
+    connection.execute(sql, &args).await
 }
 
 fn read_entry(row: &Row<'_>) -> Result<AuditEntry> {

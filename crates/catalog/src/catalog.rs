@@ -6,15 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::sql::connection::Connection;
 use crate::sql::pool::{Place, Pool};
-use crate::sql::{Session, postgres, sqlite};
+use crate::sql::{Commit, Session, postgres, sqlite};
 use crate::{AuditEntry, By, Listen};
-use crate::{audit, time};
+use crate::{audit, feed, time};
 
 /// The deadline of a call.
 pub const DEADLINE: Duration = Duration::from_secs(2);
@@ -32,17 +34,50 @@ pub struct Catalog {
 /// Collects the audit entries of the changes that are committed through a [`Catalog`] that
 /// [writes](Catalog::with_journal) to it, so that a caller knows what was done without reading it back. Clones
 /// share their entries.
-#[derive(Clone, Debug, Default)]
-pub struct Journal(Arc<Mutex<Vec<AuditEntry>>>);
+#[derive(Clone, Default)]
+pub struct Journal {
+    entries: Arc<Mutex<Vec<AuditEntry>>>,
+    announce: Option<Announce>,
+}
+
+/// Called with each entry before its change is committed.
+type Announce = Arc<dyn Fn(AuditEntry) -> BoxFuture<'static, ()> + Send + Sync>;
 
 impl Journal {
+    /// Returns a journal that calls `announce` with each entry, and waits for it, before the change is
+    /// committed. So a caller can keep the entry in case it dies before it knows what became of it. A change
+    /// that was announced may fail; then it is announced again if it is tried again.
+    #[must_use]
+    pub fn announcing(
+        announce: impl Fn(AuditEntry) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { announce: Some(Arc::new(announce)), ..Self::default() }
+    }
+
+    /// Returns the entries of the committed changes, in the order of their commits.
+    pub fn entries(&self) -> Vec<AuditEntry> {
+        self.entries.lock().clone()
+    }
+
     /// Takes the entries out, in the order of their commits.
     pub fn take(&self) -> Vec<AuditEntry> {
-        mem::take(&mut self.0.lock())
+        mem::take(&mut self.entries.lock())
+    }
+
+    async fn announce(&self, entry: &AuditEntry) {
+        if let Some(announce) = &self.announce {
+            announce(entry.clone()).await;
+        }
     }
 
     fn push(&self, entry: AuditEntry) {
-        self.0.lock().push(entry);
+        self.entries.lock().push(entry);
+    }
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal").field("entries", &self.entries).finish_non_exhaustive()
     }
 }
 
@@ -53,10 +88,19 @@ pub(crate) struct Write {
     pub(crate) revision: u64,
 }
 
+/// Several reads of the same state of the catalog.
+pub(crate) struct Snapshot {
+    session: Session,
+    /// The version and base at the beginning, where only these tell whether the state is still the same.
+    versions: Option<(u64, u64)>,
+}
+
 /// The result of a write before it is committed.
 pub(crate) enum Prepared<T> {
     /// There was nothing to change.
     Unchanged(T),
+    /// Another writer was faster while this one read, so that what it has read is of different states.
+    Superseded,
     /// Everything is written, but not committed.
     Changed(Box<(Session, AuditEntry)>, T),
 }
@@ -122,31 +166,54 @@ impl Catalog {
         within(DEADLINE, work).await
     }
 
-    /// Runs a write with [`DEADLINE`] and commits it. If the commit gets no proper reply, checks whether it
-    /// has happened before returning.
-    pub(crate) async fn change<T>(&self, work: impl Future<Output = Result<Prepared<T>>>) -> Result<T> {
-        let (prepared, value) = match self.within(work).await? {
-            Prepared::Unchanged(value) => return Ok(value),
-            Prepared::Changed(prepared, value) => (prepared, value),
-        };
-        let (session, entry) = *prepared;
-        if let Err(failed) = self.within(session.commit()).await {
-            match self.has_happened(&entry).await {
-                Ok(true) => {}
-                Ok(false) => return Err(failed),
-                Err(_) => {
-                    return Err(Error::Uncertain { entry: Box::new(entry), reason: failed.to_string() });
+    /// Prepares a write with [`DEADLINE`] and commits it. Prepares it again if another writer was faster. If
+    /// the commit gets no proper reply, checks whether it has happened before returning.
+    pub(crate) async fn change<T, F>(&self, prepare: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<Prepared<T>>>,
+    {
+        let began = Instant::now();
+        loop {
+            match self.within(prepare()).await? {
+                Prepared::Unchanged(value) => return Ok(value),
+                Prepared::Superseded => {}
+                Prepared::Changed(prepared, value) => {
+                    let (session, entry) = *prepared;
+                    if let Some(journal) = &self.journal {
+                        journal.announce(&entry).await;
+                    }
+                    if self.commit(session, &entry).await? == Commit::Done {
+                        if let Some(journal) = &self.journal {
+                            journal.push(entry);
+                        }
+                        return Ok(value);
+                    }
                 }
             }
+            if began.elapsed() >= DEADLINE {
+                let reason = format!("other writers were faster for {} s", DEADLINE.as_secs());
+                return Err(Error::Unavailable(reason));
+            }
         }
-        if let Some(journal) = &self.journal {
-            journal.push(entry);
+    }
+
+    /// Commits a write. If that gets no proper reply, checks whether it has happened.
+    async fn commit(&self, session: Session, entry: &AuditEntry) -> Result<Commit> {
+        let failed = match self.within(session.commit()).await {
+            Ok(committed) => return Ok(committed),
+            Err(failed) => failed,
+        };
+        match self.has_happened(entry).await {
+            Ok(true) => Ok(Commit::Done),
+            Ok(false) => Err(failed),
+            Err(_) => Err(Error::Uncertain { entry: Box::new(entry.clone()), reason: failed.to_string() }),
         }
-        Ok(value)
     }
 
     /// Returns whether a write whose commit got no reply has happened. Every write locks the same row first,
-    /// so once this call has the lock, the write has either been committed or rolled back.
+    /// so once this call has the lock, the write has either been committed or rolled back. Behind a pooler in
+    /// statement mode a write may still be on its way: there, this call uses up the version that it was
+    /// prepared for, so that it cannot happen any more.
     ///
     /// # Errors
     ///
@@ -154,7 +221,14 @@ impl Catalog {
     pub async fn has_happened(&self, entry: &AuditEntry) -> Result<bool> {
         self.within(async {
             let mut write = Session::write(&self.pool).await?;
-            write.execute("UPDATE catalog SET base = base", &[]).await?;
+            if write.is_per_statement() {
+                let sql = "UPDATE catalog SET version = $1 WHERE version = $2";
+                write.execute(sql, &[entry.id.into(), entry.id.saturating_sub(1).into()]).await?;
+                let (Commit::Done | Commit::Superseded) = write.commit().await?;
+                write = Session::write(&self.pool).await?;
+            } else {
+                write.execute("UPDATE catalog SET base = base", &[]).await?;
+            }
             let found = audit::find(&mut write, entry.id).await?;
             // Nothing was changed, so the result of the rollback does not matter.
             let _ = write.roll_back().await;
@@ -167,16 +241,41 @@ impl Catalog {
         Session::read(&self.pool).await
     }
 
+    /// Begins to read with several statements that all see the same state of the catalog. The caller begins
+    /// again until [`Snapshot::done`] returns true.
+    pub(crate) async fn snapshot(&self) -> Result<Snapshot> {
+        let mut session = self.read().await?;
+        // Behind a pooler in statement mode there is no transaction: the state is the same if the version is.
+        let versions =
+            if session.is_per_statement() { Some(feed::versions(&mut session).await?) } else { None };
+        Ok(Snapshot { session, versions })
+    }
+
     /// Begins a write. It first updates the row with the version, which locks out all other writers. So
     /// writes run one at a time, and versions become visible in order.
     pub(crate) async fn begin(&self, by: &By) -> Result<Write> {
         by.check()?;
         let mut session = Session::write(&self.pool).await?;
-        let sql = "UPDATE catalog SET version = version + 1 RETURNING version";
-        let revision = session.row(sql, &[], |row| row.number(0)).await?;
-        let revision = revision.ok_or_else(Error::emptied)?;
+        let revision = lock_out_writers(&mut session, 1).await?;
         Ok(Write { session, by: By { at: time::whole(by.at), ..by.clone() }, revision })
     }
+}
+
+/// Locks out all other writers, raises the version by `raise`, and returns it.
+///
+/// Where a lock would not last until the commit, the write fails if the version is not the same any more: the
+/// row does not accept a negative one.
+pub(crate) async fn lock_out_writers(session: &mut Session, raise: u64) -> Result<u64> {
+    if !session.is_per_statement() {
+        let sql = "UPDATE catalog SET version = version + $1 RETURNING version";
+        let version = session.row(sql, &[raise.into()], |row| row.number(0)).await?;
+        return version.ok_or_else(Error::emptied);
+    }
+    let version = session.row("SELECT version FROM catalog", &[], |row| row.number(0)).await?;
+    let version = version.ok_or_else(Error::emptied)?;
+    let sql = "UPDATE catalog SET version = CASE WHEN version = $1 THEN $2 ELSE -1 END";
+    session.execute(sql, &[version.into(), (version + raise).into()]).await?;
+    Ok(version + raise)
 }
 
 /// Runs `work` with a deadline, and cancels it when the deadline is reached.
@@ -184,6 +283,32 @@ pub(crate) async fn within<T>(deadline: Duration, work: impl Future<Output = Res
     match tokio::time::timeout(deadline, work).await {
         Ok(done) => done,
         Err(_) => Err(Error::Unavailable(format!("no reply within {} s", deadline.as_secs()))),
+    }
+}
+
+impl Snapshot {
+    /// Ends reading. Returns false if what was read is of different states, so that it has to be read again.
+    pub(crate) async fn done(mut self) -> Result<bool> {
+        let same = match self.versions {
+            Some(versions) => feed::versions(&mut self.session).await? == versions,
+            None => true,
+        };
+        self.session.done().await;
+        Ok(same)
+    }
+}
+
+impl Deref for Snapshot {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.session
+    }
+}
+
+impl DerefMut for Snapshot {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.session
     }
 }
 
@@ -216,8 +341,14 @@ impl Write {
     }
 
     /// Rolls back, because there was nothing to change.
-    pub(crate) async fn unchanged<T>(self, value: T) -> Result<Prepared<T>> {
+    pub(crate) async fn unchanged<T>(mut self, value: T) -> Result<Prepared<T>> {
+        // Without a lock, what was read is of one state only if the version is still the same.
+        let superseded = self.session.is_per_statement()
+            && feed::versions(&mut self.session).await?.0 + 1 != self.revision;
         self.session.roll_back().await?;
+        if superseded {
+            return Ok(Prepared::Superseded);
+        }
         Ok(Prepared::Unchanged(value))
     }
 }

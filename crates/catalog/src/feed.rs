@@ -8,7 +8,7 @@ use crate::catalog::{Catalog, LONG_DEADLINE, within};
 use crate::error::{Error, Result};
 use crate::rules::{self, Rules};
 use crate::sql::connection::Connection;
-use crate::sql::{Arg, Session, batch};
+use crate::sql::{Arg, Commit, Session, batch};
 use crate::switch::{self, SWITCH, Switch};
 use crate::tenant::Tenant;
 use crate::tenant::table::{self as tenants, OVERRIDE, TENANT};
@@ -152,7 +152,8 @@ impl Catalog {
             write
                 .execute("UPDATE catalog SET identity = $1, lineage = $2", &[identity.into(), COPY.into()])
                 .await?;
-            write.commit().await
+            let (Commit::Done | Commit::Superseded) = write.commit().await?;
+            Ok(())
         })
         .await
     }
@@ -181,11 +182,14 @@ impl Catalog {
     /// Returns an error if the database fails.
     pub async fn everything(&self) -> Result<Changes> {
         within(LONG_DEADLINE, async {
-            let mut read = self.within(self.read()).await?;
-            let (version, _) = versions(&mut read).await?;
-            let all = changes(&mut read, None, version).await?;
-            read.done().await;
-            Ok(all)
+            loop {
+                let mut read = self.within(self.snapshot()).await?;
+                let (version, _) = versions(&mut read).await?;
+                let all = changes(&mut read, None, version).await?;
+                if read.done().await? {
+                    return Ok(all);
+                }
+            }
         })
         .await
     }
@@ -198,12 +202,15 @@ impl Catalog {
     /// Returns an error if the database fails.
     pub async fn changes_since(&self, since: u64) -> Result<Changes> {
         within(LONG_DEADLINE, async {
-            let mut read = self.within(self.read()).await?;
-            let (version, base) = versions(&mut read).await?;
-            let known = (base..=version).contains(&since);
-            let found = changes(&mut read, known.then_some(since), version).await?;
-            read.done().await;
-            Ok(found)
+            loop {
+                let mut read = self.within(self.snapshot()).await?;
+                let (version, base) = versions(&mut read).await?;
+                let known = (base..=version).contains(&since);
+                let found = changes(&mut read, known.then_some(since), version).await?;
+                if read.done().await? {
+                    return Ok(found);
+                }
+            }
         })
         .await
     }
@@ -236,7 +243,8 @@ impl Catalog {
             // A copy cannot tell what has changed since an earlier version.
             let sql = "UPDATE catalog SET version = $1, base = $1";
             write.execute(sql, &[changes.version.into()]).await?;
-            write.commit().await
+            let (Commit::Done | Commit::Superseded) = write.commit().await?;
+            Ok(())
         })
         .await
     }
@@ -251,7 +259,7 @@ const CLEAR: &str = "DELETE FROM overrides; DELETE FROM tenants; DELETE FROM dom
      DELETE FROM rule_sets; DELETE FROM switches; DELETE FROM tokens";
 
 /// Returns the version, and the oldest version since which changes are known.
-async fn versions(connection: &mut Connection) -> Result<(u64, u64)> {
+pub(crate) async fn versions(connection: &mut Connection) -> Result<(u64, u64)> {
     let sql = "SELECT version, base FROM catalog";
     let found = connection.row(sql, &[], |row| Ok((row.number(0)?, row.number(1)?))).await?;
     found.ok_or_else(Error::emptied)

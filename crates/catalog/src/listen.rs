@@ -18,7 +18,7 @@ const PROBE_WITHIN: Duration = Duration::from_millis(500);
 /// How to listen for changes in `PostgreSQL`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Listen {
-    /// At the URL of the catalog, unless there is a pooler that assigns a connection per transaction.
+    /// At the URL of the catalog, unless there is a pooler that assigns a connection per transaction or statement.
     #[default]
     Auto,
     /// Not at all. Callers have to poll the version.
@@ -63,6 +63,10 @@ impl Listener {
     /// `None`.
     async fn connect(hosts: &Hosts, catalog_hosts: &Hosts) -> Result<Option<Self>> {
         let pool = hosts.single().await?;
+        if hosts.is_per_statement() {
+            catalog_hosts.set_pooled();
+            return Ok(None);
+        }
         let mut inner = PgListener::connect_with(&pool).await?;
         // The caller must see the end of the connection, because it has missed notifications.
         inner.eager_reconnect(false);
@@ -104,7 +108,7 @@ impl Listener {
 /// connection of ours, uses it for a transaction. This detects poolers that hand out the most recently used
 /// connection and those that hand out the least recently used one.
 async fn is_shared(listener: &mut PgListener, hosts: &Hosts) -> Result<bool> {
-    let mut other = hosts.connect().await?;
+    let mut other = hosts.connect_bare().await?;
     let ours = process(listener.acquire().await?).await?;
     for _ in 0..PROBES {
         match shares_with(listener, &mut other, ours).await {

@@ -4,16 +4,17 @@
 //! version would miss a deletion whose row was purged. So the purge raises the base of the catalog in the
 //! same transaction: a reader below the base gets the full contents.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::ops::AddAssign;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, lock_out_writers};
 use crate::error::Result;
 use crate::sql::connection::Connection;
-use crate::sql::{Arg, Session, batch};
+use crate::sql::{Arg, Commit, Session, batch};
 
 /// The most rows of each kind that one purge removes, so that other writers do not wait long.
 pub const PURGE_ROWS: u64 = 200;
@@ -65,12 +66,12 @@ impl AddAssign for Purged {
 
 /// Selects deleted tenants. `$1` is the time before which they were deleted, `$2` the most rows.
 const TENANTS: &str =
-    "SELECT name FROM tenants WHERE deleted = 1 AND updated_at < $1 ORDER BY updated_at LIMIT $2";
+    "SELECT name, revision FROM tenants WHERE deleted = 1 AND updated_at < $1 ORDER BY updated_at LIMIT $2";
 /// Selects tokens that were revoked or expired before `$1`, at most `$2`.
-const TOKENS: &str = "SELECT id FROM tokens WHERE coalesce(revoked_at, expires_at) < $1 \
+const TOKENS: &str = "SELECT id, revision FROM tokens WHERE coalesce(revoked_at, expires_at) < $1 \
      ORDER BY coalesce(revoked_at, expires_at) LIMIT $2";
 /// Selects domains whose rules were deleted before `$1`, at most `$2`.
-const DOMAINS: &str = "SELECT d.domain FROM domains d CROSS JOIN rule_sets r \
+const DOMAINS: &str = "SELECT d.domain, d.revision FROM domains d CROSS JOIN rule_sets r \
      WHERE r.domain = d.domain AND r.version = d.version AND d.deleted = 1 AND r.created_at < $1 LIMIT $2";
 /// Selects audit entries from before `$1`, at most `$2`.
 const CHANGES: &str = "SELECT id FROM audit WHERE at < $1 ORDER BY at, id LIMIT $2";
@@ -99,18 +100,15 @@ impl Catalog {
             if !self.has_old(before, keep).await? {
                 return Ok(Purged::default());
             }
-            let mut write = Session::write(&self.pool).await?;
-            // Locks out other writers, so that nothing that is selected below is put again in the meantime.
-            write.execute("UPDATE catalog SET base = base", &[]).await?;
-            let mut purged = Purged {
-                versions: remove_versions(&mut write, OLD_VERSIONS, keep).await?,
-                ..Purged::default()
-            };
-            if let Some(before) = before {
-                purge_before(&mut write, before, &mut purged).await?;
+            loop {
+                let mut write = Session::write(&self.pool).await?;
+                // So that nothing that is selected below is put again in the meantime.
+                lock_out_writers(&mut write, 0).await?;
+                let purged = purge(&mut write, before, keep).await?;
+                if write.commit().await? == Commit::Done {
+                    return Ok(purged);
+                }
             }
-            write.commit().await?;
-            Ok(purged)
         })
         .await
     }
@@ -136,45 +134,82 @@ fn start(now: Timestamp, history: Duration) -> Option<Timestamp> {
     now.checked_sub(SignedDuration::try_from(history).ok()?).ok()
 }
 
-async fn purge_before(write: &mut Connection, before: Timestamp, purged: &mut Purged) -> Result<()> {
-    let tenants = remove(write, "tenants", "name", TENANTS, before).await?;
-    let tokens = remove(write, "tokens", "id", TOKENS, before).await?;
-    let versions = remove_versions(write, VERSIONS_OF_DOMAINS, before).await?;
-    // Only domains of which nothing but the last version is left.
-    let domains = if versions < PURGE_VERSIONS {
-        remove(write, "domains", "domain", DOMAINS, before).await?
-    } else {
-        vec![]
-    };
-    let names: Vec<Arg> = domains.iter().map(|(name, _)| name.into()).collect();
-    batch::delete(write, "rule_sets", "domain", &names).await?;
-    let revisions = [&tenants, &tokens, &domains].into_iter().flatten().map(|(_, revision)| *revision);
-    if let Some(newest) = revisions.max() {
-        write.execute("UPDATE catalog SET base = $1 WHERE base < $1", &[newest.into()]).await?;
+async fn purge(write: &mut Connection, before: Option<Timestamp>, keep: i64) -> Result<Purged> {
+    let mut versions = old_versions(write, OLD_VERSIONS, keep).await?;
+    let mut purged = Purged::default();
+    if let Some(before) = before {
+        let of_domains = old_versions(write, VERSIONS_OF_DOMAINS, before).await?;
+        // Only domains of which nothing but the last version is left.
+        if (of_domains.len() as u64) < PURGE_VERSIONS {
+            purged.domains = purge_domains(write, before).await?;
+        }
+        versions.extend(of_domains);
+        purged.tenants = purge_rows(write, "tenants", "name", TENANTS, before).await?;
+        purged.tokens = purge_rows(write, "tokens", "id", TOKENS, before).await?;
+        let ids = write.rows(CHANGES, &[before.into(), PURGE_ROWS.into()], |row| row.number(0)).await?;
+        purged.changes = ids.len() as u64;
+        let ids: Vec<Arg> = ids.into_iter().map(Arg::from).collect();
+        batch::delete(write, "audit", "id", &ids).await?;
     }
-    let sql = format!("DELETE FROM audit WHERE id IN ({CHANGES})");
-    purged.changes = write.execute(sql, &[before.into(), PURGE_ROWS.into()]).await?;
-    purged.versions += versions;
-    purged.tenants = tenants.len() as u64;
-    purged.tokens = tokens.len() as u64;
-    purged.domains = domains.len() as u64;
-    Ok(())
+    purged.versions = versions.len() as u64;
+    for (domain, version) in versions {
+        let sql = "DELETE FROM rule_sets WHERE domain = $1 AND version = $2";
+        write.execute(sql, &[(&domain).into(), version.into()]).await?;
+    }
+    Ok(purged)
 }
 
-/// Removes the rows of `table` whose `name` column is selected by `found`. Returns their names and revisions.
-async fn remove(
+/// Removes domains whose rules were deleted, and returns how many.
+async fn purge_domains(write: &mut Connection, before: Timestamp) -> Result<u64> {
+    let found = found_rows(write, DOMAINS, before).await?;
+    let names = remove(write, "domains", "domain", found).await?;
+    batch::delete(write, "rule_sets", "domain", &names).await?;
+    Ok(names.len() as u64)
+}
+
+/// Removes the rows of `table` whose `column` is selected by `sql`, and returns how many.
+async fn purge_rows(
     write: &mut Connection,
     table: &str,
-    name: &str,
-    found: &str,
+    column: &str,
+    sql: &'static str,
+    before: Timestamp,
+) -> Result<u64> {
+    let found = found_rows(write, sql, before).await?;
+    Ok(remove(write, table, column, found).await?.len() as u64)
+}
+
+/// Returns the names and revisions of rows that may be removed.
+async fn found_rows(
+    write: &mut Connection,
+    sql: &'static str,
     before: Timestamp,
 ) -> Result<Vec<(String, u64)>> {
-    let sql = format!("DELETE FROM {table} WHERE {name} IN ({found}) RETURNING {name}, revision");
     let args = [before.into(), PURGE_ROWS.into()];
     write.rows(sql, &args, |row| Ok((row.text(0)?, row.number(1)?))).await
 }
 
-async fn remove_versions(write: &mut Connection, found: &str, arg: impl Into<Arg>) -> Result<u64> {
-    let sql = format!("DELETE FROM rule_sets WHERE (domain, version) IN ({found})");
-    write.execute(sql, &[arg.into(), PURGE_VERSIONS.into()]).await
+/// Removes rows, makes readers that have not seen them begin anew, and returns their names.
+async fn remove(
+    write: &mut Connection,
+    table: &str,
+    column: &str,
+    found: Vec<(String, u64)>,
+) -> Result<Vec<Arg>> {
+    if let Some(newest) = found.iter().map(|(_, revision)| *revision).max() {
+        write.execute("UPDATE catalog SET base = $1 WHERE base < $1", &[newest.into()]).await?;
+    }
+    let names: Vec<Arg> = found.iter().map(|(name, _)| name.into()).collect();
+    batch::delete(write, table, column, &names).await?;
+    Ok(names)
+}
+
+async fn old_versions(
+    write: &mut Connection,
+    sql: &'static str,
+    arg: impl Into<Arg>,
+) -> Result<BTreeSet<(String, u64)>> {
+    let args = [arg.into(), PURGE_VERSIONS.into()];
+    let found = write.rows(sql, &args, |row| Ok((row.text(0)?, row.number(1)?))).await?;
+    Ok(found.into_iter().collect())
 }

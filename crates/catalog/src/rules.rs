@@ -59,7 +59,7 @@ impl Catalog {
         name::check("domain", domain)?;
         name::check_text("text", text, MAX_RULES)?;
         name::check_text("comment", comment, MAX_COMMENT)?;
-        self.change(async {
+        self.change(|| async {
             let write = self.begin(by).await?;
             put(write, "put_rules", domain, Some(text), comment, None, precondition).await
         })
@@ -82,7 +82,7 @@ impl Catalog {
     ) -> Result<Rules> {
         name::check("domain", domain)?;
         name::check_text("comment", comment, MAX_COMMENT)?;
-        self.change(async {
+        self.change(|| async {
             let mut write = self.begin(by).await?;
             let old = of_version(&mut write, domain, version).await?;
             let old = old.ok_or_else(|| no_version(domain, version))?;
@@ -111,7 +111,7 @@ impl Catalog {
     ) -> Result<Rules> {
         name::check("domain", domain)?;
         name::check_text("comment", comment, MAX_COMMENT)?;
-        self.change(async {
+        self.change(|| async {
             let write = self.begin(by).await?;
             put(write, "delete_rules", domain, None, comment, None, precondition).await
         })

@@ -68,7 +68,7 @@ impl Catalog {
         by: &By,
     ) -> Result<Switch> {
         check_rule(rule)?;
-        self.change(async {
+        self.change(|| async {
             let mut write = self.begin(by).await?;
             let before = find(&mut write, rule).await?;
             precondition.check(before.as_ref().map(|switch| switch.revision))?;
@@ -92,7 +92,7 @@ impl Catalog {
     /// Returns an error if the switch is not set, the precondition does not hold, or the database fails.
     pub async fn unset_switch(&self, rule: &str, precondition: Precondition, by: &By) -> Result<u64> {
         check_rule(rule)?;
-        self.change(async {
+        self.change(|| async {
             let mut write = self.begin(by).await?;
             let before = find(&mut write, rule).await?;
             precondition.check(before.as_ref().map(|switch| switch.revision))?;

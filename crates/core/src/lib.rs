@@ -41,7 +41,7 @@ pub use algorithm::{Algorithm, LeakyMode, State, Taken};
 pub use calendar::{Calendar, CalendarUnit};
 pub use clock::{Clock, VirtualClock};
 pub use key::{Key, KeySeed};
-pub use limit::{Limit, LimitError, MAX_COUNT};
+pub use limit::{Limit, LimitError, LimitField, MAX_COUNT};
 pub use micros::Micros;
 pub use verdict::{NEVER_US, Outcome, Verdict};
 pub use window::{Span, Window};

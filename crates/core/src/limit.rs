@@ -65,22 +65,60 @@ impl Kind {
     }
 }
 
+/// The fields of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitField {
+    /// The requests per window.
+    Requests,
+    /// The window.
+    Window,
+    /// The burst of a bucket.
+    Burst,
+    /// The number of buckets of `sub_windows`.
+    Buckets,
+    /// The mode of `leaky_bucket`.
+    Mode,
+    /// The calendar of the window.
+    Calendar,
+}
+
+impl LimitField {
+    /// Returns the name of the field in rule files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Window => "per",
+            Self::Burst => "burst",
+            Self::Buckets => "buckets",
+            Self::Mode => "mode",
+            Self::Calendar => "calendar",
+        }
+    }
+}
+
+/// As in a sentence.
+impl fmt::Display for LimitField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Window { "the window" } else { self.name() })
+    }
+}
+
 /// Reasons why the numbers of a limit are rejected. Each message says what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LimitError {
     /// A count is larger than [`MAX_COUNT`].
     #[error("{field} must be at most 9007199254740992 (2^53), got {found}")]
     TooMany {
-        /// The name of the field.
-        field: &'static str,
+        /// The field.
+        field: LimitField,
         /// The rejected value.
         found: u64,
     },
     /// A number that must be positive is zero.
     #[error("{field} must be at least 1, got 0")]
     Zero {
-        /// The name of the field.
-        field: &'static str,
+        /// The field.
+        field: LimitField,
     },
     /// The window is longer than [`MAX_PERIOD_US`].
     #[error("the window must be at most 10 years, got {found_us} microseconds")]
@@ -124,6 +162,20 @@ pub enum LimitError {
     },
 }
 
+impl LimitError {
+    /// Returns the field at fault.
+    pub const fn field(&self) -> LimitField {
+        match self {
+            Self::TooMany { field, .. } | Self::Zero { field } => *field,
+            Self::WindowTooLong { .. } => LimitField::Window,
+            Self::BurstTooLarge { .. } => LimitField::Burst,
+            Self::Buckets { .. } => LimitField::Buckets,
+            Self::TooManyLogged { .. } => LimitField::Requests,
+            Self::CalendarNotFixed { .. } => LimitField::Calendar,
+        }
+    }
+}
+
 impl Limit {
     /// Creates a limit of `requests` per `window`. A limit of zero requests is valid and denies everything.
     ///
@@ -133,10 +185,10 @@ impl Limit {
         let period_us = window.period_us();
         let name = algorithm.name();
         if requests > MAX_COUNT {
-            return Err(LimitError::TooMany { field: "requests", found: requests });
+            return Err(LimitError::TooMany { field: LimitField::Requests, found: requests });
         }
         if period_us == 0 {
-            return Err(LimitError::Zero { field: "the window" });
+            return Err(LimitError::Zero { field: LimitField::Window });
         }
         if period_us > MAX_PERIOD_US {
             return Err(LimitError::WindowTooLong { found_us: period_us });
@@ -230,8 +282,7 @@ impl Limit {
     }
 
     /// Returns the fast path for charging this limit, or `None` if it has none. It has one if it is a token
-    /// bucket or a leaky bucket in meter mode, allows at least one request, and its numbers are small
-    /// enough for 64-bit arithmetic, which they nearly always are.
+    /// bucket or a leaky bucket in meter mode, and allows at least one request.
     #[inline]
     pub fn quick(&self) -> Option<Quick<'_>> {
         self.prepared.is_quick().then_some(Quick { limit: self, prepared: &self.prepared })
@@ -299,10 +350,10 @@ impl fmt::Display for Limit {
 /// Returns `burst` if it is valid for a bucket that drains `requests` units per `period_us`.
 fn check_burst(burst: u64, requests: u64, period_us: u64) -> Result<u64, LimitError> {
     if burst == 0 {
-        return Err(LimitError::Zero { field: "burst" });
+        return Err(LimitError::Zero { field: LimitField::Burst });
     }
     if burst > MAX_COUNT {
-        return Err(LimitError::TooMany { field: "burst", found: burst });
+        return Err(LimitError::TooMany { field: LimitField::Burst, found: burst });
     }
     if requests > 0 && div_ceil(mul(burst, period_us), requests) > u128::from(MAX_PERIOD_US) {
         return Err(LimitError::BurstTooLarge { burst, requests });

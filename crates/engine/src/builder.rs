@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
 use thiserror::Error;
 use tidegate_core::{Clock, KeySeed};
 use tidegate_stores::memory::SnapshotError;
@@ -19,13 +18,13 @@ use crate::inline_registry::InlineRegistry;
 use crate::keeper;
 use crate::limiter::{Inner, LastWord, Limiter};
 use crate::line::Lines;
-use crate::reservation::{Book, USUAL_MOST};
+use crate::reservation::{Book, DEFAULT_MAX_RESERVATIONS};
 use crate::rules::current::CurrentRules;
 use crate::rules::limit_spec::Defaults;
 use crate::rules::model::Domain;
+use crate::rules::origins::files::Files;
+use crate::rules::origins::{OriginState, Origins};
 use crate::rules::problem::Problems;
-use crate::rules::source::Source;
-use crate::rules::tree::RuleSet;
 use crate::snapshots::Snapshots;
 use crate::switches::Switches;
 use crate::tenants::TenantSource;
@@ -91,7 +90,7 @@ impl Builder {
             paths: Vec::new(),
             defaults: Defaults::default(),
             max_keys: 10_000_000,
-            max_reservations: USUAL_MOST,
+            max_reservations: DEFAULT_MAX_RESERVATIONS,
             clock: None,
             snapshot: None,
             watch: true,
@@ -212,17 +211,17 @@ impl Builder {
             }
             _ => MemoryStore::new(config),
         };
-        let mut source = Source::new(self.domains, self.paths, self.defaults);
-        source.default_domains = self.default_domains;
-        source.switches = self.switches;
-        source.tenants = self.tenants;
-        let wait = self.may_wait && source.is_empty();
-        let rules = if wait { RuleSet::empty(store.seed()) } else { source.load(store.seed(), 1)? };
+        let mut files = Files::new(self.paths);
+        let read = files.read(&self.defaults);
+        let state = OriginState::new(self.domains, self.default_domains, self.defaults, self.switches);
+        let wait = self.may_wait && state.is_empty() && files.are_missing();
+        let origins = Origins::new(state, files, self.tenants);
+        let rules = origins.start(if wait { None } else { Some(read?) }, store.seed())?;
         let every = self.snapshot.as_ref().map(|(_, every)| *every);
         let inner = Arc::new(Inner {
             backend: Backend::new(store, self.shared),
             rules: CurrentRules::new(rules),
-            source: Mutex::new(source),
+            origins,
             refused: ArcSwapOption::empty(),
             refusals: AtomicU64::new(0),
             lines: Lines::default(),

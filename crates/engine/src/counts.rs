@@ -90,7 +90,7 @@ struct Atomics {
 
 /// What a rule said in one decision.
 #[derive(Clone, Copy)]
-struct Said {
+struct Tally {
     denied: bool,
     shadow_denied: bool,
     cost: u64,
@@ -99,45 +99,52 @@ struct Said {
 
 impl Decision {
     /// Counts this decision for [`Limiter::counts`]. `request` is the one it answers. What cost nothing
-    /// was a question, and is not counted; nor is the decision of a service, which counts it itself.
-    pub fn count(&self, request: &Request<'_>) {
-        let Some(charged) = self.charged() else { return };
+    /// was a question, and is not counted; nor is the decision of a service, which counts it itself. Returns
+    /// whether a limit passed a percentage of its rule's `warn_at`: [`Decision::crossings`] has those.
+    pub fn count(&self, request: &Request<'_>) -> bool {
+        let Some(charged) = self.charged() else { return false };
+        let mut crossed = false;
         let same_rule = |a: &Item, b: &Item| (a.rule, a.descriptor) == (b.rule, b.descriptor);
         for items in charged.items.chunk_by(same_rule) {
             let rule = charged.rule(&items[0]);
             let descriptor = request.descriptors().nth(usize::from(items[0].descriptor));
             let Some((entries, cost @ 1..)) = descriptor else { continue };
-            let said = charged.said(items, cost);
-            rule.counts.all.add(said);
+            let tally = charged.tally(items, cost);
+            rule.counts.all.add(tally);
+            if !rule.warn_at.is_empty() {
+                crossed |= charged.has_crossed(rule, items, cost);
+            }
             if rule.detailed_metric || rule.value_to_metric {
-                rule.counts.value(rule, entries, &charged.rules().values_counted).counts.add(said);
+                rule.counts.value(rule, entries, &charged.rules().values_counted).counts.add(tally);
             }
         }
+        crossed
     }
 }
 
 impl Charged {
-    fn said(&self, items: &[Item], cost: u64) -> Said {
-        let mut said = Said { denied: false, shadow_denied: false, cost, near: 0 };
+    fn tally(&self, items: &[Item], cost: u64) -> Tally {
+        let mut tally = Tally { denied: false, shadow_denied: false, cost, near: 0 };
         for item in items {
             match (item.verdict.allowed(), item.is_shadow()) {
-                (false, false) => said.denied = true,
-                (false, true) => said.shadow_denied = true,
+                (false, false) => tally.denied = true,
+                (false, true) => tally.shadow_denied = true,
                 (true, _) => {
                     let of = self.numbers(item).map_or(0, Limit::burst);
                     let used = of.saturating_sub(item.verdict.remaining);
-                    said.near = said.near.max(used.saturating_sub(of / 10 * 8 + of % 10 * 8 / 10).min(cost));
+                    tally.near =
+                        tally.near.max(used.saturating_sub(of / 10 * 8 + of % 10 * 8 / 10).min(cost));
                 }
             }
         }
-        said
+        tally
     }
 }
 
 impl RuleCounts {
     /// Counts slots that were taken.
     pub(crate) fn count_slots(&self, cost: u64) {
-        self.all.add(Said { denied: false, shadow_denied: false, cost, near: 0 });
+        self.all.add(Tally { denied: false, shadow_denied: false, cost, near: 0 });
     }
 
     /// The counters of the values a rule asks to be told apart.
@@ -170,30 +177,30 @@ impl RuleCounts {
 
 impl RuleEntry {
     /// The entries that lead here.
-    fn way<'e, 'v>(&self, entries: &'e [Entry<'v>]) -> &'e [Entry<'v>] {
+    pub(crate) fn matched<'e, 'v>(&self, entries: &'e [Entry<'v>]) -> &'e [Entry<'v>] {
         &entries[..entries.len().min(self.path_varies.len())]
     }
 
     /// `key=value/key=value` of the whole way, or the last entry's value alone.
     fn metric_value(&self, entries: &[Entry<'_>]) -> String {
-        let way = self.way(entries);
+        let matched = self.matched(entries);
         if !self.detailed_metric {
-            return way.last().map_or(String::new(), |(_, value)| shown(value).to_owned());
+            return matched.last().map_or(String::new(), |(_, value)| shown(value).to_owned());
         }
-        way.iter().map(|(key, value)| format!("{key}={}", shown(value))).collect::<Vec<_>>().join("/")
+        matched.iter().map(|(key, value)| format!("{key}={}", shown(value))).collect::<Vec<_>>().join("/")
     }
 
     /// The path with all values in it, or with the last entry's.
     fn metric_path(&self, entries: &[Entry<'_>]) -> String {
-        let way = self.way(entries);
+        let matched = self.matched(entries);
         if self.detailed_metric {
-            return way
+            return matched
                 .iter()
                 .map(|(key, value)| format!("{key}_{}", shown(value)))
                 .collect::<Vec<_>>()
                 .join(".");
         }
-        let Some((key, value)) = way.last() else { return self.path.to_string() };
+        let Some((key, value)) = matched.last() else { return self.path.to_string() };
         let before = self.path.rfind(&format!("{key}_")).or_else(|| self.path.len().checked_sub(key.len()));
         format!("{}{key}_{}", &self.path[..before.unwrap_or(0)], shown(value))
     }
@@ -206,8 +213,8 @@ fn shown(value: &str) -> &str {
 
 impl Atomics {
     #[inline]
-    fn add(&self, said: Said) {
-        let Said { denied, shadow_denied, cost, near } = said;
+    fn add(&self, tally: Tally) {
+        let Tally { denied, shadow_denied, cost, near } = tally;
         if denied {
             self.denied.fetch_add(1, Relaxed);
             self.over_limit.fetch_add(cost, Relaxed);
@@ -270,11 +277,27 @@ impl Limiter {
         counts
     }
 
+    /// Visits what each rule in force has done, by domain and rule, without the values that are told apart. It
+    /// allocates nothing: for those who look often.
+    pub fn visit_counts(&self, mut visit: impl FnMut(&str, &str, Counts)) {
+        let rules = self.inner.rules.load();
+        for domain in rules.domains.iter() {
+            for rule in &domain.rules {
+                visit(&domain.name, &rule.id, rule.counts.all.read());
+            }
+            if let Some(counts) = self.inner.inline.counts(&domain.name) {
+                visit(&domain.name, INLINE, counts.all.read());
+            }
+        }
+    }
+
     /// Counts an acquisition as [`Decision::count`] does a decision. `request` is the one it was made for.
     pub fn count_acquired(&self, request: &Request<'_>, acquired: &Acquired) {
         match acquired {
             Acquired::Permit(permit) => permit.count(),
-            Acquired::Denied(decision) => decision.count(request),
+            Acquired::Denied(decision) => {
+                decision.count(request);
+            }
         }
     }
 }

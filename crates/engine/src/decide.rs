@@ -5,13 +5,12 @@ use std::hint::cold_path;
 use tidegate_core::{Key, Verdict};
 use tidegate_stores::{Intent, MemoryStore};
 
-use crate::backend::Settlement;
-use crate::decision::{Decision, Item, Items};
+use crate::decision::{Charged, Decision, Item};
 use crate::limiter::Inner;
 use crate::plan::{Plan, Scope};
 use crate::request::Request;
-use crate::rules::current::{CurrentRules, Rules};
-use crate::rules::tree::{RuleEntry, RuleSet, Way};
+use crate::rules::current::CurrentRules;
+use crate::rules::tree::{Complexity, RuleEntry, RuleSet};
 
 /// Decides a request by the counters of this process, and charges it.
 ///
@@ -25,29 +24,33 @@ pub(crate) fn check_now(current: &CurrentRules, memory: &MemoryStore, request: &
     // Before anything else is called: what is read later, the compiler has to look up again.
     let (domain, only_entry) = (request.domain(), request.only_entry());
     let rules = current.load();
-    let general = |rules| decide_now(rules, memory, request, Scope::RATES, Intent::Take);
+    let general = |rules| {
+        let mut decision = Decision::from(Charged::new(rules));
+        decide_now(&mut decision, memory, request, Intent::Take);
+        decision
+    };
     let Some((entry, cost)) = only_entry else { return general(rules) };
     let Some((domain, rule, value)) = rules.find_only(domain, entry) else { return general(rules) };
     let [entry] = &*rule.limits else {
         return match take_several(&rules, memory, rule, rule.key_of(value), cost) {
             Some(verdicts) => {
                 let items = std::array::from_fn(|index| Item::of(rule, index as u16, verdicts[index]));
-                let items = Items::from_buf_and_len(items, rule.limits.len());
-                Decision::new(rules, domain, true, items)
+                let count = rule.limits.len();
+                Charged::of_items(rules, domain, items, count).into()
             }
             None => general(rules),
         };
     };
-    let (mut limit, mut salt, mut standing) = (&entry.limit, entry.salt, rule.standing);
-    if rule.way > rules.short {
+    let (mut limit, mut salt, mut terms) = (&entry.limit, entry.salt, rule.terms);
+    if rule.complexity > rules.fast_path {
         cold_path();
-        let instead = rules.tenants.instead(value, rule.place_if_short);
-        if let Some(own) = instead.limit
+        let found = rules.tenants.only_override(value, rule.fast_path_index);
+        if let Some(own) = found.limit
             && let Some(numbers) = &own.limit
         {
             (limit, salt) = (numbers, own.salt);
-            standing = rule.standing.of_tenant(rules.tenants.place(value, instead));
-        } else if !instead.is_nothing() || rule.way > Way::Tenant {
+            terms = rule.terms.of_tenant(rules.tenants.index_of(value, found));
+        } else if !found.is_none() || rule.complexity > Complexity::Tenant {
             return general(rules);
         }
     }
@@ -55,13 +58,12 @@ pub(crate) fn check_now(current: &CurrentRules, memory: &MemoryStore, request: &
     let Some(verdict) = memory.settle_cell(key, limit, cost, rules.count_denied) else {
         return general(rules);
     };
-    let mut items = Items::new();
-    items.push(Item::only(rule, standing, verdict));
-    let allowed = verdict.allowed() || rule.standing.is_shadow();
-    Decision::new(rules, domain, allowed, items)
+    let item = Item::only(rule, terms, verdict);
+    let allowed = verdict.allowed() || rule.terms.is_shadow();
+    Charged::of_one(rules, domain, allowed, item).into()
 }
 
-/// Takes `cost` of each limit of a rule that has none or several, if no tenant has others and all have room.
+/// Takes `cost` of each limit of a rule with several limits, if no tenant has others and all of them have room.
 #[inline(never)]
 fn take_several(
     rules: &RuleSet,
@@ -71,35 +73,29 @@ fn take_several(
     cost: u64,
 ) -> Option<[Verdict; 4]> {
     let limits = rule.limits.iter().map(|entry| (entry.salt, &entry.limit));
-    if rule.way > rules.short { None } else { memory.settle_cells(key, limits, cost) }
+    if rule.complexity > rules.fast_path { None } else { memory.take_cells(key, &limits, cost) }
 }
 
 /// Decides a request of any shape by the counters of this process: several descriptors, several limits, any
-/// algorithm.
+/// algorithm. The result is written into `decision`, which is too large to be moved.
 #[inline(never)]
 pub(crate) fn decide_now(
-    rules: Rules,
+    decision: &mut Decision,
     memory: &MemoryStore,
     request: &Request<'_>,
-    scope: Scope,
     intent: Intent,
-) -> Decision {
-    let plan = Plan::new(&rules, request, scope);
-    let settlement = Settlement::of_memory(memory, &plan.charges, intent);
-    let concluded = plan.conclude(settlement);
-    Decision::concluded(rules, concluded, request)
+) {
+    let Some(charged) = decision.charged_mut() else { return };
+    let mut plan = Plan::empty(charged, request, Scope::RATES);
+    plan.find(request);
+    plan.settle_in(memory, intent);
 }
 
 impl Inner {
-    /// Decides a request by whichever backend there is.
+    /// Decides a request by the store that nodes share, or by the counters of this process if there is none.
     pub(crate) async fn decide(&self, request: &Request<'_>, scope: Scope, intent: Intent) -> Decision {
-        let rules = self.rules.load();
-        let plan = self.backend.plan(&rules, request, scope);
-        let settlement = match self.backend.try_now(&plan, intent) {
-            Some(settlement) => settlement,
-            None => self.backend.settle(&plan, intent).await,
-        };
-        let concluded = plan.conclude(settlement);
-        Decision::concluded(rules, concluded, request)
+        let mut charged = Charged::new(self.rules.load());
+        self.backend.settle(&mut self.backend.plan(&mut charged, request, scope), intent).await;
+        charged.into()
     }
 }

@@ -7,12 +7,10 @@ use serde::{Deserialize, Serialize};
 use tidegate_core::{NEVER_US, Outcome, Verdict};
 use tidegate_stores::{Charge, Force, Intent, Verdicts};
 
-use crate::backend::Settlement;
-use crate::decision::{Charged, Decision, Item, Source};
+use crate::decision::{Charged, Item, Source};
 use crate::limiter::Limiter;
 use crate::plan::{Charges, Plan, Scope, replacements};
 use crate::request::{Entry, Request};
-use crate::rules::current::Rules;
 use crate::rules::tree::{DomainTree, RuleEntry, RuleSet, Step};
 
 /// The whole story of one request. It reads well as text, and serializes.
@@ -97,21 +95,26 @@ impl Limiter {
     /// # Ok::<(), tidegate::BuildError>(())
     /// ```
     pub fn explain(&self, request: &Request<'_>) -> Explanation {
-        let rules = self.inner.rules.load();
-        let plan = Plan::new(&rules, request, Scope::RATES);
+        let mut charged = Charged::new(self.inner.rules.load());
+        let plan = Plan::new(&mut charged, request, Scope::RATES);
+        let mut verdicts = Verdicts::new();
         let both = peeks_and_charges(&plan.charges);
-        let verdicts = Settlement::of_memory(&self.inner.backend.memory, &both, Intent::Look).verdicts;
-        explained_plan(&rules, request, plan, verdicts, Source::Memory)
+        self.inner.backend.memory.settle_now(&both, Intent::Look, &mut verdicts);
+        let before = conclude_with(plan, verdicts, Source::Memory);
+        drop(both);
+        explained_decision(&charged, &before, request)
     }
 
     /// Explains what [`Limiter::check`] would answer by the store that nodes share, if they do; if that fails, by
     /// this node's share.
     pub async fn explain_anywhere(&self, request: &Request<'_>) -> Explanation {
-        let rules = self.inner.rules.load();
-        let plan = self.inner.backend.plan(&rules, request, Scope::RATES);
+        let mut charged = Charged::new(self.inner.rules.load());
+        let plan = self.inner.backend.plan(&mut charged, request, Scope::RATES);
         let both = peeks_and_charges(&plan.charges);
         let (verdicts, source) = self.inner.backend.look(&both).await;
-        explained_plan(&rules, request, plan, verdicts, source)
+        let before = conclude_with(plan, verdicts, source);
+        drop(both);
+        explained_decision(&charged, &before, request)
     }
 }
 
@@ -122,23 +125,18 @@ fn peeks_and_charges<'r>(charges: &Charges<'r>) -> Charges<'r> {
     peeks.chain(charges.iter().copied()).collect()
 }
 
-/// The explanation of a plan by the verdicts of [`peeks_and_charges`].
-fn explained_plan(
-    rules: &Rules,
-    request: &Request<'_>,
-    plan: Plan<'_>,
-    mut verdicts: Verdicts,
-    source: Source,
-) -> Explanation {
+/// Concludes a plan by the verdicts of [`peeks_and_charges`]. Returns the cost of each charge, and its verdict from
+/// before the charge.
+fn conclude_with(mut plan: Plan<'_>, mut verdicts: Verdicts, source: Source) -> Vec<(u64, Verdict)> {
     let after: Verdicts = verdicts.drain(plan.charges.len()..).collect();
-    let costs = plan.charges.iter().map(|charge| charge.cost);
-    let before: Vec<(u64, Verdict)> = costs.zip(verdicts).collect();
-    let mut explanation = story(rules, request);
-    let concluded = plan.conclude(Settlement { verdicts: after, source });
-    let decision = Decision::concluded(rules.clone(), concluded, request);
-    if let Some(charged) = decision.charged() {
-        explanation.tell(charged, &before);
-    }
+    plan.conclude(&after, source);
+    plan.charges.iter().map(|charge| charge.cost).zip(verdicts).collect()
+}
+
+/// The explanation of a decision that charged nothing.
+fn explained_decision(charged: &Charged, before: &[(u64, Verdict)], request: &Request<'_>) -> Explanation {
+    let mut explanation = story(charged.rules(), request);
+    explanation.tell(charged, before);
     explanation
 }
 
@@ -191,7 +189,7 @@ fn descriptor<'a>(
     request: &Request<'a>,
 ) -> ExplainedDescriptor {
     let mut node = Some(&domain.nodes[0]);
-    let mut told = Vec::with_capacity(entries.len());
+    let mut explained_entries = Vec::with_capacity(entries.len());
     let mut last_rule = None;
     for (key, value) in entries {
         let matched = match node {
@@ -204,14 +202,15 @@ fn descriptor<'a>(
                     Some(Some((next, step))) => {
                         last_rule = domain.rules.get(next as usize - 1);
                         node = Some(&domain.nodes[next as usize]);
-                        told.push(explained((key, value), format!("rule {} {}", id(last_rule), how(step))));
+                        explained_entries
+                            .push(explained((key, value), format!("rule {} {}", id(last_rule), how(step))));
                         continue;
                     }
                 }
             }
         };
         node = None;
-        told.push(explained((key, value), matched));
+        explained_entries.push(explained((key, value), matched));
     }
     let tenant = domain.tenant(entries, request);
     let tier = tenant.and_then(|tenant| rules.tier_name(domain, tenant));
@@ -233,7 +232,7 @@ fn descriptor<'a>(
         (None, _) => "not all entries matched a rule, so no limit applies".to_owned(),
     };
     ExplainedDescriptor {
-        entries: told,
+        entries: explained_entries,
         why,
         tenant: tenant.map(str::to_owned),
         tier: tier.map(str::to_owned),
@@ -288,7 +287,7 @@ impl Explanation {
 
     /// Adds what the limits say. `before` has each charge's cost and what its limit held.
     fn tell(&mut self, charged: &Charged, before: &[(u64, Verdict)]) {
-        self.allowed = charged.allowed;
+        self.allowed = charged.summary.allowed;
         let by = charged.deciding().map(std::ptr::from_ref::<Item>);
         for (item, (cost, before)) in charged.items.iter().zip(before) {
             let status = charged.status(item);

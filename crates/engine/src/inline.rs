@@ -1,4 +1,4 @@
-//! Limits that requests bring along, in place of those in the rules.
+//! Inline limits: limits that a request carries, in place of those in the rules.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -14,23 +14,23 @@ use crate::rules::compile::salt_of_numbers;
 use crate::rules::limit_spec::{AlgorithmName, Defaults, LimitSpec};
 use crate::rules::tree::{LimitEntry, RuleEntry};
 
-/// The id of the rule that limits of requests count as.
+/// The ID of the rule that all inline limits belong to.
 pub(crate) const INLINE: &str = "inline";
 
-/// How many distinct limits a domain's requests may bring if its rules do not say.
-const USUAL_MOST: u64 = 1_000;
+/// The most distinct inline limits of a domain, if its rules do not set it.
+const DEFAULT_MAX_LIMITS: u64 = 1_000;
 
-/// Limits ready to go with requests of a domain; see [`Limiter::inline_limits`]. Cheap to clone.
+/// Prepared inline limits for requests of a domain; see [`Limiter::inline_limits`]. Cheap to clone.
 #[derive(Clone)]
 pub struct InlineLimits(pub(crate) Arc<RuleEntry>, pub(crate) Arc<[LimitSpec]>);
 
 impl InlineLimits {
-    /// The limits as they were asked for.
+    /// Returns the limits as they were specified.
     pub fn specs(&self) -> &[LimitSpec] {
         &self.1
     }
 
-    /// What tells the counters of each limit apart, besides domain and descriptor.
+    /// Returns for each limit what identifies its counters, besides domain and descriptor.
     #[doc(hidden)]
     pub fn identities(&self) -> impl Iterator<Item = String> {
         self.0.limits.iter().map(|entry| match &entry.given_name {
@@ -43,7 +43,7 @@ impl InlineLimits {
         self.0.limits.iter().map(|entry| entry.limit.period_us()).max().unwrap_or(0)
     }
 
-    /// Limits that are not put down as in use, for what was charged under them before.
+    /// Prepares limits without registering them as in use, for corrections of earlier charges.
     pub(crate) fn apart(
         domain: &str,
         limits: &[LimitSpec],
@@ -55,24 +55,25 @@ impl InlineLimits {
     }
 }
 
-/// What tells the counters of limits without a name apart.
+/// What identifies the counters of limits without a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unnamed {
-    /// Requests, burst, window and algorithm: two limits that an application writes are two counters.
+    /// Requests, burst, window and algorithm: each limit that an application writes has counters of its own.
     ByNumbers,
-    /// The window, as envoyproxy/ratelimit has it: the limit of a descriptor may change while it runs.
+    /// The window, as in envoyproxy/ratelimit: a counter continues if the numbers of its limit change.
     ByWindow,
 }
 
-/// The limits that a request brings along. Mostly there are none, and then it costs a comparison to drop.
+/// The inline limits of a request, by descriptor. Nearly always there are none, and then dropping it is one
+/// comparison.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Brought(ManuallyDrop<Option<Box<BroughtLimits>>>);
+pub(crate) struct DescriptorLimits(ManuallyDrop<Option<Box<DescriptorLimitList>>>);
 
 /// Limits, each with the index of its descriptor. Boxed, because a vector takes three words.
 #[derive(Clone, Debug, Default)]
-struct BroughtLimits(Vec<(usize, InlineLimits)>);
+struct DescriptorLimitList(Vec<(usize, InlineLimits)>);
 
-impl Brought {
+impl DescriptorLimits {
     #[inline]
     pub(crate) fn is_none(&self) -> bool {
         self.0.is_none()
@@ -93,12 +94,12 @@ impl Brought {
 }
 
 #[cold]
-fn free(brought: Option<Box<BroughtLimits>>) {
-    drop(brought);
+fn free(limits: Option<Box<DescriptorLimitList>>) {
+    drop(limits);
 }
 
 // By hand, because what the compiler makes of it is a call into a function that saves registers first.
-impl Drop for Brought {
+impl Drop for DescriptorLimits {
     #[inline]
     fn drop(&mut self) {
         if !self.is_none() {
@@ -107,10 +108,10 @@ impl Drop for Brought {
     }
 }
 
-/// Why requests may not bring these limits.
+/// Reasons why inline limits are rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InlineError {
-    /// The domain's rules do not allow it.
+    /// The rules of the domain do not allow inline limits.
     #[error(
         "domain {domain:?} takes no limits from requests; allow them with `inline_limits: {{max: 1000}}` in its rules"
     )]
@@ -118,7 +119,7 @@ pub enum InlineError {
         /// The domain.
         domain: String,
     },
-    /// Too many different ones are in use.
+    /// The domain has too many different inline limits in use.
     #[error(
         "domain {domain:?} has {most} different limits from requests{} already; use fewer, or raise `inline_limits.max`",
         with(.scope.as_deref())
@@ -126,24 +127,24 @@ pub enum InlineError {
     TooMany {
         /// The domain.
         domain: String,
-        /// The first entry of the requests that brought them, `key=value`; `None` if the program did.
+        /// The first entry, `key=value`, of the requests that carry them; `None` if the program sets them.
         scope: Option<String>,
-        /// What is allowed.
+        /// The most that are allowed.
         most: u64,
     },
-    /// The numbers do not make a limit.
+    /// The numbers of a limit are invalid.
     #[error("limit {name:?}: {reason}")]
     Invalid {
-        /// The limit's name, or its window.
+        /// The name of the limit, or its window.
         name: String,
-        /// What is wrong.
+        /// What is wrong with it.
         reason: String,
     },
 }
 
 impl Limiter {
-    /// Prepares limits that requests of a domain bring along, for [`crate::Request::limits`]. The
-    /// rules of the domain must allow it, and say how many different ones there may be.
+    /// Prepares inline limits for requests of a domain, for [`crate::Request::limits`]. The rules of the
+    /// domain must allow it, and set how many different ones there may be.
     ///
     /// ```
     /// use tidegate::{Domain, Limiter, Request, per_minute};
@@ -159,7 +160,10 @@ impl Limiter {
     /// If the domain does not allow it, has too many already, or the numbers do not make a limit.
     pub fn inline_limits(&self, domain: &str, limits: &[LimitSpec]) -> Result<InlineLimits, InlineError> {
         let most = self.inline_most(domain)?;
-        self.bring(Brings { domain, limits, unnamed: Unnamed::ByNumbers, scope: None, most }, true)
+        self.prepare_inline(
+            Preparation { domain, limits, unnamed: Unnamed::ByNumbers, scope: None, most },
+            true,
+        )
     }
 
     /// As [`Limiter::inline_limits`], for limits that somebody else's request brings along: `scope` is the
@@ -178,7 +182,10 @@ impl Limiter {
     ) -> Result<InlineLimits, InlineError> {
         let most = self.inline_most(domain)?;
         let scope = Some(scope);
-        self.bring(Brings { domain, limits, unnamed: Unnamed::ByNumbers, scope, most }, cost > 0)
+        self.prepare_inline(
+            Preparation { domain, limits, unnamed: Unnamed::ByNumbers, scope, most },
+            cost > 0,
+        )
     }
 
     fn inline_most(&self, domain: &str) -> Result<u64, InlineError> {
@@ -203,31 +210,36 @@ impl Limiter {
         else {
             return Ok(None);
         };
-        let (most, limits, scope) = (most.unwrap_or(USUAL_MOST), &[limit][..], Some(scope));
-        self.bring(Brings { domain, limits, unnamed: Unnamed::ByWindow, scope, most }, true).map(Some)
+        let (most, limits, scope) = (most.unwrap_or(DEFAULT_MAX_LIMITS), &[limit][..], Some(scope));
+        self.prepare_inline(Preparation { domain, limits, unnamed: Unnamed::ByWindow, scope, most }, true)
+            .map(Some)
     }
 
-    /// How many limits of requests a domain has in use.
+    /// Returns the number of inline limits that a domain has in use.
     pub fn inline_limits_in_use(&self, domain: &str) -> usize {
         self.inner.inline.len(domain)
     }
 
-    fn bring(&self, brings: Brings<'_>, puts_down: bool) -> Result<InlineLimits, InlineError> {
-        let Brings { domain, limits, unnamed, scope, most } = brings;
+    fn prepare_inline(
+        &self,
+        preparation: Preparation<'_>,
+        register: bool,
+    ) -> Result<InlineLimits, InlineError> {
+        let Preparation { domain, limits, unnamed, scope, most } = preparation;
         let (now, registry) = (self.now(), &self.inner.inline);
-        let wanted = format!("{unnamed:?} {limits:?}");
-        if let Some(known) = registry.find(domain, &wanted, now) {
+        let identity = format!("{unnamed:?} {limits:?}");
+        if let Some(known) = registry.find(domain, &identity, now) {
             return Ok(known);
         }
         let (seed, defaults) = (self.inner.backend.memory.seed(), &self.inner.defaults);
         let mut entry = RuleEntry::inline(domain, limits, unnamed, defaults, seed)?;
         entry.counts = registry.counts_of(domain);
         let prepared = InlineLimits(Arc::new(entry), limits.into());
-        if puts_down {
+        if register {
             let by = scope.map_or(InlineScope::Program, |(key, value)| {
                 InlineScope::Requests(seed.texts([key, value]).mark)
             });
-            registry.put(domain, &wanted, &prepared, by, now, most).map_err(|ScopeFull(most)| {
+            registry.put(domain, &identity, &prepared, by, now, most).map_err(|ScopeFull(most)| {
                 let scope = scope.map(|(key, value)| format!("{key}={value}"));
                 InlineError::TooMany { domain: domain.to_owned(), scope, most }
             })?;
@@ -236,25 +248,25 @@ impl Limiter {
     }
 }
 
-/// Limits that are to be prepared, and under which bound.
+/// Inline limits to prepare, and the most that the domain may have.
 #[derive(Clone, Copy)]
-struct Brings<'a> {
+struct Preparation<'a> {
     domain: &'a str,
     limits: &'a [LimitSpec],
     unnamed: Unnamed,
-    /// The first entry of the request that brings them; `None` if it is the program itself.
+    /// The first entry of the request that carries the limits; `None` if the program sets them itself.
     scope: Option<Entry<'a>>,
     most: u64,
 }
 
 impl RuleEntry {
-    /// What tells one counter from another under limits a request brings: every entry of the
-    /// descriptor, key and value.
+    /// Returns the fingerprint that identifies the counters of an inline limit: of every key and value of the
+    /// descriptor.
     pub(crate) fn inline_values(seed: KeySeed, entries: &[Entry<'_>]) -> Key {
         seed.texts(entries.iter().flat_map(|(key, value)| [*key, *value]))
     }
 
-    /// A rule of its own for limits that are not in the rules.
+    /// Creates a rule for inline limits.
     pub(crate) fn inline(
         domain: &str,
         limits: &[LimitSpec],
@@ -288,7 +300,7 @@ impl RuleEntry {
     }
 }
 
-/// ` with route=search`, if it was requests that brought limits.
+/// Returns ` with route=search` if requests carry the limits, else nothing.
 fn with(scope: Option<&str>) -> String {
     scope.map_or_else(String::new, |scope| format!(" with {scope}"))
 }

@@ -98,9 +98,9 @@ impl InlineRegistry {
     }
 
     /// Limits that are in use already.
-    pub(crate) fn find(&self, domain: &str, wanted: &str, now: Micros) -> Option<InlineLimits> {
+    pub(crate) fn find(&self, domain: &str, identity: &str, now: Micros) -> Option<InlineLimits> {
         let mut domains = self.0.lock();
-        let in_use = domains.get_mut(domain)?.known.get_mut(wanted)?;
+        let in_use = domains.get_mut(domain)?.known.get_mut(identity)?;
         (in_use.last, in_use.used) = (now, true);
         Some(in_use.limits.clone())
     }
@@ -109,7 +109,7 @@ impl InlineRegistry {
     pub(crate) fn put(
         &self,
         domain: &str,
-        wanted: &str,
+        identity: &str,
         limits: &InlineLimits,
         scope: InlineScope,
         now: Micros,
@@ -117,7 +117,7 @@ impl InlineRegistry {
     ) -> Result<(), ScopeFull> {
         let mut domains = self.0.lock();
         let of = domains.entry(domain.to_owned()).or_default();
-        if of.known.contains_key(wanted) {
+        if of.known.contains_key(identity) {
             return Ok(());
         }
         let share = scope.share(most);
@@ -130,34 +130,34 @@ impl InlineRegistry {
         if of.known.len() as u64 >= most {
             of.drop_one();
         }
-        let wanted: Arc<str> = wanted.into();
+        let identity: Arc<str> = identity.into();
         let window_us = limits.longest_window_us().saturating_mul(2);
         let in_use = InUse { limits: limits.clone(), scope, last: now, used: false, window_us };
-        of.scopes.entry(scope).or_default().push(Arc::clone(&wanted));
-        of.queue.push_back(Arc::clone(&wanted));
-        of.known.insert(wanted, in_use);
+        of.scopes.entry(scope).or_default().push(Arc::clone(&identity));
+        of.queue.push_back(Arc::clone(&identity));
+        of.known.insert(identity, in_use);
         Ok(())
     }
 }
 
 impl OfDomain {
     fn count(&self, scope: InlineScope) -> u64 {
-        self.scopes.get(&scope).map_or(0, |wanted| wanted.len() as u64)
+        self.scopes.get(&scope).map_or(0, |identity| identity.len() as u64)
     }
 
     /// Drops those of a scope whose counters matter no more.
     fn drop_unused(&mut self, scope: InlineScope, now: Micros) {
-        let Some(wanted) = self.scopes.get_mut(&scope) else { return };
+        let Some(identity) = self.scopes.get_mut(&scope) else { return };
         let is_used = |in_use: &InUse| now.since(in_use.last) <= in_use.window_us;
-        wanted.retain(|wanted| {
-            let used = self.known.get(wanted).is_some_and(is_used);
+        identity.retain(|identity| {
+            let used = self.known.get(identity).is_some_and(is_used);
             if !used {
-                self.known.remove(wanted);
+                self.known.remove(identity);
             }
             used
         });
         if self.queue.len() > self.known.len() {
-            self.queue.retain(|wanted| self.known.contains_key(wanted));
+            self.queue.retain(|identity| self.known.contains_key(identity));
         }
     }
 
@@ -165,18 +165,18 @@ impl OfDomain {
     /// at, or after a few the next.
     fn drop_one(&mut self) {
         let mut steps = 0;
-        while let Some(wanted) = self.queue.pop_front() {
-            let Some(in_use) = self.known.get_mut(&wanted) else { continue };
+        while let Some(identity) = self.queue.pop_front() {
+            let Some(in_use) = self.known.get_mut(&identity) else { continue };
             if in_use.used && steps < STEPS {
                 in_use.used = false;
                 steps += 1;
-                self.queue.push_back(wanted);
+                self.queue.push_back(identity);
                 continue;
             }
             let scope = in_use.scope;
-            self.known.remove(&wanted);
+            self.known.remove(&identity);
             if let Some(of_scope) = self.scopes.get_mut(&scope) {
-                of_scope.retain(|other| *other != wanted);
+                of_scope.retain(|other| *other != identity);
                 if of_scope.is_empty() {
                     self.scopes.remove(&scope);
                 }

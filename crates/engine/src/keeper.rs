@@ -25,7 +25,7 @@ pub(crate) fn start(limiter: &Weak<Inner>, watch: bool, snapshot_every: Option<D
         {
             clock.discipline();
         }
-        if watch && tick.is_multiple_of(TICKS_PER_LOOK) && limiter.source.lock().watch.poll() {
+        if watch && tick.is_multiple_of(TICKS_PER_LOOK) && limiter.origins.files_changed() {
             // What is wrong is logged, and kept for whoever asks.
             let _ = limiter.reload();
         }

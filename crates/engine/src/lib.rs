@@ -27,7 +27,8 @@
 //! - [`reservation`]: what a request may cost, and what it did
 //! - [`permit`]: slots of concurrency limits; `line`: waiting one's turn
 //! - [`inline`]: limits that requests bring along
-//! - [`explain`]: why a request is decided as it is; [`counts`]: how often rules said what
+//! - [`explain`]: why a request is decided as it is; [`counts`]: how often rules said what; [`rule_outcome`]:
+//!   what each rule did in one decision
 //! - [`rules`]: which requests get which limits
 //! - [`tenants`]: what single tenants have instead
 //! - [`rendered`]: the response of a service that decided; `tidegate-client` asks one
@@ -44,6 +45,7 @@ pub mod explain;
 pub mod inline;
 mod inline_registry;
 mod keeper;
+mod limit_terms;
 pub mod limiter;
 #[doc(hidden)]
 pub mod line;
@@ -52,10 +54,10 @@ mod plan;
 pub mod rendered;
 pub mod request;
 pub mod reservation;
+pub mod rule_outcome;
 pub mod rules;
 pub mod snapshots;
 pub mod spelling;
-mod standing;
 pub mod switches;
 pub mod tenants;
 #[doc(hidden)]
@@ -63,8 +65,7 @@ pub mod unnamed;
 #[doc(hidden)]
 pub mod warning;
 
-#[cfg(feature = "redis")]
-pub use backend::{Fallback, StoreHealth};
+pub use backend::*;
 pub use builder::{BuildError, Builder};
 pub use counts::{Counts, RuleCount};
 pub use decision::{Decision, LimitStatus, Source, StatedLimit, Statement};
@@ -75,7 +76,8 @@ pub use permit::{Acquired, Permit, SlotId};
 pub use rendered::Rendered;
 pub use request::Request;
 pub use reservation::{Reservation, ReservationId, ReserveError, Reserved, SettleError, Settled};
-pub use rules::catalog::{CatalogRules, RulesChange};
+pub use rule_outcome::{Crossing, RuleOutcome, RuleResult};
+pub use rules::check::RulesChange;
 pub use rules::forward_auth::{ForwardAuth, MappedEntry, Proxy, ValueFrom};
 pub use rules::limit_spec::{
     AlgorithmName, Defaults, LimitChange, LimitSpec, per, per_day, per_hour, per_minute, per_second,
@@ -83,15 +85,19 @@ pub use rules::limit_spec::{
 pub use rules::lint::{Finding, FindingKind, Severity, lint};
 pub use rules::listing::{DomainListing, RateListing, RuleListing};
 pub use rules::model::{Concurrency, Domain, OnStoreError, Rule, StoreErrorStage, TierLimit};
+pub use rules::origins::update::{RulesText, Update};
+pub use rules::origins::{Origin, Owner};
+pub use rules::outline::RuleOutline;
 pub use rules::problem::{Place, Problem, Problems};
-pub use rules::source::Owner;
 pub use snapshots::SnapshotHealth;
 pub use switches::{Switch, SwitchError, Switches};
-pub use tenants::limits::{Origin, TenantLimit};
-pub use tenants::problem::OverrideProblem;
+pub use tenants::limits::{LimitOrigin, TenantLimit};
+pub use tenants::problem::{OverrideField, OverrideProblem};
 pub use tenants::usage::Usage;
-pub use tenants::{Override, Tenant, TenantChange, TenantSource};
-pub use tidegate_core::{Calendar, CalendarUnit, Clock, Limit, MAX_COUNT, Micros, VirtualClock, Window};
+pub use tenants::{Override, ReadError, Tenant, TenantChange, TenantSource};
+pub use tidegate_core::{
+    Calendar, CalendarUnit, Clock, Limit, LimitField, MAX_COUNT, Micros, VirtualClock, Window,
+};
 
 /// The programs in the documentation, run as tests.
 #[cfg(doctest)]

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
 use tidegate_core::{Key, Micros};
 use tidegate_stores::memory::{MemoryStats, SnapshotError, SnapshotSummary};
 use tidegate_stores::{Intent, SystemClock};
@@ -14,18 +13,16 @@ use tidegate_stores::{Intent, SystemClock};
 use crate::backend::Backend;
 use crate::builder::Builder;
 use crate::decide::{check_now, decide_now};
-use crate::decision::Decision;
+use crate::decision::{Charged, Decision};
 use crate::inline_registry::InlineRegistry;
 use crate::line::Lines;
 use crate::plan::{Plan, Scope};
 use crate::request::Request;
 use crate::reservation::Book;
 use crate::rules::current::CurrentRules;
-use crate::rules::difference::Difference;
 use crate::rules::limit_spec::Defaults;
+use crate::rules::origins::Origins;
 use crate::rules::problem::Problems;
-use crate::rules::source::Source;
-use crate::rules::tree::RuleSet;
 use crate::snapshots::{SnapshotHealth, Snapshots};
 use crate::unnamed::ScopeNumbers;
 
@@ -54,8 +51,8 @@ pub struct Limiter {
 pub(crate) struct Inner {
     pub(crate) backend: Backend,
     pub(crate) rules: CurrentRules,
-    /// Where rules come from; locked while they are loaded, so that loads do not overtake each other.
-    pub(crate) source: Mutex<Source>,
+    /// Where rules come from.
+    pub(crate) origins: Origins,
     /// Why the last load was refused, if it was.
     pub(crate) refused: ArcSwapOption<Problems>,
     /// How often a load was refused.
@@ -108,21 +105,23 @@ impl Limiter {
 
     /// Returns the decision of [`Limiter::check_now`] without charging anything.
     pub fn peek_now(&self, request: &Request<'_>) -> Decision {
-        decide_now(self.inner.rules.load(), &self.inner.backend.memory, request, Scope::RATES, Intent::Look)
+        let mut decision = Decision::from(Charged::new(self.inner.rules.load()));
+        decide_now(&mut decision, &self.inner.backend.memory, request, Intent::Look);
+        decision
     }
 
     /// Gives the request's cost back to its limits, never above full: for work that was charged and then not
     /// done. While the store that nodes share fails, this node's share of the limits gets it.
     pub async fn refund(&self, request: &Request<'_>) {
-        let rules = self.inner.rules.load();
-        let plan = self.inner.backend.plan(&rules, request, Scope::RATES);
+        let mut charged = Charged::new(self.inner.rules.load());
+        let plan = self.inner.backend.plan(&mut charged, request, Scope::RATES);
         self.inner.backend.give_back(&plan.charges).await;
     }
 
     /// Gives the request's cost back to its limits in this process, never above full.
     pub fn refund_now(&self, request: &Request<'_>) {
-        let rules = self.inner.rules.load();
-        self.inner.backend.memory.give_back_now(&Plan::new(&rules, request, Scope::RATES).charges);
+        let mut charged = Charged::new(self.inner.rules.load());
+        self.inner.backend.memory.give_back_now(&Plan::new(&mut charged, request, Scope::RATES).charges);
     }
 
     /// Waits until the request passes, for at most `patience`, and answers a denial if it cannot
@@ -145,16 +144,6 @@ impl Limiter {
     /// ```
     pub async fn until_ready(&self, request: &Request<'_>, patience: Duration) -> Decision {
         crate::line::until_ready(&self.inner, request, patience).await
-    }
-
-    /// Reads the rules anew. All files load, or nothing changes.
-    ///
-    /// Happens by itself within a second of a change to the files.
-    ///
-    /// # Errors
-    /// Every mistake in the files.
-    pub fn reload(&self) -> Result<(), Problems> {
-        self.inner.reload()
     }
 
     /// The names of the domains that have rules.
@@ -224,41 +213,6 @@ impl Limiter {
     /// What the store holds and has done.
     pub fn stats(&self) -> MemoryStats {
         self.inner.backend.memory.stats()
-    }
-}
-
-impl Inner {
-    pub(crate) fn reload(&self) -> Result<(), Problems> {
-        let mut source = self.source.lock();
-        match source.load(self.backend.memory.seed(), self.rules.load().generation + 1) {
-            Ok(rules) => {
-                self.put_in_force(rules);
-                self.refused.store(None);
-                Ok(())
-            }
-            Err(problems) => {
-                tracing::warn!(%problems, "rules refused, the last good ones stay in force");
-                self.refusals.fetch_add(1, Ordering::Relaxed);
-                self.refused.store(Some(Arc::new(problems.clone())));
-                Err(problems)
-            }
-        }
-    }
-
-    pub(crate) fn put_in_force(&self, mut rules: RuleSet) {
-        let generation = rules.generation;
-        let Difference { added, removed, changed } = Difference::between(&self.rules.load(), &rules);
-        rules.go_on_counting(&self.rules.load());
-        self.inline.keep_domains_of(&rules);
-        self.rules.store(rules);
-        self.backend.forget_denials();
-        tracing::info!(
-            generation,
-            added = Difference::named(&added),
-            removed = Difference::named(&removed),
-            changed = Difference::named(&changed),
-            "rules reloaded"
-        );
     }
 }
 

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate_core::{Key, Outcome, Verdict};
+use tidegate_core::{Key, Outcome};
 use tidegate_stores::{Force, Intent};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::backend::Settlement;
-use crate::decision::Decision;
+use crate::decision::{Charged, Decision};
 use crate::limiter::Inner;
 use crate::plan::{Plan, Scope};
 use crate::request::Request;
@@ -61,14 +60,13 @@ impl<K: Eq + Hash> Drop for Turn<'_, K> {
 struct Taken<'a, 'r> {
     limiter: &'a Inner,
     plan: &'a Plan<'r>,
-    verdicts: &'a [Verdict],
     kept: bool,
 }
 
 impl Drop for Taken<'_, '_> {
     fn drop(&mut self) {
         if !self.kept {
-            self.limiter.backend.give_back_soon(&self.plan.taken(self.verdicts));
+            self.limiter.backend.give_back_soon(&self.plan.taken());
         }
     }
 }
@@ -83,19 +81,19 @@ pub(crate) async fn until_ready(limiter: &Inner, request: &Request<'_>, patience
     };
     loop {
         // Each try is a call of its own, under the rules in force by then.
-        let rules = limiter.rules.load();
-        let plan = limiter.backend.plan(&rules, request, Scope::Rates { hold: true });
-        let settlement = limiter.backend.settle(&plan, Intent::Take).await;
-        if plan.passes(&settlement.verdicts) {
+        let mut charged = Charged::new(limiter.rules.load());
+        let mut plan = limiter.backend.plan(&mut charged, request, Scope::Rates { hold: true });
+        limiter.backend.settle(&mut plan, Intent::Take).await;
+        if plan.allowed() {
             drop(turn);
-            if !hold(limiter, &plan, &settlement, deadline).await {
+            if !hold(limiter, &plan, deadline).await {
                 return limiter.decide(request, Scope::RATES, Intent::Take).await;
             }
-            let concluded = plan.conclude(settlement);
-            return Decision::concluded(rules, concluded, request);
+            drop(plan);
+            return charged.into();
         }
-        let concluded = plan.conclude(settlement);
-        let decision = Decision::concluded(rules, concluded, request);
+        drop(plan);
+        let decision = Decision::from(charged);
         let retry = decision.retry_after().unwrap_or(Duration::MAX);
         match Instant::now().checked_add(retry) {
             Some(at) if at <= deadline => sleep(retry).await,
@@ -106,12 +104,12 @@ pub(crate) async fn until_ready(limiter: &Inner, request: &Request<'_>, patience
 
 /// Holds a request that passes for as long as its queue says. Returns false, with its charges given back, if that
 /// is too long.
-async fn hold(limiter: &Inner, plan: &Plan<'_>, settlement: &Settlement, deadline: Instant) -> bool {
-    let wait = Duration::from_micros(wait_us(plan, &settlement.verdicts));
+async fn hold(limiter: &Inner, plan: &Plan<'_>, deadline: Instant) -> bool {
+    let wait = Duration::from_micros(wait_us(plan));
     if wait.is_zero() {
         return true;
     }
-    let mut taken = Taken { limiter, plan, verdicts: &settlement.verdicts, kept: false };
+    let mut taken = Taken { limiter, plan, kept: false };
     if Instant::now() + wait <= deadline {
         sleep(wait).await;
         taken.kept = true;
@@ -120,8 +118,8 @@ async fn hold(limiter: &Inner, plan: &Plan<'_>, settlement: &Settlement, deadlin
 }
 
 /// The longest wait that an enforced queue asks for.
-fn wait_us(plan: &Plan<'_>, verdicts: &[Verdict]) -> u64 {
-    let enforced = plan.charges.iter().zip(verdicts).filter(|(charge, _)| charge.force != Force::Shadow);
+fn wait_us(plan: &Plan<'_>) -> u64 {
+    let enforced = plan.settled().filter(|(charge, _)| charge.force != Force::Shadow);
     let waits = enforced.map(|(_, verdict)| match verdict.outcome {
         Outcome::Held { wait_us } => wait_us,
         Outcome::Allowed | Outcome::Denied { .. } => 0,
@@ -130,8 +128,8 @@ fn wait_us(plan: &Plan<'_>, verdicts: &[Verdict]) -> u64 {
 }
 
 fn line_key(limiter: &Inner, request: &Request<'_>) -> Key {
-    let rules = limiter.rules.load();
-    let plan = Plan::new(&rules, request, Scope::Rates { hold: true });
+    let mut charged = Charged::new(limiter.rules.load());
+    let plan = Plan::new(&mut charged, request, Scope::Rates { hold: true });
     plan.charges.iter().fold(Key::NONE, |line, charge| line.then(charge.key))
 }
 

@@ -7,27 +7,27 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate_core::{Key, Limit};
+use tidegate_core::Key;
 use tidegate_stores::{Charge, Intent};
 
-use crate::backend::Settlement;
 use crate::counts::RuleCounts;
-use crate::decision::{Decision, Source};
+use crate::decision::{Charged, Decision, Source};
 use crate::limiter::{Inner, Limiter};
 use crate::plan::{Plan, Scope};
 use crate::request::Request;
+use crate::rules::tree::LimitEntry;
 
-/// What became of an acquisition.
+/// The result of acquiring slots.
 #[derive(Debug)]
 pub enum Acquired {
-    /// The slots, until the permit is dropped.
+    /// The slots are held until the permit is dropped.
     Permit(Permit),
-    /// Too many hold one already.
+    /// No slot is free.
     Denied(Decision),
 }
 
 impl Acquired {
-    /// The permit, or `None` if it was denied.
+    /// Returns the permit, or `None` if the acquisition was denied.
     pub fn permit(self) -> Option<Permit> {
         match self {
             Self::Permit(permit) => Some(permit),
@@ -36,14 +36,14 @@ impl Acquired {
     }
 }
 
-/// Slots of one or more concurrency limits. Dropping the permit returns them; if the process dies
-/// first, they return after the limit's time-out.
+/// Slots of one or more concurrency limits. Dropping the permit releases them. If the process dies
+/// first, they become free after the limit's timeout.
 #[must_use = "dropping a permit returns its slots"]
 pub struct Permit {
     limiter: Arc<Inner>,
     id: SlotId,
     slots: SmallVec<[Slot; 2]>,
-    /// Where they were taken.
+    /// Who holds the counters of the slots.
     source: Source,
 }
 
@@ -51,12 +51,12 @@ pub struct Permit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotId(pub u64);
 
-/// The limit is kept by value: rules may change while the slot is held.
+/// A slot that is held.
 struct Slot {
     key: Key,
-    limit: Limit,
+    limit: Arc<LimitEntry>,
     id: u64,
-    part: u64,
+    partition: u64,
     cost: u64,
     /// The counters of the rule that the slot belongs to.
     counts: Arc<RuleCounts>,
@@ -83,75 +83,76 @@ impl Limiter {
     /// ```
     pub async fn acquire(&self, request: &Request<'_>) -> Acquired {
         let id = self.inner.new_slot_id();
-        let rules = self.inner.rules.load();
-        let plan = self.inner.backend.plan(&rules, request, Scope::Holders { slot: id.0 });
-        let settlement = self.inner.backend.settle(&plan, Intent::Take).await;
-        if plan.passes(&settlement.verdicts) {
-            return Acquired::Permit(Permit::new(&self.inner, id, &plan, settlement.source));
+        let mut charged = Charged::new(self.inner.rules.load());
+        let mut plan = self.inner.backend.plan(&mut charged, request, Scope::Holders { slot: id.0 });
+        self.inner.backend.settle(&mut plan, Intent::Take).await;
+        if plan.allowed() {
+            return Acquired::Permit(Permit::new(&self.inner, id, &plan));
         }
-        let concluded = plan.conclude(settlement);
-        Acquired::Denied(Decision::concluded(rules, concluded, request))
+        drop(plan);
+        Acquired::Denied(charged.into())
     }
 
-    /// As [`Limiter::acquire`], without an await and in this process alone.
+    /// Acquires slots as [`Limiter::acquire`] does, without an await and in this process alone.
     pub fn acquire_now(&self, request: &Request<'_>) -> Acquired {
         let id = self.inner.new_slot_id();
-        let rules = self.inner.rules.load();
-        let plan = Plan::new(&rules, request, Scope::Holders { slot: id.0 });
-        let settlement = Settlement::of_memory(&self.inner.backend.memory, &plan.charges, Intent::Take);
-        if plan.passes(&settlement.verdicts) {
-            return Acquired::Permit(Permit::new(&self.inner, id, &plan, settlement.source));
+        let mut charged = Charged::new(self.inner.rules.load());
+        let mut plan = Plan::empty(&mut charged, request, Scope::Holders { slot: id.0 });
+        plan.find(request);
+        plan.settle_in(&self.inner.backend.memory, Intent::Take);
+        if plan.allowed() {
+            return Acquired::Permit(Permit::new(&self.inner, id, &plan));
         }
-        let concluded = plan.conclude(settlement);
-        Acquired::Denied(Decision::concluded(rules, concluded, request))
+        drop(plan);
+        Acquired::Denied(charged.into())
     }
 
-    /// Starts the time-out of a detached permit's slots anew. The request is the one they were
-    /// acquired for. False if a slot has returned already, or the rules limit no holders any more.
+    /// Restarts the timeout of a detached permit's slots. The request must be the one that they were acquired
+    /// for. Returns false if a slot is not held any more, or if the rules have no concurrency limit any more.
     pub async fn renew(&self, request: &Request<'_>, slot: SlotId) -> bool {
-        let rules = self.inner.rules.load();
-        let slots = self.inner.backend.plan(&rules, request, Scope::Holders { slot: slot.0 }).charges;
+        let mut charged = Charged::new(self.inner.rules.load());
+        let slots = self.inner.backend.plan(&mut charged, request, Scope::Holders { slot: slot.0 }).charges;
         // Those that were taken while the shared store failed are in memory.
         !slots.is_empty()
             && (self.inner.backend.renew(Source::Memory, &slots).await
                 || self.is_shared() && self.inner.backend.renew(Source::Shared, &slots).await)
     }
 
-    /// As [`Limiter::renew`], without an await and in this process alone.
+    /// Renews slots as [`Limiter::renew`] does, without an await and in this process alone.
     pub fn renew_now(&self, request: &Request<'_>, slot: SlotId) -> bool {
-        let rules = self.inner.rules.load();
-        let slots = Plan::new(&rules, request, Scope::Holders { slot: slot.0 }).charges;
+        let mut charged = Charged::new(self.inner.rules.load());
+        let slots = Plan::new(&mut charged, request, Scope::Holders { slot: slot.0 }).charges;
         !slots.is_empty() && slots.iter().all(|slot| self.inner.backend.memory.renew_now(slot))
     }
 
-    /// Returns the slots of a detached permit. The request is the one they were acquired for. False
-    /// if they have returned already.
+    /// Releases the slots of a detached permit. The request must be the one that they were acquired for. Returns
+    /// false if none of them is held any more.
     pub async fn release(&self, request: &Request<'_>, slot: SlotId) -> bool {
-        let rules = self.inner.rules.load();
-        let slots = self.inner.backend.plan(&rules, request, Scope::Holders { slot: slot.0 }).charges;
+        let mut charged = Charged::new(self.inner.rules.load());
+        let slots = self.inner.backend.plan(&mut charged, request, Scope::Holders { slot: slot.0 }).charges;
         self.inner.backend.release(Source::Memory, &slots).await
             || self.is_shared() && self.inner.backend.release(Source::Shared, &slots).await
     }
 
-    /// As [`Limiter::release`], without an await and in this process alone.
+    /// Releases slots as [`Limiter::release`] does, without an await and in this process alone.
     pub fn release_now(&self, request: &Request<'_>, slot: SlotId) -> bool {
-        let rules = self.inner.rules.load();
-        let slots = Plan::new(&rules, request, Scope::Holders { slot: slot.0 }).charges;
+        let mut charged = Charged::new(self.inner.rules.load());
+        let slots = Plan::new(&mut charged, request, Scope::Holders { slot: slot.0 }).charges;
         // Every one of them is returned, not only the first that is held.
         slots.iter().filter(|slot| self.inner.backend.memory.release_now(slot)).count() > 0
     }
 
-    /// How long the slots of a request are held without renewal, by the rules in force; `None` if no
+    /// Returns how long the slots of a request are held without renewal, by the rules in force; `None` if no
     /// concurrency limit applies.
     pub fn permit_timeout(&self, request: &Request<'_>) -> Option<Duration> {
-        let rules = self.inner.rules.load();
-        let slots = Plan::new(&rules, request, Scope::Holders { slot: 0 }).charges;
+        let mut charged = Charged::new(self.inner.rules.load());
+        let slots = Plan::new(&mut charged, request, Scope::Holders { slot: 0 }).charges;
         slots.iter().map(|slot| slot.limit.period_us()).min().map(Duration::from_micros)
     }
 }
 
 impl Inner {
-    /// An ID that nobody holds, with room after it for as many as a permit has slots.
+    /// Returns an unused ID. The IDs after it are unused as well, one for each slot of a permit.
     fn new_slot_id(&self) -> SlotId {
         let number = self.permits.fetch_add(1, Ordering::Relaxed);
         SlotId(self.slot_secret.hash_one(number) & !(IDS_PER_PERMIT - 1))
@@ -159,14 +160,15 @@ impl Inner {
 }
 
 impl Permit {
-    /// A permit of the slots that a plan took.
-    fn new(limiter: &Arc<Inner>, id: SlotId, plan: &Plan<'_>, source: Source) -> Self {
-        let slots = plan.charges.iter().enumerate().map(|(index, charge)| {
-            let Charge { key, limit, lease, part, cost, .. } = *charge;
-            let counts = plan.counts(index);
-            Slot { key, limit: limit.clone(), id: lease, part, cost, counts }
+    /// Creates the permit of the slots that a plan has taken.
+    fn new(limiter: &Arc<Inner>, id: SlotId, plan: &Plan<'_>) -> Self {
+        let slots = plan.charges.iter().enumerate().filter_map(|(index, charge)| {
+            let Charge { key, lease, partition, cost, .. } = *charge;
+            let rule = plan.rule(index)?;
+            let (limit, counts) = (Arc::clone(rule.concurrency.as_ref()?), Arc::clone(&rule.counts));
+            Some(Slot { key, limit, id: lease, partition, cost, counts })
         });
-        Self { limiter: Arc::clone(limiter), id, slots: slots.collect(), source }
+        Self { limiter: Arc::clone(limiter), id, slots: slots.collect(), source: plan.source() }
     }
 
     /// Counts the acquisition for [`Limiter::counts`].
@@ -174,28 +176,28 @@ impl Permit {
         self.slots.iter().for_each(|slot| slot.counts.count_slots(slot.cost));
     }
 
-    /// How long the slots are held without renewal; `None` if no concurrency limit applied.
+    /// Returns how long the slots are held without renewal; `None` if no concurrency limit applied.
     pub fn timeout(&self) -> Option<Duration> {
-        self.slots.iter().map(|slot| slot.limit.period_us()).min().map(Duration::from_micros)
+        self.slots.iter().map(|slot| slot.limit.limit.period_us()).min().map(Duration::from_micros)
     }
 
-    /// Lets go of the guard without returning the slots, for a holder elsewhere. They return when
-    /// [`Limiter::release`](crate::Limiter::release) is called with this ID, or after the time-out.
+    /// Drops the guard without releasing the slots, for a holder elsewhere. They are released when
+    /// [`Limiter::release`](crate::Limiter::release) is called with this ID, or after the timeout.
     #[must_use = "without its ID a detached permit returns only after the time-out"]
     pub fn detach(mut self) -> SlotId {
         self.slots.clear();
         self.id
     }
 
-    /// Starts the time-out anew, for work that takes longer than it. False if a slot has returned
-    /// already, and somebody else may have it. A shared store that cannot say counts as if it had.
+    /// Restarts the timeout, for work that takes longer. Returns false if a slot is not held any more and
+    /// somebody else may have it. If the shared store fails, the slots count as renewed.
     #[must_use = "a permit that could not be renewed does not hold its slots any more"]
     pub async fn renew(&self) -> bool {
         let slots: SmallVec<[Charge<'_>; 2]> = self.slots.iter().map(Slot::charge).collect();
         self.limiter.backend.renew(self.source, &slots).await
     }
 
-    /// As [`Permit::renew`], without an await, for slots of this process.
+    /// Renews the slots as [`Permit::renew`] does, without an await, if they are of this process.
     #[must_use = "a permit that could not be renewed does not hold its slots any more"]
     pub fn renew_now(&self) -> bool {
         self.slots.iter().all(|slot| self.limiter.backend.memory.renew_now(&slot.charge()))
@@ -204,7 +206,7 @@ impl Permit {
 
 impl Slot {
     fn charge(&self) -> Charge<'_> {
-        Charge { lease: self.id, part: self.part, ..Charge::new(self.key, &self.limit, 1) }
+        Charge { lease: self.id, partition: self.partition, ..Charge::new(self.key, &self.limit.limit, 1) }
     }
 }
 

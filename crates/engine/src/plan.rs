@@ -1,29 +1,26 @@
-//! What a call charges: the limits that a request falls under, each with its counter.
+//! The charges of a call: the limits that a request falls under, each with its counter.
 //!
-//! A plan is made once per call, under the rules in force at that moment, and holds on to them until the call has
-//! been decided. Whatever is reloaded while a store is waited for, the call ends under the rules it began with.
-
-use std::sync::Arc;
+//! A plan is made once per call, from the rules in force at that moment. It borrows the decision under construction,
+//! which holds on to these rules. If the rules are reloaded while the call waits for a store, the call still ends
+//! under the rules it began with.
 
 use smallvec::SmallVec;
-use tidegate_core::{Limit, Verdict};
-use tidegate_stores::{Charge, Force, blocked};
+use tidegate_core::{Key, Limit, Micros, Verdict};
+use tidegate_stores::{Charge, Force, Intent, MemoryStore, VerdictSink, blocked_by};
 
-use crate::backend::Settlement;
-use crate::counts::RuleCounts;
-use crate::decision::{Item, Items, Source};
+use crate::decision::{Charged, Item, Items, Source, Summary};
 use crate::request::Request;
 use crate::rules::find::{Hit, Hits};
 use crate::rules::model::OnStoreError;
 use crate::rules::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
-use crate::standing::Standing;
 
-/// Which limits a call is about.
+/// Which limits a call charges.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Those that count requests; a queue may be waited in if `hold`.
+    /// The limits that count requests. If `hold`, the caller can wait in queues.
     Rates { hold: bool },
-    /// Those that count holders, on behalf of the slot with this number and those after it, one for each limit.
+    /// The limits that count slot holders. The first of them is charged on behalf of the slot with this number, each
+    /// further one on behalf of the next number.
     Holders { slot: u64 },
 }
 
@@ -32,106 +29,141 @@ impl Scope {
     pub(crate) const RATES: Self = Self::Rates { hold: false };
 }
 
-/// A request's charges, in the order of descriptors, rules and limits.
-pub(crate) type Charges<'r> = SmallVec<[Charge<'r>; 4]>;
+/// The charges of a request, in the order of descriptors, rules and limits.
+pub(crate) type Charges<'d> = SmallVec<[Charge<'d>; 4]>;
 
-/// The charges of one call, and for each of them the limit it is about.
-pub(crate) struct Plan<'r> {
-    pub(crate) rules: &'r RuleSet,
-    /// Index of the request's domain; 0 where the rules do not know it.
-    pub(crate) domain: u32,
-    pub(crate) charges: Charges<'r>,
-    /// As many as there are charges, in their order.
-    pub(crate) items: Items,
+/// The charges of one call, and the decision that their verdicts are written into.
+pub(crate) struct Plan<'d> {
+    pub(crate) rules: &'d RuleSet,
+    pub(crate) charges: Charges<'d>,
+    /// The limits that the decision rests on: one per charge, in the same order.
+    pub(crate) items: &'d mut Items,
+    summary: &'d mut Summary,
     scope: Scope,
 }
 
-/// A plan whose charges have been settled. It borrows nothing, so that a decision can take the rules along.
-pub(crate) struct Concluded {
-    pub(crate) domain: u32,
-    pub(crate) allowed: bool,
-    pub(crate) source: Source,
-    pub(crate) items: Items,
+/// Writes verdicts into the items of a decision.
+struct ItemVerdicts<'a>(&'a mut [Item]);
+
+impl VerdictSink for ItemVerdicts<'_> {
+    #[inline]
+    fn verdict_mut(&mut self, index: usize) -> &mut Verdict {
+        &mut self.0[index].verdict
+    }
 }
 
-impl<'r> Plan<'r> {
-    /// Finds the limits that a request falls under.
-    #[expect(clippy::inline_always, reason = "a plan is too large to be handed around")]
-    #[inline(always)]
-    pub(crate) fn new(rules: &'r RuleSet, request: &'r Request<'_>, scope: Scope) -> Self {
-        let mut plan = Self { rules, domain: 0, charges: Charges::new(), items: Items::new(), scope };
-        if let Some((number, domain)) = rules.domain(request.domain()) {
-            plan.domain = number;
-            rules.find((number, domain), request, &mut plan);
-            if domain.has_replaces {
-                plan.replace((number, domain), request);
-            }
-        }
+impl<'d> Plan<'d> {
+    /// Finds the limits that a request falls under, by the rules of the decision.
+    pub(crate) fn new(charged: &'d mut Charged, request: &'d Request<'_>, scope: Scope) -> Self {
+        let mut plan = Self::empty(charged, request, scope);
+        plan.find(request);
         plan
     }
 
-    /// Gives each item its verdict, and folds them into one.
-    #[expect(clippy::inline_always, reason = "see `Plan::new`")]
-    #[inline(always)]
-    pub(crate) fn conclude(self, settlement: Settlement) -> Concluded {
-        let Settlement { verdicts, source } = settlement;
-        let Self { domain, charges, mut items, .. } = self;
-        let mut allowed = true;
-        for (item, verdict) in items.iter_mut().zip(&verdicts) {
-            item.verdict = *verdict;
-            allowed &= verdict.allowed();
+    /// Creates a plan without charges. Where every instruction counts, [`Plan::find`] adds them without moving it.
+    #[inline]
+    pub(crate) fn empty(charged: &'d mut Charged, request: &Request<'_>, scope: Scope) -> Self {
+        let Charged { items, summary, context } = charged;
+        if !request.inline_limits().is_none() {
+            *context.inline_limits = request.inline_limits().clone();
         }
-        // Mostly every limit allows it, and then nobody has to ask what each denial means.
-        Concluded { domain, allowed: allowed || !blocked(&charges, &verdicts), source, items }
+        Self { rules: &context.rules, charges: Charges::new(), items, summary, scope }
     }
 
-    /// Whether the request passes by these verdicts.
-    pub(crate) fn passes(&self, verdicts: &[Verdict]) -> bool {
-        !blocked(&self.charges, verdicts)
+    /// Adds the charges of the limits that a request falls under.
+    #[inline]
+    pub(crate) fn find(&mut self, request: &'d Request<'_>) {
+        let rules = self.rules;
+        if let Some((number, domain)) = rules.domain(request.domain()) {
+            self.summary.domain = number;
+            rules.find((number, domain), request, self);
+            if domain.has_replaces {
+                self.replace((number, domain), request);
+            }
+        }
     }
 
-    /// The charges that were taken if the request passed: shadow limits that denied took nothing.
-    pub(crate) fn taken(&self, verdicts: &[Verdict]) -> Charges<'r> {
-        let taken = self.charges.iter().zip(verdicts);
-        let taken = taken.filter(|(charge, verdict)| verdict.allowed() || charge.count_denied);
+    /// Settles the charges by the counters of this process, and returns when that was.
+    #[inline]
+    pub(crate) fn settle_in(&mut self, memory: &MemoryStore, intent: Intent) -> Micros {
+        let at = memory.settle_now(&self.charges, intent, &mut ItemVerdicts(self.items));
+        self.fold(Source::Memory);
+        at
+    }
+
+    /// Writes the verdicts of all charges into the decision.
+    pub(crate) fn conclude(&mut self, verdicts: &[Verdict], source: Source) {
+        for (item, verdict) in self.items.iter_mut().zip(verdicts) {
+            item.verdict = *verdict;
+        }
+        self.fold(source);
+    }
+
+    /// Folds the verdicts into one: whether the request may pass.
+    #[inline]
+    fn fold(&mut self, source: Source) {
+        self.summary.source = source;
+        // If every limit allows the request, it does not matter what a denial by one of them would mean.
+        let all_allow = self.items.iter().all(|item| item.verdict.allowed());
+        self.summary.allowed = all_allow || !self.is_blocked();
+    }
+
+    #[cold]
+    fn is_blocked(&self) -> bool {
+        blocked_by(self.items.iter().map(|item| (item.force(), &item.verdict)))
+    }
+
+    /// Returns whether the request passes, once the charges are settled.
+    #[inline]
+    pub(crate) fn allowed(&self) -> bool {
+        self.summary.allowed
+    }
+
+    /// Returns who settled the charges.
+    pub(crate) fn source(&self) -> Source {
+        self.summary.source
+    }
+
+    /// Returns the settled charges, each with its verdict.
+    pub(crate) fn settled(&self) -> impl Iterator<Item = (&Charge<'d>, &Verdict)> {
+        self.charges.iter().zip(self.items.iter().map(|item| &item.verdict))
+    }
+
+    /// Returns the charges that were taken if the request passed. Shadow limits that denied took nothing.
+    pub(crate) fn taken(&self) -> Charges<'d> {
+        let taken = self.settled().filter(|(charge, verdict)| verdict.allowed() || charge.count_denied);
         taken.map(|(charge, _)| *charge).collect()
     }
 
-    /// The rule that a charge belongs to, unless the request brought its limit along.
-    fn rule(&self, charge: usize) -> Option<&'r RuleEntry> {
-        let domain = self.rules.domains.get(self.domain as usize)?;
+    /// Returns the rule that a charge belongs to; `None` for an inline limit.
+    pub(crate) fn rule(&self, charge: usize) -> Option<&'d RuleEntry> {
+        let domain = self.rules.domains.get(self.summary.domain as usize)?;
         domain.rules.get(self.items[charge].rule as usize)
     }
 
-    /// What the rule of a charge says for when the shared store fails.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory does not fail"))]
+    /// Returns the policy of a charge's rule for when the shared store fails.
     pub(crate) fn on_store_error(&self, charge: usize) -> OnStoreError {
         self.rule(charge).map_or_else(OnStoreError::default, |rule| rule.on_store_error)
     }
 
-    /// Where the decisions of a charge's rule are counted.
-    pub(crate) fn counts(&self, charge: usize) -> Arc<RuleCounts> {
-        self.rule(charge).map(|rule| Arc::clone(&rule.counts)).unwrap_or_default()
-    }
-
-    /// Keeps the counters of one first entry together, as far as that entry tells counters apart: what is decided
-    /// together is then mostly settled on one server of a store that has several.
+    /// Puts the counters that have the same first entry into the same partition, as far as the entry is part of
+    /// their identity. Then the charges of a request are mostly settled on one server of a store that has several.
     pub(crate) fn keep_together(&mut self, request: &Request<'_>) {
-        let domain = self.rules.domains.get(self.domain as usize);
-        for (charge, item) in self.charges.iter_mut().zip(&self.items) {
+        let domain = self.rules.domains.get(self.summary.domain as usize);
+        for (charge, item) in self.charges.iter_mut().zip(&*self.items) {
             let Some((entries, _)) = request.descriptors().nth(usize::from(item.descriptor)) else {
                 continue;
             };
             let rule = domain.and_then(|domain| domain.rules.get(item.rule as usize));
-            if let Some(part) = self.rules.part_of(request.domain(), rule, entries) {
-                charge.part = part;
+            if let Some(partition) = self.rules.partition_of(request.domain(), rule, entries) {
+                charge.partition = partition;
             }
         }
     }
 
-    /// Adds the charges of one rule's limits for a tenant, or of its limit on holders.
+    /// Adds the charges of a rule whose limits depend on the tenant or the key, or of its limit on slot holders.
     #[inline(never)]
-    fn add_special(&mut self, hit: &Hit<'r>) {
+    fn add_hit(&mut self, hit: &Hit<'d>) {
         match self.scope {
             Scope::Rates { hold } => hit.each_limit(self.rules.seed, |limit| {
                 let charge = charge_of(hit, limit.salt, limit.limit);
@@ -148,12 +180,12 @@ impl<'r> Plan<'r> {
         }
     }
 
-    /// Drops the limits that other rules of the request stand in for, by name.
+    /// Drops the limits that other rules of the request replace by name.
     #[cold]
     fn replace(&mut self, domain: (u32, &DomainTree), request: &Request<'_>) {
         let replacements = replacements(self.rules, domain, request);
         for index in (0..self.items.len()).rev() {
-            // A limit that a request brings along has its own place, whatever its name.
+            // An inline limit belongs to no rule of the domain, and is never replaced.
             let rule = domain.1.rules.get(self.items[index].rule as usize);
             let entry = rule.and_then(|rule| self.items[index].entry(rule));
             if entry.is_some_and(|entry| entry.replaced_by(&replacements).is_some()) {
@@ -164,26 +196,28 @@ impl<'r> Plan<'r> {
     }
 }
 
-impl<'r> Hits<'r> for Plan<'r> {
-    #[expect(clippy::inline_always, reason = "part of the loop that plans a request")]
-    #[inline(always)]
-    fn add(&mut self, hit: Hit<'r>) {
-        let Scope::Rates { hold } = self.scope else { return self.add_special(&hit) };
-        if hit.tier.is_some() || hit.own.is_some() {
-            return self.add_special(&hit);
-        }
-        let standing = if hit.enforced { hit.rule.standing } else { Standing::of_rule(Force::Shadow) };
-        let (force, count_denied) = (standing.force(), self.rules.count_denied);
-        for (index, entry) in hit.rule.limits.iter().enumerate() {
-            self.items.push(Item::planned(hit.rule.number, hit.descriptor, index as u16, standing));
-            let charge = Charge::new(hit.key.of_limit(entry.salt), &entry.limit, hit.cost);
+impl<'d> Hits<'d> for Plan<'d> {
+    // Not inlined into the walk over the rules: together they have more values than there are registers.
+    #[inline(never)]
+    fn add(&mut self, rule: &'d RuleEntry, key: Key, descriptor: u16, cost: u64) {
+        let Scope::Rates { hold } = self.scope else {
+            return self.add_hit(&Hit::new(rule, key, descriptor, cost));
+        };
+        let (force, count_denied) = (rule.terms.force(), self.rules.count_denied);
+        for (index, entry) in rule.limits.iter().enumerate() {
+            self.items.push(Item::planned(rule.number, descriptor, index as u16, rule.terms));
+            let charge = Charge::new(key.of_limit(entry.salt), &entry.limit, cost);
             self.charges.push(Charge { force, hold, count_denied, ..charge });
         }
     }
+
+    fn add_special(&mut self, hit: &Hit<'d>) {
+        self.add_hit(hit);
+    }
 }
 
-/// Names of limits that do not apply to a request, each with the rule that stands in. An unlimited
-/// rule can, too, so this looks at the rules and not at the limits.
+/// Returns the names of limits that do not apply to a request, each with the rule that replaces it. A rule without
+/// limits can replace others, so this looks at the rules and not at the limits.
 pub(crate) fn replacements<'r>(
     rules: &'r RuleSet,
     domain: (u32, &'r DomainTree),
@@ -196,7 +230,7 @@ pub(crate) fn replacements<'r>(
 }
 
 impl LimitEntry {
-    /// The rule that stands in for this limit, if one does.
+    /// Returns the rule that replaces this limit, if there is one.
     pub(crate) fn replaced_by<'r>(&self, replacements: &[(&'r str, &'r str)]) -> Option<&'r str> {
         let given = self.given_name.as_deref()?;
         replacements.iter().find(|(name, _)| *name == given).map(|(_, rule)| *rule)
@@ -204,6 +238,6 @@ impl LimitEntry {
 }
 
 fn charge_of<'r>(hit: &Hit<'_>, salt: u64, limit: &'r Limit) -> Charge<'r> {
-    let force = if hit.enforced { hit.rule.standing.force() } else { Force::Shadow };
+    let force = if hit.enforced { hit.rule.terms.force() } else { Force::Shadow };
     Charge { force, ..Charge::new(hit.key.of_limit(salt), limit, hit.cost) }
 }

@@ -1,13 +1,13 @@
-//! What is asked: a domain, descriptors and a cost.
+//! Requests: a domain, descriptors and a cost.
 
 use smallvec::SmallVec;
 
-use crate::inline::{Brought, InlineLimits};
+use crate::inline::{DescriptorLimits, InlineLimits};
 
 /// A request to be decided.
 ///
 /// A descriptor is a list of `key=value` entries that describes one aspect of the request; the
-/// rules say which limits go with it. Texts are borrowed: building a request copies none.
+/// rules say which limits apply to it. Texts are borrowed and never copied.
 ///
 /// ```
 /// use tidegate::Request;
@@ -24,14 +24,14 @@ pub struct Request<'a> {
     first: Tail,
     /// The descriptors after the first.
     more: SmallVec<[Tail; 2]>,
-    /// Limits the request brings along.
-    brought: Brought,
+    /// The inline limits of descriptors.
+    inline_limits: DescriptorLimits,
 }
 
 /// One `key=value` of a descriptor.
 pub type Entry<'a> = (&'a str, &'a str);
 
-/// Where a descriptor ends among the entries, and its cost.
+/// The end of a descriptor in the list of entries, and its cost.
 #[derive(Clone, Copy, Debug)]
 struct Tail {
     end: u32,
@@ -41,24 +41,34 @@ struct Tail {
 }
 
 impl<'a> Request<'a> {
-    /// A request with one descriptor and a cost of 1.
+    /// Creates a request with one descriptor and a cost of 1.
     #[inline]
     pub fn new(domain: &'a str, entries: impl AsRef<[Entry<'a>]>) -> Self {
         let entries = SmallVec::from_slice(entries.as_ref());
         let first = Tail { end: entries.len() as u32, own_cost: false, cost: 1 };
-        Self { domain, cost: 1, entries, first, more: SmallVec::new(), brought: Brought::default() }
+        Self {
+            domain,
+            cost: 1,
+            entries,
+            first,
+            more: SmallVec::new(),
+            inline_limits: DescriptorLimits::default(),
+        }
     }
 
-    /// Adds another descriptor; every descriptor must be within its limits.
-    #[inline]
+    /// Adds another descriptor. The request passes only if the limits of all descriptors allow it.
+    #[expect(clippy::inline_always, reason = "a request is large, and is moved unless this is inlined")]
+    #[inline(always)]
     #[must_use]
     pub fn and(mut self, entries: impl AsRef<[Entry<'a>]>) -> Self {
-        self.entries.extend_from_slice(entries.as_ref());
+        for entry in entries.as_ref() {
+            self.entries.push(*entry);
+        }
         self.more.push(Tail { end: self.entries.len() as u32, own_cost: false, cost: self.cost });
         self
     }
 
-    /// Units the request takes of each limit; 0 peeks.
+    /// Sets the units that the request takes of each limit. A cost of 0 peeks.
     #[inline]
     #[must_use]
     pub fn cost(mut self, cost: u64) -> Self {
@@ -71,7 +81,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Units the last descriptor takes, whatever the request's cost.
+    /// Sets the units that the last descriptor takes of its limits, whatever the cost of the request.
     #[must_use]
     pub fn descriptor_cost(mut self, cost: u64) -> Self {
         let tail = self.more.last_mut().unwrap_or(&mut self.first);
@@ -79,20 +89,20 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Holds the last descriptor against these limits instead of those in the rules.
+    /// Applies these limits to the last descriptor, in place of those in the rules.
     #[must_use]
     pub fn limits(mut self, limits: &InlineLimits) -> Self {
-        self.brought.add(self.more.len(), limits);
+        self.inline_limits.add(self.more.len(), limits);
         self
     }
 
-    /// The domain whose rules apply.
+    /// Returns the domain, whose rules apply.
     #[inline]
     pub fn domain(&self) -> &'a str {
         self.domain
     }
 
-    /// The descriptors with their costs, in order.
+    /// Returns the descriptors with their costs, in order.
     #[inline]
     pub fn descriptors(&self) -> impl Iterator<Item = (&[Entry<'a>], u64)> {
         let (mut rest, mut start) = (&*self.entries, 0);
@@ -107,37 +117,37 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// The cost of the descriptors that have none of their own.
+    /// Returns the cost of the descriptors that have none of their own.
     pub fn common_cost(&self) -> u64 {
         self.cost
     }
 
-    /// The cost of a descriptor, counted from 0, if it has one of its own.
+    /// Returns the own cost of a descriptor, counted from 0, if it has one.
     pub fn own_cost(&self, descriptor: usize) -> Option<u64> {
         let tail = descriptor.checked_sub(1).map_or(Some(&self.first), |after| self.more.get(after))?;
         tail.own_cost.then_some(tail.cost)
     }
 
-    /// The limits that the request brings along for a descriptor, counted from 0.
+    /// Returns the inline limits of a descriptor, counted from 0, if it has any.
     pub fn limits_of(&self, descriptor: usize) -> Option<&InlineLimits> {
-        self.brought.of(descriptor)
+        self.inline_limits.of(descriptor)
     }
 
-    /// All limits brought along.
-    pub(crate) fn brought(&self) -> &Brought {
-        &self.brought
+    /// Returns the inline limits of all descriptors.
+    pub(crate) fn inline_limits(&self) -> &DescriptorLimits {
+        &self.inline_limits
     }
 
-    /// The only entry of all descriptors and its cost, if there is but one and it brings no limits.
+    /// Returns the entry and its cost, if the request has a single entry and no inline limits.
     #[inline]
     pub(crate) fn only_entry(&self) -> Option<(Entry<'a>, u64)> {
         match self.entries.as_slice() {
-            [entry] if self.first.end == 1 && self.brought.is_none() => Some((*entry, self.first.cost)),
+            [entry] if self.first.end == 1 && self.inline_limits.is_none() => Some((*entry, self.first.cost)),
             _ => None,
         }
     }
 
-    /// The value of the first entry with that key, in any descriptor.
+    /// Returns the value of the first entry with this key, in any descriptor.
     pub(crate) fn value_of(&self, key: &str) -> Option<&'a str> {
         self.entries.iter().find(|(found, _)| *found == key).map(|(_, value)| *value)
     }

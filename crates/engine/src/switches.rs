@@ -7,10 +7,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tidegate_stores::Force;
 
-use crate::limiter::{Inner, Limiter};
-use crate::rules::source::Source;
+use crate::limit_terms::LimitTerms;
+use crate::limiter::Limiter;
 use crate::rules::tree::RuleSet;
-use crate::standing::Standing;
 
 /// What becomes of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -100,67 +99,35 @@ impl Switches {
 }
 
 impl Limiter {
-    /// Lets one rule, or all, be enforced, only evaluated, or ignored, from now on and whatever the files
-    /// say. Where both are switched, what switches off more counts.
+    /// Sets the switch of one rule, or of all with `None`. It acts from now on, whatever the rules say. Where a rule and
+    /// all rules are switched, the one that switches off more counts.
     ///
     /// # Errors
-    /// If no rule is called so.
+    /// Returns an error if there is no rule with this ID.
     pub fn switch(&self, rule: Option<&str>, switch: Switch) -> Result<(), SwitchError> {
-        self.inner.throw(rule, switch)
-    }
-
-    /// Throws all switches at once: these stand, and no others. Those of rules that there are not wait for
-    /// them.
-    pub fn set_switches(&self, switches: Switches) {
-        self.inner.set_switches(switches);
-    }
-
-    /// How switches stand.
-    pub fn switches(&self) -> Switches {
-        self.inner.source.lock().switches.clone()
-    }
-}
-
-impl Inner {
-    /// Throws a switch; the rules loaded last are put in force with it.
-    fn throw(&self, rule: Option<&str>, switch: Switch) -> Result<(), SwitchError> {
-        let mut source = self.source.lock();
-        match rule {
-            None => source.switches.all = switch,
-            Some(rule) => {
-                // One that is thrown already may be of a rule that has gone since.
-                if !self.rules.load().has_rule(rule) && !source.switches.rules.contains_key(rule) {
-                    return Err(SwitchError::NoRule(rule.to_owned()));
-                }
-                match switch {
-                    Switch::Enforce => source.switches.rules.remove(rule),
-                    _ => source.switches.rules.insert(rule.to_owned(), switch),
-                };
-            }
+        if let Some(rule) = rule
+            // A switch may be left of a rule that does not exist any more.
+            && !self.inner.rules.load().has_rule(rule)
+            && !self.switches().rules.contains_key(rule)
+        {
+            return Err(SwitchError::NoRule(rule.to_owned()));
         }
-        tracing::warn!(rule = rule.unwrap_or("(all)"), %switch, "a switch was thrown");
-        self.put_switched(&source);
+        self.inner.switch(|switches| match (rule, switch) {
+            (None, _) => switches.all = switch,
+            (Some(rule), Switch::Enforce) => drop(switches.rules.remove(rule)),
+            (Some(rule), _) => drop(switches.rules.insert(rule.to_owned(), switch)),
+        });
         Ok(())
     }
 
-    fn set_switches(&self, switches: Switches) {
-        let mut source = self.source.lock();
-        if source.switches != switches {
-            tracing::warn!(%switches, "switches were thrown");
-            source.switches = switches;
-            self.put_switched(&source);
-        }
+    /// Sets all switches at once: those that are not named are unset. Switches of rules that do not exist wait for them.
+    pub fn set_switches(&self, switches: Switches) {
+        self.inner.switch(|known| *known = switches);
     }
 
-    /// Puts the rules loaded last in force as they are switched now.
-    fn put_switched(&self, source: &Source) {
-        let before = self.rules.load();
-        // They compiled before.
-        if let Ok(mut rules) = source.recompile(self.backend.memory.seed(), before.generation + 1) {
-            // What tenants have goes by the places of the same rules.
-            rules.set_tenants(before.tenants.clone());
-            self.put_in_force(rules);
-        }
+    /// Returns the switches in force.
+    pub fn switches(&self) -> Switches {
+        self.inner.origins.state().switches.clone()
     }
 }
 
@@ -170,7 +137,7 @@ impl RuleSet {
         for rule in self.domains_mut().iter_mut().flat_map(|domain| &mut domain.rules) {
             match switches.of(&rule.id) {
                 Switch::Enforce => {}
-                Switch::Shadow => rule.standing = Standing::of_rule(Force::Shadow),
+                Switch::Shadow => rule.terms = LimitTerms::of_rule(Force::Shadow),
                 Switch::Off => {
                     rule.limits = Box::default();
                     rule.tiers.clear();

@@ -15,6 +15,10 @@ pub(crate) const NOISE: u32 = 1;
 /// only be answered by an error. Nobody has reason to do any of it more than a hundred times a
 /// second.
 pub(crate) const ODD: u32 = 200;
+/// What it costs to call what is not collected: health and reflection, of which nobody needs many a second.
+pub(crate) const CALL: u32 = 10;
+/// What a request costs that nobody answers.
+pub(crate) const MISDIRECTED: u32 = 10;
 
 /// What comes back with every piece of an answer: a client grants more for what it has read, and some
 /// ping to learn how fast that was.

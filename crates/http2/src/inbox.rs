@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
@@ -10,6 +9,9 @@ use http::HeaderMap;
 use http_body::{Body, Frame};
 use parking_lot::Mutex;
 use thiserror::Error;
+
+/// Bytes that are passed on at once. Whoever reads may hold as many that the connection does not account for.
+const PIECE_BYTES: usize = 4 << 10;
 
 /// The client, or the connection, went away before the body had come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -25,42 +27,51 @@ pub struct Inbox(Arc<Mutex<Held>>);
 #[derive(Debug)]
 pub(crate) struct Feed(Arc<Mutex<Held>>);
 
-/// Tells a connection that somebody has read of one of its bodies.
+/// Tells a connection of which of its bodies somebody has read.
 #[derive(Debug, Default)]
-pub(crate) struct Reads {
-    some: AtomicBool,
-    waker: Mutex<Option<Waker>>,
+pub(crate) struct Reads(Mutex<Noted>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    streams: Vec<u32>,
+    waker: Option<Waker>,
 }
 
 impl Reads {
-    /// Something was read, or has ended.
-    pub(crate) fn note(&self) {
-        self.some.store(true, Ordering::Release);
-        wake(self.waker.lock().take());
+    /// Something of this stream's body was read, or has ended.
+    pub(crate) fn note(&self, stream: u32) {
+        let mut noted = self.0.lock();
+        noted.streams.push(stream);
+        let waker = noted.waker.take();
+        drop(noted);
+        wake(waker);
     }
 
-    /// Whether something was since this was asked last; `waker` is told of more.
-    pub(crate) fn take(&self, waker: &Waker) -> bool {
-        let mut known = self.waker.lock();
-        if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            *known = Some(waker.clone());
+    /// The streams of which something was since this was asked last; `waker` is told of more.
+    pub(crate) fn take(&self, waker: &Waker) -> Vec<u32> {
+        let mut noted = self.0.lock();
+        if !noted.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            noted.waker = Some(waker.clone());
         }
-        drop(known);
-        self.some.swap(false, Ordering::Acquire)
+        std::mem::take(&mut noted.streams)
     }
 }
 
 /// Many small pieces become one: what is held costs about what it has bytes.
 #[derive(Debug)]
 struct Held {
+    stream: u32,
     data: BytesMut,
     end: Option<End>,
-    /// Bytes that were read, or that nobody is going to read, since the connection asked last.
+    /// Bytes that were read, or that nobody is going to read, since the connection asked last. It is told of the first.
     freed: usize,
     reader: Option<Waker>,
     /// Tells the connection, which grants more when something is read.
     reads: Arc<Reads>,
+    /// Whether nobody is going to read it.
     is_gone: bool,
+    /// Whether the connection has ended the stream, and need not be told.
+    is_orphaned: bool,
 }
 
 #[derive(Debug)]
@@ -70,9 +81,20 @@ enum End {
     Reset,
 }
 
-pub(crate) fn inbox(reads: &Arc<Reads>) -> (Feed, Inbox) {
+impl Held {
+    /// Counts bytes that are held no more.
+    fn free(&mut self, bytes: usize) {
+        self.freed += bytes;
+        if !self.is_orphaned {
+            self.reads.note(self.stream);
+        }
+    }
+}
+
+pub(crate) fn inbox(stream: u32, reads: &Arc<Reads>) -> (Feed, Inbox) {
     let (data, reads) = (BytesMut::new(), Arc::clone(reads));
-    let held = Held { data, end: None, freed: 0, reader: None, reads, is_gone: false };
+    let held =
+        Held { stream, data, end: None, freed: 0, reader: None, reads, is_gone: false, is_orphaned: false };
     let held = Arc::new(Mutex::new(held));
     (Feed(Arc::clone(&held)), Inbox(held))
 }
@@ -81,8 +103,7 @@ impl Feed {
     pub(crate) fn push(&self, data: &[u8]) {
         let mut held = self.0.lock();
         if held.is_gone {
-            held.freed += data.len();
-            held.reads.note();
+            held.free(data.len());
         } else {
             held.data.extend_from_slice(data);
             wake(held.reader.take());
@@ -114,6 +135,7 @@ impl Feed {
 impl Drop for Feed {
     /// A body that has not ended never will.
     fn drop(&mut self) {
+        self.0.lock().is_orphaned = true;
         self.end_with(End::Reset);
     }
 }
@@ -122,9 +144,8 @@ impl Drop for Inbox {
     fn drop(&mut self) {
         let mut held = self.0.lock();
         held.is_gone = true;
-        held.freed += held.data.len();
-        held.data = BytesMut::new();
-        held.reads.note();
+        let unread = std::mem::take(&mut held.data).len();
+        held.free(unread);
     }
 }
 
@@ -141,9 +162,9 @@ impl Body for Inbox {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Reset>>> {
         let mut held = self.0.lock();
         if !held.data.is_empty() {
-            let data = held.data.split().freeze();
-            held.freed += data.len();
-            held.reads.note();
+            let bytes = held.data.len().min(PIECE_BYTES);
+            let data = held.data.split_to(bytes).freeze();
+            held.free(data.len());
             return Poll::Ready(Some(Ok(Frame::data(data))));
         }
         match held.end.take() {

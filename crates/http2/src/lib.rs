@@ -10,6 +10,7 @@
 //! - [`Connection`]: the protocol, without input and output
 //! - [`Server`]: a connection on a socket
 //! - [`MemoryBudget`]: bytes that all connections share
+//! - [`Turn`]: whose turn it is among the connections of a thread
 
 mod budget;
 mod calm;
@@ -23,6 +24,7 @@ mod server;
 mod service;
 mod streams;
 mod tasks;
+mod turns;
 mod windows;
 
 pub use self::budget::{MemoryBudget, MemoryClaim};
@@ -31,3 +33,4 @@ pub use self::inbox::{Inbox, Reset};
 pub use self::reason::Reason;
 pub use self::server::{Error, Server};
 pub use self::service::{Answer, Later, Refusal, Service, Whole};
+pub use self::turns::Turn;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -14,9 +14,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::budget::MemoryBudget;
 use crate::connection::{Connection, Fault, Settings};
 use crate::service::Service;
+use crate::turns::{Turn, yield_now};
 
-/// Room for hundreds of requests, and for several of the largest frames.
-const INPUT_BYTES: usize = 64 << 10;
+/// Room for what is left of the turn before, and for one read more: hundreds of requests, or one of the largest frames.
+const INPUT_BYTES: usize = 2 * READ_BYTES + (1 << 10);
+/// Bytes of one read, about as many as one turn takes.
+const READ_BYTES: usize = 16 << 10;
 /// An output buffer that has grown beyond this is given back.
 const KEPT_BYTES: usize = 32 << 10;
 /// How long a client may take to read the last answers, and then to close.
@@ -52,6 +55,7 @@ pub struct Server<IO, S: Service> {
     behind: bool,
     timer: Option<Pin<Box<Sleep>>>,
     phase: Phase,
+    turn: Turn,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,11 +67,22 @@ enum Phase {
     Lingering,
 }
 
+/// How a turn ended.
+enum Turned {
+    /// The client has to read or send something first, or the service to answer.
+    Waits,
+    /// There is more to do.
+    HasMore,
+    /// Nothing more is to be received.
+    Ended,
+}
+
 impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
     /// Serves a connection that begins now. Needs a runtime with time enabled.
     pub fn new(io: IO, service: S, settings: Settings) -> Self {
         let connection = Connection::new(service, settings, Instant::now());
-        Self { io, connection, rest: Vec::new(), behind: false, timer: None, phase: Phase::Open }
+        let (phase, turn) = (Phase::Open, Turn::default());
+        Self { io, connection, rest: Vec::new(), behind: false, timer: None, phase, turn }
     }
 
     /// Holds bodies, calls and answers within a budget that connections share.
@@ -75,6 +90,17 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
     pub fn with_budget(mut self, budget: MemoryBudget) -> Self {
         self.connection = self.connection.with_budget(budget);
         self
+    }
+
+    /// Requests that are being collected or answered. Those that stream ([`Service::call`]) are not among them: they may
+    /// be open for as long as the client likes.
+    pub fn collected_streams(&self) -> usize {
+        self.connection.collected_streams()
+    }
+
+    /// Requests that have begun since the connection was opened.
+    pub fn requests(&self) -> u64 {
+        self.connection.requests()
     }
 
     /// Asks the client to go. The future has to be polled again.
@@ -87,6 +113,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         while self.connection.has_output() {
             let out = self.connection.out();
             let written = ready!(Pin::new(&mut self.io).poll_write(cx, out))?;
+            self.connection.note_write(written);
+            let out = self.connection.out();
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -110,7 +138,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         input.resize(INPUT_BYTES, 0);
         let before = self.rest.len();
         input[..before].copy_from_slice(&self.rest);
-        let mut buffer = ReadBuf::new(&mut input[before..]);
+        let mut buffer = ReadBuf::new(&mut input[before..][..READ_BYTES]);
         let polled = Pin::new(&mut self.io).poll_read(cx, &mut buffer).map_ok(|()| buffer.filled().len());
         if let Poll::Ready(Ok(bytes @ 1..)) = polled
             && self.phase == Phase::Open
@@ -156,17 +184,31 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         }
     }
 
+    /// Does what there is to do, within one turn.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.connection.start_turn();
+        let work = ready!(self.turn.begin(cx));
+        self.connection.start_turn(work);
+        let turned = self.take_turn(cx);
+        let more = matches!(turned, Ok(Turned::HasMore));
+        self.turn.end(self.connection.work_done(), more, cx);
+        match turned {
+            Ok(Turned::Waits | Turned::HasMore) => Poll::Pending,
+            Ok(Turned::Ended) => Poll::Ready(Ok(())),
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    /// Goes on until there is nothing to do or the turn is over.
+    fn take_turn(&mut self, cx: &mut Context<'_>) -> io::Result<Turned> {
         loop {
             let written = self.poll_write(cx)?;
             if self.connection.is_over() {
-                return Poll::Ready(Ok(()));
+                return Ok(Turned::Ended);
             }
             self.poll_timer(cx);
             if written.is_pending() && self.connection.is_full() && !self.connection.is_over() {
                 // A client that does not read is not read from.
-                return Poll::Pending;
+                return Ok(Turned::Waits);
             }
             if !self.connection.turn_is_over() {
                 self.connection.poll(cx);
@@ -175,14 +217,14 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
                 if written.is_ready() && self.connection.has_output() {
                     let _ = self.poll_write(cx)?;
                 }
-                return yield_to_others(cx);
+                return Ok(Turned::HasMore);
             }
             match self.poll_read(cx)? {
-                Poll::Ready(0) => return Poll::Ready(Ok(())),
+                Poll::Ready(0) => return Ok(Turned::Ended),
                 Poll::Ready(_) => {}
                 Poll::Pending if written.is_ready() && self.connection.has_output() => {}
                 Poll::Pending if self.connection.is_over() => {}
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => return Ok(Turned::Waits),
             }
         }
     }
@@ -199,20 +241,15 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
                 return Poll::Ready(Ok(()));
             }
         }
-        yield_to_others(cx)
+        yield_now(cx);
+        Poll::Pending
     }
 
     fn enter(&mut self, phase: Phase, patience: Duration) {
         self.phase = phase;
+        self.rest = Vec::new();
         self.timer = Some(Box::pin(tokio::time::sleep(patience)));
     }
-}
-
-/// Lets the runtime look for input of other connections, and poll them, before this one is polled again.
-fn yield_to_others<T>(cx: &mut Context<'_>) -> Poll<T> {
-    // Polled once, it has asked for that already.
-    let _ = pin!(tokio::task::yield_now()).poll(cx);
-    Poll::Pending
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Future for Server<IO, S>

@@ -58,6 +58,8 @@ pub enum Answer {
     Message,
     /// It is refused.
     Refused(Refusal),
+    /// It is refused because nobody answers such requests at all. A client that sends many of them is sent away.
+    Misdirected(Refusal),
     /// The answer takes a while; the connection goes on meanwhile.
     Later(Later),
 }

@@ -15,7 +15,7 @@ use tonic_health::server::HealthReporter;
 
 use crate::access::{TokenRegistry, node_tokens};
 use crate::admin::browser::AllowedHosts;
-use crate::admin::{AdminApi, Limits, Load};
+use crate::admin::{AdminApi, AdminParts, Limits, Load};
 use crate::config::Settings;
 use crate::config::settings::{Redis, Store};
 use crate::control::{Control, ControlParts};
@@ -31,7 +31,9 @@ use crate::listen::connections::Eviction;
 use crate::listen::listener::{Listener, Protocols};
 use crate::memory::Memory;
 use crate::metrics::Metrics;
+use crate::recorder::{Recorder, RecorderParts};
 use crate::run::ServeError;
+use crate::usage_link::UsageLinks;
 
 /// The maximum number of reservations, if there is memory for as many.
 const MAX_RESERVATIONS: usize = 1_000_000;
@@ -42,6 +44,7 @@ pub(crate) struct Assembly {
     pub(crate) limiter: Limiter,
     pub(crate) control: Control,
     pub(crate) trail: Trail,
+    pub(crate) recorder: Recorder,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     pub(crate) reporter: HealthReporter,
@@ -58,23 +61,32 @@ impl Assembly {
         let data = DataFolder::open(&settings.data)?;
         let trail = open_trail(settings, &data)?;
         let control = open_control(settings, &data, &trail).await?;
-        let limiter = build_limiter(settings, &data, &control, memory).await?;
+        let store = match &settings.store {
+            Store::Memory => None,
+            Store::Redis(url) => Some(connect(url, &settings.redis).await),
+        };
+        let limiter = build_limiter(settings, &data, &control, memory, store.clone()).await?;
         control.start(&limiter).await;
-        let (health, metrics) = (Health::new(limiter.clone()), Metrics::new(memory.clone()));
+        let metrics = Metrics::new(memory.clone(), settings.other_names);
+        let health = Health::new(limiter.clone());
         let health = health.with_catalog(control.health().clone());
+        let parts = (limiter.clone(), metrics.clone(), health.clone());
+        let recorder = build_recorder(settings, &data, memory, parts, store);
+        recorder.start();
+        control.set_recorder(&recorder);
         let (reporter, health_server) = tonic_health::server::health_reporter();
-        let renderer = Renderer::new(Headers {
-            ratelimit: settings.headers.ratelimit,
-            draft06: settings.headers.draft06,
-            x_ratelimit: settings.headers.x_ratelimit,
-            partition_key: settings.headers.partition_key,
-        });
-        let renderer = renderer.denial_body(settings.denial_body.clone());
+        let renderer = build_renderer(settings);
+        let secret = match settings.redis.secret.reveal() {
+            "" => data.secret()?,
+            shared => shared.as_bytes().to_vec(),
+        };
+        let links = UsageLinks::new(&secret, limiter.clone(), recorder.clone());
         let (bounds, audit) = (settings.bounds, &settings.audit);
         let denials =
             Denials::new(trail.clone(), audit.denials_per_second, audit.descriptors, node(settings));
         let decider = Decider::new("grpc", limiter.clone(), metrics.clone())
             .with_denials(denials)
+            .with_recorder(recorder.clone())
             .with_traces(settings.traces.is_some());
         let rate_limit = RateLimit {
             decider,
@@ -87,7 +99,7 @@ impl Assembly {
         let http = HttpApi {
             rate_limit: RateLimit { decider: decider.clone(), ..rate_limit.clone() },
             decider,
-            renderer,
+            renderer: renderer.clone(),
             bounds,
             health: health.clone(),
             tokens: settings.http.tokens.then(|| control.registry().clone()),
@@ -95,6 +107,7 @@ impl Assembly {
             peer: Ipv4Addr::LOCALHOST.into(),
             cross_site: settings.http.cross_site,
             memory: memory.clone(),
+            links: Some(links.clone()),
         };
         let limits = Limits {
             hosts: AllowedHosts::of(&settings.admin),
@@ -102,11 +115,22 @@ impl Assembly {
             load: Load::new((admin_connections / 8).clamp(2, 32), (admin_connections / 2).max(2)),
             bodies: memory.admin_bodies().clone(),
         };
-        let admin =
-            AdminApi::new(limiter.clone(), metrics.clone(), health.clone(), bounds, control.clone(), limits);
+        let parts = AdminParts {
+            limiter: limiter.clone(),
+            metrics: metrics.clone(),
+            health: health.clone(),
+            control: control.clone(),
+            recorder: recorder.clone(),
+            links,
+            memory: memory.clone(),
+            settings: settings.clone(),
+            node: node(settings),
+            decider: rate_limit.decider.for_front_end("admin"),
+            renderer: renderer.clone(),
+        };
+        let admin = AdminApi::new(parts, limits);
         let grpc_tokens = settings.grpc.tokens.then(|| control.registry().clone());
-        let streams = memory.streams().clone();
-        let grpc = GrpcApi::new(rate_limit, health_server, grpc_tokens, streams, settings)?;
+        let grpc = GrpcApi::new(rate_limit, health_server, grpc_tokens, memory, settings)?;
         let grpc_settings = &settings.grpc;
         let max_age =
             grpc_settings.max_connection_age.map(|age| (age, grpc_settings.max_connection_age_grace));
@@ -126,7 +150,6 @@ impl Assembly {
             },
             Listener {
                 protocols: Protocols::Http2,
-                eviction: Eviction::NotBegun,
                 max_age,
                 traced,
                 ..Listener::new("grpc", &grpc_settings.listen, grpc_settings.tls.as_ref(), grpc)
@@ -136,8 +159,38 @@ impl Assembly {
                 ..Listener::new("http", &settings.http.listen, settings.http.tls.as_ref(), http)
             },
         ];
-        Ok(Self { data, limiter, control, trail, metrics, health, reporter, listeners })
+        Ok(Self { data, limiter, control, trail, recorder, metrics, health, reporter, listeners })
     }
+}
+
+fn build_recorder(
+    settings: &Settings,
+    data: &DataFolder,
+    memory: &Memory,
+    (limiter, metrics, health): (Limiter, Metrics, Health),
+    store: Option<RedisStore>,
+) -> Recorder {
+    Recorder::new(RecorderParts {
+        limiter,
+        metrics,
+        health,
+        file: data.history(),
+        secret: settings.redis.secret.reveal().to_owned(),
+        max_bytes: memory.limit(),
+        node: node(settings),
+        store,
+        warnings: settings.warnings.clone(),
+    })
+}
+
+fn build_renderer(settings: &Settings) -> Renderer {
+    let renderer = Renderer::new(Headers {
+        ratelimit: settings.headers.ratelimit,
+        draft06: settings.headers.draft06,
+        x_ratelimit: settings.headers.x_ratelimit,
+        partition_key: settings.headers.partition_key,
+    });
+    renderer.denial_body(settings.denial_body.clone())
 }
 
 async fn open_control(settings: &Settings, data: &DataFolder, trail: &Trail) -> Result<Control, ServeError> {
@@ -184,6 +237,7 @@ async fn build_limiter(
     data: &DataFolder,
     control: &Control,
     memory: &Memory,
+    store: Option<RedisStore>,
 ) -> Result<Limiter, ServeError> {
     let never = Duration::from_hours(24 * 365);
     let builder = match &settings.rules {
@@ -206,14 +260,9 @@ async fn build_limiter(
         .switches(settings.switches.clone())
         .max_keys(settings.memory.max_keys.min(memory.max_keys()))
         .max_reservations(memory.max_reservations().min(MAX_RESERVATIONS));
-    let builder = match &settings.store {
-        Store::Memory => {
-            builder.memory().snapshot(data.counters(), settings.memory.snapshot_every.unwrap_or(never))
-        }
-        Store::Redis(url) => {
-            let store = connect(url, &settings.redis).await;
-            builder.redis_store(store, settings.fallback, settings.redis.secret.reveal())
-        }
+    let builder = match store {
+        None => builder.memory().snapshot(data.counters(), settings.memory.snapshot_every.unwrap_or(never)),
+        Some(store) => builder.redis_store(store, settings.fallback, settings.redis.secret.reveal()),
     };
     // It reads tenants from the catalog, which blocks.
     let built = tokio::task::spawn_blocking(|| builder.build()).await.map_err(io::Error::other)?;

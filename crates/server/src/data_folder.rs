@@ -71,6 +71,27 @@ impl DataFolder {
         self.path.join("audit")
     }
 
+    /// Returns a secret of this folder, which is drawn at random when it is first asked for.
+    ///
+    /// # Errors
+    /// If it can be neither read nor written.
+    pub fn secret(&self) -> Result<Vec<u8>, DataFolderError> {
+        let path = self.path.join("secret");
+        let unusable = |source| DataFolderError::Unusable { path: path.clone(), source };
+        if !path.try_exists().map_err(unusable)? {
+            let mut random = [0; 32];
+            getrandom::fill(&mut random).map_err(|error| unusable(io::Error::other(error.to_string())))?;
+            let file = own_file().create_new(true).open(&path);
+            file.and_then(|mut file| file.write_all(&random)).map_err(unusable)?;
+        }
+        fs::read(&path).map_err(unusable)
+    }
+
+    /// Returns the path of the recorder's history.
+    pub fn history(&self) -> PathBuf {
+        self.path.join("history")
+    }
+
     /// Returns the path of the snapshot of the counters.
     pub fn counters(&self) -> PathBuf {
         self.path.join("counters")

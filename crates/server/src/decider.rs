@@ -1,8 +1,8 @@
 //! Decides the requests of every front end, and records each decision.
 //!
 //! A front end parses a request, hands it to its [`Decider`] and renders the decision. Everything that follows from
-//! a decision happens in [`Decider::record`]: the counters of the rules, the sampled record of a denial, the span. A
-//! further consumer of decisions is added there, and sees those of every front end.
+//! a decision happens in [`Decider::record`]: the counters of the rules, the recorder, the sampled record of a denial, the
+//! span. A further consumer of decisions is added there, and sees those of every front end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use tidegate::{
 use crate::denials::Denials;
 use crate::metrics::{FrontEnd, Metrics, Timer};
 use crate::permit_token::{self, PermitToken};
+use crate::recorder::Recorder;
 use crate::trace;
 
 /// The reason to refuse a request while no rules are loaded, as envoyproxy/ratelimit words it.
@@ -29,6 +30,7 @@ pub struct Decider {
     limiter: Limiter,
     metrics: Metrics,
     denials: Denials,
+    recorder: Recorder,
     /// Whether requests have spans to record decisions in.
     traced: bool,
     front_end: Arc<FrontEnd>,
@@ -54,13 +56,26 @@ impl Decider {
     /// Returns a decider for the front end of this name, which writes no denials down and traces nothing.
     pub fn new(front_end: &'static str, limiter: Limiter, metrics: Metrics) -> Self {
         let front_end = metrics.front_end(front_end);
-        Self { limiter, metrics, denials: Denials::default(), traced: false, front_end }
+        Self {
+            limiter,
+            metrics,
+            denials: Denials::default(),
+            recorder: Recorder::default(),
+            traced: false,
+            front_end,
+        }
     }
 
     /// Samples denials into the audit trail.
     #[must_use]
     pub fn with_denials(self, denials: Denials) -> Self {
         Self { denials, ..self }
+    }
+
+    /// Records decisions for the dashboard.
+    #[must_use]
+    pub fn with_recorder(self, recorder: Recorder) -> Self {
+        Self { recorder, ..self }
     }
 
     /// Sets whether decisions are recorded in the span of the request.
@@ -232,7 +247,8 @@ impl Decider {
     /// Records a decision. Every decision of every front end passes here once.
     #[inline]
     fn record(&self, request: &Request<'_>, decision: &Decision) {
-        decision.count(request);
+        let crossed = decision.count(request);
+        self.recorder.note(self.front_end.name, request, decision, crossed);
         self.denials.note(&self.limiter, request, decision);
         if self.traced {
             trace::decided(request, decision);

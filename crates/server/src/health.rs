@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::StatusCode;
+use serde::Serialize;
 use serde_json::json;
 use tidegate::Limiter;
+use tidegate_stores::redis::Circuit;
+use utoipa::ToSchema;
 
 use crate::control::CatalogHealth;
 
@@ -15,6 +18,28 @@ pub struct Health {
     limiter: Limiter,
     catalog: Option<CatalogHealth>,
     state: Arc<State>,
+}
+
+/// How well the service does.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Degradation {
+    /// 0 to 3.
+    level: u8,
+    /// `normal`, `degraded`, `emergency` or `disabled`.
+    name: &'static str,
+    /// Why it is not normal.
+    reasons: Vec<String>,
+}
+
+/// A server of the shared store.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Shard {
+    address: String,
+    /// `up`, `open` while it fails, or `probing` while it comes back.
+    state: &'static str,
+    /// How long a call took on average since this node started.
+    latency_us: Option<u64>,
+    detail: Option<String>,
 }
 
 #[derive(Default)]
@@ -71,6 +96,47 @@ impl Health {
             return 3;
         }
         self.limiter.store_health().map_or(0, |health| health.degradation())
+    }
+
+    /// Returns the level of degradation with its reasons.
+    pub fn degradation_detail(&self) -> Degradation {
+        let level = self.degradation();
+        let mut reasons = Vec::new();
+        if self.limiter.switches().all == tidegate::Switch::Off {
+            reasons.push("enforcement is switched off for all rules".to_owned());
+        }
+        let failing = self.shards().into_iter().filter(|shard| shard.state == "open");
+        reasons.extend(failing.map(|shard| {
+            format!(
+                "the store {} fails{}",
+                shard.address,
+                shard.detail.map_or(String::new(), |why| format!(": {why}"))
+            )
+        }));
+        Degradation { level, name: degradation_name(level), reasons }
+    }
+
+    /// Returns the servers of the shared store; none without one.
+    pub fn shards(&self) -> Vec<Shard> {
+        let Some(health) = self.limiter.store_health() else { return Vec::new() };
+        let shard = |(address, circuit, open_for): &(String, Circuit, Option<std::time::Duration>)| {
+            let latencies = health.latencies.iter().find(|latencies| latencies.server == *address);
+            let average = latencies.and_then(|latencies| {
+                let calls = latencies.buckets.iter().sum::<u64>();
+                (latencies.sum.as_micros() as u64).checked_div(calls)
+            });
+            Shard {
+                address: address.clone(),
+                state: match circuit {
+                    Circuit::Closed => "up",
+                    Circuit::Open => "open",
+                    Circuit::Recovering => "probing",
+                },
+                latency_us: average,
+                detail: open_for.map(|time| format!("failing for {:.1} s", time.as_secs_f64())),
+            }
+        };
+        health.servers.iter().map(shard).collect()
     }
 
     /// Returns the response of `/healthcheck`, as in envoyproxy/ratelimit.
@@ -130,4 +196,9 @@ impl Health {
             },
         })
     }
+}
+
+/// Returns the word for a level of degradation.
+pub(crate) fn degradation_name(level: u8) -> &'static str {
+    ["normal", "degraded", "emergency", "disabled"][usize::from(level.min(3))]
 }

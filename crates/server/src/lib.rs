@@ -8,6 +8,8 @@
 //! - [`listen`]: listeners, TLS, workers and connections
 //! - [`grpc`], [`http`], [`admin`]: the front ends
 //! - [`decider`]: decides requests and records decisions, for every front end
+//! - [`recorder`]: top keys, history, recent denials and warnings, from the decisions of every front end
+//! - [`usage_link`]: a tenant's view of its own usage
 //! - [`body`], [`bounds`]: what a client may send; [`permit_token`]: the token of a permit; `problem`: errors over HTTP
 //! - [`access`]: tokens and roles; [`denials`]: records of denials; [`control`]: puts the catalog in force
 //! - [`health`], [`metrics`], [`build_info`]: the state of the service
@@ -39,6 +41,8 @@ pub mod metrics;
 pub mod permit_token;
 mod problem;
 pub mod protocols;
+pub mod recorder;
 pub mod run;
 pub mod signals;
 pub mod trace;
+pub mod usage_link;

@@ -22,15 +22,29 @@ const BASE_BYTES: u64 = 48 << 20;
 /// The measured memory of one counter, with its part of the unused table space.
 pub(crate) const KEY_BYTES: u64 = 48;
 /// The memory of one reservation.
-const RESERVATION_BYTES: u64 = 768;
+pub(crate) const RESERVATION_BYTES: u64 = 768;
 /// The memory of one connection without its buffers for headers: its task, its timers, its table entries.
 const CONNECTION_BYTES: u64 = 8 << 10;
+/// The memory of a request that waits for a store, beside twice its message: its task and its response.
+const DECIDING_BYTES: usize = 4 << 10;
+/// The measured memory of a tenant with an override.
+pub(crate) const TENANT_BYTES: u64 = 192;
+/// The memory of one rule, with its limits, texts and counts.
+pub(crate) const RULE_BYTES: u64 = 1 << 10;
+/// The memory of one limit that a request has brought along.
+pub(crate) const INLINE_LIMIT_BYTES: u64 = 1 << 10;
 /// The memory that TLS adds to a connection.
 const TLS_BYTES: u64 = 48 << 10;
 /// How often the process measures its memory.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// After how many checks without growth, memory above the mark is considered to be free memory of the allocator.
 const CHECKS_UNTIL_RAISED: u32 = 40;
+
+/// Returns the memory of a request that waits for a store, by the bytes of its message: the message, about as much again
+/// for what is parsed of it, and a fixed part.
+pub(crate) fn deciding_bytes(message_bytes: usize) -> usize {
+    message_bytes.saturating_mul(2).saturating_add(DECIDING_BYTES)
+}
 
 /// The bound on memory, and its shares. Clones share their state.
 #[derive(Clone, Debug)]
@@ -43,6 +57,7 @@ struct Shares {
     bodies: MemoryBudget,
     admin_bodies: MemoryBudget,
     streams: MemoryBudget,
+    deciding: MemoryBudget,
     /// Whether the process is so near its bound that it accepts nothing new.
     full: AtomicBool,
     resident: AtomicU64,
@@ -76,10 +91,11 @@ impl Memory {
         Self(Arc::new(Shares {
             limit,
             source,
-            bodies: budget(usable / 8),
+            bodies: budget(usable / 32 * 3),
             // At least a rule file of the maximum size.
             admin_bodies: budget((usable / 32).clamp(2 << 20, 64 << 20)),
-            streams: budget(usable / 8),
+            streams: budget(usable / 32 * 3),
+            deciding: budget(usable / 16),
             full: AtomicBool::new(false),
             resident: AtomicU64::new(0),
             shed: AtomicU64::new(0),
@@ -113,6 +129,12 @@ impl Memory {
     /// Returns the budget for streams and responses of the gRPC listener.
     pub fn streams(&self) -> &MemoryBudget {
         &self.0.streams
+    }
+
+    /// Returns the budget for requests that wait for a store, over gRPC and HTTP. It is not paused while memory is short:
+    /// what is in progress has to be decided.
+    pub fn deciding(&self) -> &MemoryBudget {
+        &self.0.deciding
     }
 
     /// Returns how many counters fit into half of the memory.

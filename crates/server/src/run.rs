@@ -28,6 +28,7 @@ use crate::listen::listener::{OpenError, OpenListener};
 use crate::listen::worker::Worker;
 use crate::logs::{self, TelemetryError};
 use crate::memory::Memory;
+use crate::recorder::Recorder;
 use crate::signals::Signals;
 
 /// How often connections are counted while the service drains.
@@ -133,6 +134,7 @@ struct Service {
     /// The listeners, and the workers that serve their connections until they are dropped.
     open: Vec<(Arc<OpenListener>, Arc<[Worker]>)>,
     trail: Trail,
+    recorder: Recorder,
     _data: DataFolder,
 }
 
@@ -142,7 +144,7 @@ impl Service {
             settings.workers.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
         let (files, memory) = (Files::raise(settings, count), Memory::new(settings.memory.max_bytes));
         memory.watch()?;
-        let Assembly { data, limiter, control, trail, metrics, health, reporter, listeners } =
+        let Assembly { data, limiter, control, trail, recorder, metrics, health, reporter, listeners } =
             Assembly::new(settings, &memory, files.admin_connections(settings)).await?;
         let capacity = Capacity::new(&listeners, settings, files, &memory);
         let (stop, stopping) = watch::channel(false);
@@ -192,6 +194,7 @@ impl Service {
             drain,
             open,
             trail,
+            recorder,
             _data: data,
         })
     }
@@ -276,6 +279,7 @@ impl Service {
 
     /// Writes the counters to disk. The limiter would do so when it is dropped, but could not report a failure then.
     fn finish(self) -> Result<(), ServeError> {
+        self.recorder.save();
         match self.limiter.close() {
             Ok(Some(summary)) => tracing::info!(keys = summary.keys, "counters saved"),
             Ok(None) => {}

@@ -1,19 +1,35 @@
-//! What is handed to a store.
+//! Charges, which stores settle, and their verdicts.
 
 use smallvec::SmallVec;
-use tidegate_core::{Key, Limit, Micros, Taken, Verdict};
+use tidegate_core::{Key, Limit, Micros, Outcome, Taken, Verdict};
 
 use crate::error::StoreError;
 
 /// One verdict per charge, in order. Most requests have few limits.
 pub type Verdicts = SmallVec<[Verdict; 4]>;
 
+/// Receives the verdicts of charges.
+pub trait VerdictSink {
+    /// Returns where the verdict of the charge at `index` is written.
+    fn verdict_mut(&mut self, index: usize) -> &mut Verdict;
+}
+
+impl VerdictSink for Verdicts {
+    #[inline]
+    fn verdict_mut(&mut self, index: usize) -> &mut Verdict {
+        if self.len() <= index {
+            self.resize(index + 1, Verdict { outcome: Outcome::Allowed, remaining: 0, reset_after_us: 0 });
+        }
+        &mut self[index]
+    }
+}
+
 /// A key, its limit, and what to take of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Charge<'a> {
-    /// Whose counter.
+    /// The key of the counter.
     pub key: Key,
-    /// The numbers it is held against.
+    /// The limit of the counter.
     pub limit: &'a Limit,
     /// Units to take; 0 peeks.
     pub cost: u64,
@@ -23,75 +39,87 @@ pub struct Charge<'a> {
     pub hold: bool,
     /// Whether the charge is taken even if the request is denied.
     pub count_denied: bool,
-    /// For concurrency limits: who holds the slot.
+    /// For concurrency limits: the ID of the slot holder.
     pub lease: u64,
-    /// Charges with the same are kept together where a store has several servers.
-    pub part: u64,
+    /// Charges with the same partition are settled on the same server of a store that has several.
+    pub partition: u64,
 }
 
-/// What a denied charge does to its request.
+/// How a denied charge affects its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Force {
     /// It denies the request.
     Enforced,
-    /// Nothing: it is evaluated and counted only.
+    /// It does not affect the request: the charge is evaluated and counted only.
     Shadow,
     /// It denies the request if every other quota charge is denied too.
     Quota,
 }
 
-/// Whether to charge or only to say what would happen.
+/// Whether a settlement charges its counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// Charge.
+    /// Charges the counters.
     Take,
-    /// Change nothing.
+    /// Returns the verdicts without charging anything.
     Look,
 }
 
-/// What is to be done about a charge whose cost was an estimate.
+/// How a charge whose cost was an estimate is corrected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Correction {
-    /// Nothing; its limit is looked at.
+    /// Nothing changes. The verdict says what is left of the limit.
     Look,
-    /// The cost goes back to where it was taken.
+    /// Refunds the cost to the window or bucket that it was taken from.
     GiveBack(Taken),
-    /// The cost was used already, and is charged whether it fits or not.
+    /// Charges the cost even if it does not fit, because it was used already.
     Overdraw,
 }
 
-/// What became of each correction.
+/// The result of each correction, in order: the verdict of a peek after it.
 pub type Corrected = SmallVec<[Result<Verdict, StoreError>; 4]>;
 
-/// Verdicts, and when each of the charges was settled by the store's own time.
+/// Verdicts, and the time by the store's clock at which each charge was settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timed {
-    /// One per charge.
+    /// One verdict per charge, in order.
     pub verdicts: Verdicts,
-    /// One per charge: they may have been settled in several places.
+    /// One time per charge, in order: the servers of a store may settle at different times.
     pub at: SmallVec<[Micros; 4]>,
 }
 
+/// The units that a store has granted of a charge's cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// How many units were taken: as many as fitted, at most the cost.
+    pub units: u64,
+    /// The verdict of a charge of that many units; if there are none, the denial of a charge of 1.
+    pub verdict: Verdict,
+    /// When they were taken, by the store's own time.
+    pub at: Micros,
+}
+
 impl<'a> Charge<'a> {
-    /// An enforced charge that cannot wait.
+    /// Creates an enforced charge of a request that cannot be held in a queue.
     pub fn new(key: Key, limit: &'a Limit, cost: u64) -> Self {
         let force = Force::Enforced;
-        Self { key, limit, cost, force, hold: false, count_denied: false, lease: 0, part: key.home }
+        Self { key, limit, cost, force, hold: false, count_denied: false, lease: 0, partition: key.home }
     }
 }
 
-/// Whether the request these verdicts belong to is denied: some enforced charge is, or all of the
+/// Returns whether a request with these charges and verdicts is denied: an enforced charge is denied, or all of the
 /// quota charges are.
 #[inline]
 pub fn blocked(charges: &[Charge<'_>], verdicts: &[Verdict]) -> bool {
-    blocked_by(charges.iter().map(|charge| charge.force), verdicts)
+    blocked_by(charges.iter().map(|charge| charge.force).zip(verdicts))
 }
 
-/// The same by what a denial of each charge means.
+/// Returns whether a request is denied, given the force of each of its charges and the verdict on it: some enforced charge
+/// is denied, or all of the quota charges are.
 #[inline]
-pub(crate) fn blocked_by(forces: impl Iterator<Item = Force>, verdicts: &[Verdict]) -> bool {
+pub fn blocked_by<'v>(settled: impl Iterator<Item = (Force, &'v Verdict)>) -> bool {
     let mut quota_denied = None;
-    for (force, verdict) in forces.zip(verdicts) {
+    for (force, verdict) in settled {
         match force {
             Force::Enforced if !verdict.allowed() => return true,
             Force::Quota => quota_denied = Some(quota_denied.unwrap_or(true) && !verdict.allowed()),

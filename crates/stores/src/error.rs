@@ -32,6 +32,9 @@ pub enum StoreError {
     /// A key of ours holds what another program has written. Nothing was charged.
     #[error("a key of the store holds something that is not a counter; does another program use its prefix?")]
     Foreign,
+    /// A part of the cost was to be taken from slots or from a queue. Nothing was charged.
+    #[error("slots and queues cannot be taken in part; charge the whole cost instead")]
+    Indivisible,
 }
 
 impl StoreError {
@@ -40,18 +43,8 @@ impl StoreError {
     /// of work that was done.
     pub fn nothing_sent(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::Open | Self::Full | Self::Foreign => true,
+            Self::Unreachable(_) | Self::Open | Self::Full | Self::Foreign | Self::Indivisible => true,
             Self::Late | Self::Broken(_) | Self::Refused(_) | Self::Garbled => false,
-        }
-    }
-
-    /// The same error of one who had sent something before.
-    #[cfg(feature = "redis")]
-    pub(crate) fn after_sending(self) -> Self {
-        match self {
-            Self::Unreachable(why) => Self::Broken(why),
-            Self::Open | Self::Full => Self::Broken(self.to_string().into()),
-            late => late,
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Where counters live.
+//! Stores, which hold the counters of limits.
 //!
-//! A store promises one thing: it settles the charges of one request, all or nothing. The
+//! [`Store`] lists what a store does; first of all it settles the charges of one request, all or nothing. The
 //! [`memory`] store does so in one process, on many threads; the `redis` store for many nodes at once.
 //!
 //! # Layout
 //!
-//! - [`charge`]: what is handed to a store, and the rule that folds verdicts into all or nothing
-//! - [`error`]: why a store did not settle
+//! - [`charge`]: charges and verdicts, and how verdicts are folded into all or nothing
+//! - [`error`]: the reasons why a store does not settle
 //! - [`memory`]: the embedded store
 //! - `redis`: the store that many nodes share (feature `redis`)
 //! - [`system_clock`]: wall time that never runs backwards
@@ -22,34 +22,43 @@ pub mod system_clock;
 
 use std::future::Future;
 
-pub use charge::{Charge, Corrected, Correction, Force, Intent, Timed, Verdicts, blocked};
+pub use charge::{
+    Charge, Corrected, Correction, Force, Grant, Intent, Timed, VerdictSink, Verdicts, blocked, blocked_by,
+};
 pub use error::StoreError;
 pub use memory::{MemoryStore, MemoryStoreConfig};
 pub use system_clock::SystemClock;
 
-/// Where counter state lives.
+/// A store of counters.
 pub trait Store: Send + Sync + 'static {
-    /// Takes every charge or none; one verdict per charge, in order. With [`Intent::Look`] it takes
-    /// none and answers what would happen.
+    /// Takes every charge or none, and returns one verdict per charge, in order. With [`Intent::Look`] it takes
+    /// none, and the verdicts say what would happen.
     fn settle(
         &self,
         charges: &[Charge<'_>],
         intent: Intent,
     ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send;
 
-    /// As [`Store::settle`] to take, and says when it was.
+    /// Takes every charge or none, as [`Store::settle`] does, and returns when each was settled as well.
     fn settle_timed(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Timed, StoreError>> + Send;
 
-    /// Corrects charges that were taken before, each for itself, and answers what each limit says then to
-    /// a cost of 0. A charge's cost is by how much it is wrong.
+    /// Takes as many units of a charge's cost as fit, at most all of them. Its force, and whether denials count,
+    /// do not matter.
+    ///
+    /// # Errors
+    /// [`StoreError::Indivisible`] for slots and queues, of which no part can be taken.
+    fn take_up_to(&self, charge: &Charge<'_>) -> impl Future<Output = Result<Grant, StoreError>> + Send;
+
+    /// Corrects charges that were taken before, each on its own, and returns the verdict of a peek at each limit
+    /// after that. The cost of a charge is the difference to what was taken.
     fn correct(&self, corrections: &[(Charge<'_>, Correction)]) -> impl Future<Output = Corrected> + Send;
 
-    /// Gives each charge's cost back to its limit, never above full.
+    /// Refunds the cost of each charge to its limit, never above full.
     fn give_back(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Starts the time-out of a held slot anew; false if it has returned already.
+    /// Restarts the timeout of a held slot. Returns false if the slot is not held any more.
     fn renew(&self, slot: &Charge<'_>) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Returns a held slot; false if it has returned already.
+    /// Releases a held slot. Returns false if the slot is not held any more.
     fn release(&self, slot: &Charge<'_>) -> impl Future<Output = Result<bool, StoreError>> + Send;
 }

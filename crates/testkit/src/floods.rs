@@ -14,6 +14,8 @@
 //! }
 //! ```
 
+mod caller;
+
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -23,6 +25,8 @@ use std::time::{Duration, Instant};
 
 use tidegate_http2::frame::{self, PREFACE, flag, kind, setting};
 use tidegate_http2::hpack::encode;
+
+pub use self::caller::Caller;
 
 /// Bytes of one write.
 const CHUNK_BYTES: usize = 32 << 10;
@@ -74,6 +78,12 @@ pub const FLOODS: &[Flood] = &[
     one("unknown paths", nothing, |out| out.request("/no/such")),
     one("unknown methods", nothing, |out| out.request("/tidegate.v1.Permits/Nothing")),
     one("new headers", nothing, Frames::request_with_new_header),
+    one("long heads", nothing, Frames::request_with_long_header),
+    one("windows that change", Frames::block_streams, |out| {
+        let window = out.round % 2;
+        frame::write_settings(&mut out.bytes, &[(setting::INITIAL_WINDOW_SIZE, window)]);
+    }),
+    one("large messages", nothing, Frames::large_message),
     one("malformed heads", nothing, |out| {
         let stream = out.next();
         out.frame(kind::HEADERS, END, stream, &[0x83]);
@@ -92,6 +102,12 @@ pub const FLOODS: &[Flood] = &[
         ..one("streams that are watched", nothing, |out| out.call(WATCH, &message(b"")))
     },
     Flood { connections: 32, ..one("bodies that drip", nothing, Frames::drip) },
+    Flood {
+        connections: 32,
+        ..one("checks on many connections", nothing, |out| {
+            out.call(CHECK, &message(b"\x0a\x03api\x12\x0d\x0a\x0b\x0a\x04user\x12\x03eve"));
+        })
+    },
 ];
 
 const fn one(name: &'static str, begin: fn(&mut Frames), repeat: fn(&mut Frames)) -> Flood {
@@ -140,6 +156,11 @@ pub struct Sent {
 }
 
 impl Flood {
+    /// The flood of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FLOODS.iter().find(|flood| flood.name == name)
+    }
+
     /// Floods until it is told to stop. Blocks; whoever wants to do something meanwhile runs it on a thread.
     pub fn run(&self, at: SocketAddr, stop: &Stop) -> Sent {
         thread::scope(|scope| {
@@ -272,6 +293,27 @@ impl Frames {
         block.extend_from_slice(&[0x40, 1, b'x', value.len() as u8]);
         block.extend_from_slice(value.as_bytes());
         self.frame(kind::HEADERS, END, stream, &block);
+    }
+
+    /// A head that takes long to decode, and is not remembered.
+    fn request_with_long_header(&mut self) {
+        let stream = self.next();
+        let mut block = head(CHECK);
+        let value = format!("{:08x}", self.round).repeat(900);
+        encode::field(&mut block, "x", value.as_bytes());
+        self.frame(kind::HEADERS, END, stream, &block);
+    }
+
+    /// A message of 800 kB with as many descriptors as fit, in frames of the largest size.
+    fn large_message(&mut self) {
+        let stream = self.open(CHECK);
+        let descriptor = b"\x12\x0d\x0a\x0b\x0a\x04user\x12\x03eve";
+        let body = message(&[&b"\x0a\x03api"[..], &descriptor.repeat(53_000)].concat());
+        let mut pieces = body.chunks(frame::MAX_PAYLOAD_BYTES).peekable();
+        while let Some(piece) = pieces.next() {
+            let flags = if pieces.peek().is_none() { flag::END_STREAM } else { 0 };
+            self.frame(kind::DATA, flags, stream, piece);
+        }
     }
 
     /// Half of a header block.

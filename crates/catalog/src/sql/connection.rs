@@ -11,6 +11,7 @@ use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, SqliteConnection};
 
+use super::statement::{self, Commit, StatementConnection};
 use crate::catalog::{DEADLINE, within};
 use crate::error::{Error, Result};
 use crate::time;
@@ -19,6 +20,7 @@ use crate::time;
 pub(crate) enum Connection {
     Sqlite(SqliteConnection),
     Postgres(PgConnection),
+    Statement(StatementConnection),
 }
 
 /// An argument of a statement.
@@ -56,20 +58,17 @@ async fn with_deadline<T>(step: impl Future<Output = Result<T, sqlx::Error>>) ->
 }
 
 impl Connection {
-    /// Executes a statement, and returns the number of rows it changed.
-    pub(crate) async fn execute(&mut self, sql: impl Into<Cow<'static, str>>, args: &[Arg]) -> Result<u64> {
+    /// Executes a statement that writes, at the latest when the transaction is committed.
+    pub(crate) async fn execute(&mut self, sql: impl Into<Cow<'static, str>>, args: &[Arg]) -> Result<()> {
         let sql = sql.into();
-        Ok(match self {
-            Self::Sqlite(inner) => {
-                with_deadline(query!(sql, args, true).execute(inner)).await?.rows_affected()
-            }
-            Self::Postgres(inner) => {
-                with_deadline(query!(sql, args, false).execute(inner)).await?.rows_affected()
-            }
-        })
+        match self {
+            Self::Sqlite(inner) => with_deadline(query!(sql, args, true).execute(inner)).await.map(drop),
+            Self::Postgres(inner) => with_deadline(query!(sql, args, false).execute(inner)).await.map(drop),
+            Self::Statement(connection) => connection.collect(&sql, args),
+        }
     }
 
-    /// Returns all rows of a query.
+    /// Returns all rows of a query. It does not see what this transaction has written.
     pub(crate) async fn rows<T>(
         &mut self,
         sql: impl Into<Cow<'static, str>>,
@@ -91,6 +90,13 @@ impl Connection {
                     found.push(read(&Row::Postgres(&row))?);
                 }
             }
+            Self::Statement(connection) => {
+                let sql = statement::with_args(&sql, args)?;
+                let mut rows = sqlx::raw_sql(AssertSqlSafe(sql)).fetch(&mut connection.inner);
+                while let Some(row) = with_deadline(rows.try_next()).await? {
+                    found.push(read(&Row::Postgres(&row))?);
+                }
+            }
         }
         Ok(found)
     }
@@ -105,17 +111,52 @@ impl Connection {
         Ok(self.rows(sql, args, read).await?.into_iter().next())
     }
 
-    /// Executes statements without arguments, several at once.
+    /// Executes statements that write and have no arguments, several at once.
     pub(crate) async fn script(&mut self, sql: &'static str) -> Result<()> {
-        Ok(self.try_script(sql).await?)
+        match self {
+            Self::Sqlite(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop)?,
+            Self::Postgres(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop)?,
+            Self::Statement(connection) => connection.collect(sql, &[])?,
+        }
+        Ok(())
     }
 
-    /// Executes statements without arguments, several at once, and returns the error of the driver.
-    pub(crate) async fn try_script(&mut self, sql: &'static str) -> Result<(), sqlx::Error> {
+    /// Begins a transaction, and returns the error of the driver.
+    pub(crate) async fn begin(&mut self, sql: &'static str) -> Result<(), sqlx::Error> {
         match self {
             Self::Sqlite(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop),
             Self::Postgres(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop),
+            Self::Statement(connection) => {
+                connection.clear();
+                Ok(())
+            }
         }
+    }
+
+    /// Commits the transaction.
+    pub(crate) async fn commit(&mut self) -> Result<Commit> {
+        match self {
+            Self::Sqlite(inner) => sqlx::raw_sql("COMMIT").execute(inner).await.map(drop)?,
+            Self::Postgres(inner) => sqlx::raw_sql("COMMIT").execute(inner).await.map(drop)?,
+            Self::Statement(connection) => {
+                let Some(message) = connection.take_message() else { return Ok(Commit::Done) };
+                match sqlx::raw_sql(AssertSqlSafe(message)).execute(&mut connection.inner).await {
+                    Err(error) if statement::is_superseded(&error) => return Ok(Commit::Superseded),
+                    done => done.map(drop)?,
+                }
+            }
+        }
+        Ok(Commit::Done)
+    }
+
+    /// Rolls the transaction back.
+    pub(crate) async fn roll_back(&mut self) -> Result<()> {
+        match self {
+            Self::Sqlite(inner) => sqlx::raw_sql("ROLLBACK").execute(inner).await.map(drop)?,
+            Self::Postgres(inner) => sqlx::raw_sql("ROLLBACK").execute(inner).await.map(drop)?,
+            Self::Statement(connection) => connection.clear(),
+        }
+        Ok(())
     }
 
     /// Checks that the database still replies.
@@ -123,12 +164,18 @@ impl Connection {
         match self {
             Self::Sqlite(inner) => inner.ping().await?,
             Self::Postgres(inner) => inner.ping().await?,
+            Self::Statement(connection) => connection.inner.ping().await?,
         }
         Ok(())
     }
 
     pub(crate) fn is_postgres(&self) -> bool {
-        matches!(self, Self::Postgres(_))
+        !matches!(self, Self::Sqlite(_))
+    }
+
+    /// Returns whether a transaction is a single message, so that nothing can be locked before it is sent.
+    pub(crate) fn is_per_statement(&self) -> bool {
+        matches!(self, Self::Statement(_))
     }
 }
 

@@ -4,6 +4,7 @@
 //! `PostgreSQL` hold a session lock, which a pooler may pass on to another client.
 
 use super::connection::{Arg, Connection};
+use super::statement::Commit;
 use crate::error::{Error, Result};
 
 /// The steps, each for `SQLite` and for `PostgreSQL`.
@@ -17,18 +18,32 @@ const STEPS: [(&str, &str); 2] = [
         include_str!("../../migrations/postgres/0002_retention.sql"),
     ),
 ];
+/// Makes other nodes wait. The number is used for nothing else.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(8388034110672564583)";
 const KNOWN: u64 = STEPS.len() as u64;
 
 /// Runs the steps that have not run on this database yet. If many nodes call this at once, one runs the steps
 /// and the others wait.
 pub(crate) async fn run(connection: &mut Connection) -> Result<()> {
+    while run_missing(connection).await? == Commit::Superseded {}
+    Ok(())
+}
+
+/// Runs the steps that have not run yet, in one transaction. In both databases a transaction covers the
+/// creation of tables, so a step is done completely or not at all.
+async fn run_missing(connection: &mut Connection) -> Result<Commit> {
     let postgres = connection.is_postgres();
-    // In both databases a transaction covers the creation of tables, so a step is done completely or not at
-    // all. The number of the lock is used for nothing else.
-    let begin =
-        if postgres { "BEGIN; SELECT pg_advisory_xact_lock(8388034110672564583)" } else { "BEGIN IMMEDIATE" };
-    connection.script(begin).await?;
+    connection.begin(if postgres { "BEGIN" } else { "BEGIN IMMEDIATE" }).await?;
+    if postgres {
+        connection.script(LOCK).await?;
+    }
     connection.script("CREATE TABLE IF NOT EXISTS catalog_steps (step BIGINT PRIMARY KEY)").await?;
+    if connection.is_per_statement() {
+        // The table must exist before it can be read. What is written below fails if another node has run
+        // the same step in between.
+        let (Commit::Done | Commit::Superseded) = connection.commit().await?;
+        connection.script(LOCK).await?;
+    }
     let done = connection.row("SELECT max(step) FROM catalog_steps", &[], |row| row.maybe_number(0)).await?;
     let done = done.flatten().unwrap_or(0);
     if done > KNOWN {
@@ -37,10 +52,10 @@ pub(crate) async fn run(connection: &mut Connection) -> Result<()> {
         )));
     }
     for (number, (on_sqlite, on_postgres)) in (1..).zip(STEPS).skip(done as usize) {
-        connection.script(if postgres { on_postgres } else { on_sqlite }).await?;
         connection
             .execute("INSERT INTO catalog_steps (step) VALUES ($1)", &[Arg::Number(Some(number))])
             .await?;
+        connection.script(if postgres { on_postgres } else { on_sqlite }).await?;
     }
-    connection.script("COMMIT").await
+    connection.commit().await
 }

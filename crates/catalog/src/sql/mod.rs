@@ -6,6 +6,7 @@
 //! - [`migrations`]: creates and updates the tables
 //! - [`pool`]: the connection pool
 //! - [`postgres`], [`sqlite`]: how to connect
+//! - [`statement`]: connections through a pooler in statement mode
 //! - `session`: transactions
 
 pub(crate) mod batch;
@@ -16,7 +17,9 @@ pub(crate) mod pool;
 pub(crate) mod postgres;
 pub(crate) mod session;
 pub(crate) mod sqlite;
+pub(crate) mod statement;
 
 pub(crate) use connection::{Arg, Row};
 pub(crate) use listing::Listing;
 pub(crate) use session::Session;
+pub(crate) use statement::Commit;

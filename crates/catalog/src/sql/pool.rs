@@ -43,7 +43,7 @@ impl Place {
     pub(crate) async fn connect(&self) -> Result<Connection> {
         match self {
             Self::Sqlite(options) => options.connect().await.map(Connection::Sqlite),
-            Self::Postgres(hosts) => hosts.connect().await.map(Connection::Postgres),
+            Self::Postgres(hosts) => hosts.connect().await,
         }
     }
 }
@@ -97,11 +97,12 @@ impl Pool {
         Ok(Box::pin(self.inner.get()).await?)
     }
 
-    /// Waits until no other writer of this process is active. Only `SQLite` needs this.
+    /// Waits until no other writer of this process is active. `SQLite` would make them poll for its lock, and
+    /// behind a pooler in statement mode each would have to begin again.
     pub(crate) async fn lock_writers(&self) -> Option<OwnedMutexGuard<()>> {
-        match self.place {
-            Place::Sqlite(_) => Some(self.writers.clone().lock_owned().await),
-            Place::Postgres(_) => None,
+        match &self.place {
+            Place::Postgres(hosts) if !hosts.is_per_statement() => None,
+            Place::Sqlite(_) | Place::Postgres(_) => Some(self.writers.clone().lock_owned().await),
         }
     }
 

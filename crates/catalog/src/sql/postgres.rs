@@ -11,6 +11,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions as _, PgConnection, PgPool, Row as _};
 
 use super::connection::Connection;
+use super::statement::{self, Commit, StatementConnection};
 use crate::Listen;
 use crate::error::{Error, Result};
 
@@ -43,6 +44,8 @@ pub(crate) struct Hosts {
     listen: Option<ListenAt>,
     /// Whether a pooler was found that assigns a connection per transaction.
     pooled: AtomicBool,
+    /// Whether a pooler was found that assigns a connection per message.
+    per_statement: AtomicBool,
 }
 
 /// Where to listen for changes.
@@ -106,6 +109,7 @@ impl Hosts {
             preferred: AtomicUsize::new(0),
             listen: Some(ListenAt::Same),
             pooled: AtomicBool::new(false),
+            per_statement: AtomicBool::new(false),
         })
     }
 
@@ -131,8 +135,23 @@ impl Hosts {
         self.pooled.store(true, Relaxed);
     }
 
+    /// Returns whether a pooler was found that assigns a connection per message.
+    pub(crate) fn is_per_statement(&self) -> bool {
+        self.per_statement.load(Relaxed)
+    }
+
     /// Connects to the host that accepts writes.
-    pub(crate) async fn connect(&self) -> Result<PgConnection> {
+    pub(crate) async fn connect(&self) -> Result<Connection> {
+        let (_, connection) = self.find().await?;
+        Ok(if self.is_per_statement() {
+            Connection::Statement(StatementConnection::new(connection))
+        } else {
+            Connection::Postgres(connection)
+        })
+    }
+
+    /// Connects to the host that accepts writes, without hiding the driver.
+    pub(crate) async fn connect_bare(&self) -> Result<PgConnection> {
         self.find().await.map(|(_, connection)| connection)
     }
 
@@ -157,7 +176,7 @@ impl Hosts {
                 }
                 async move {
                     tokio::time::sleep(HEAD_START * rank as u32).await;
-                    let connection = writable(&options).await?;
+                    let connection = self.writable(&options).await?;
                     Ok((index, options, connection))
                 }
                 .boxed()
@@ -176,34 +195,50 @@ impl Hosts {
             Err(error) => Err(Error::Unavailable(format!("cannot read {}: {error}", file.display()))),
         }
     }
+
+    /// Connects to a host, if it accepts writes. Finds out whether transactions are possible.
+    async fn writable(&self, options: &PgConnectOptions) -> Result<PgConnection> {
+        let address = || match options.get_socket() {
+            Some(socket) => socket.display().to_string(),
+            None => format!("{}:{}", options.get_host(), options.get_port()),
+        };
+        // Every error is temporary: even a wrong password or a missing database may be corrected soon.
+        let unavailable = |error: sqlx::Error| Error::Unavailable(format!("{}: {error}", address()));
+        let mut left = CONNECTS;
+        let (connection, accepts) = loop {
+            left -= 1;
+            let mut connection = options.connect().await.map_err(unavailable)?;
+            match accepts_writes(&mut connection, !self.is_per_statement()).await {
+                Ok(accepts) => break (connection, accepts),
+                Err(error) if statement::is_refusal(&error) && left > 0 => {
+                    self.per_statement.store(true, Relaxed);
+                }
+                // A connection of a pooler on which another client has listened before.
+                Err(sqlx::Error::Protocol(_)) if left > 0 => {}
+                Err(error) => return Err(unavailable(error)),
+            }
+        };
+        if !accepts {
+            let reason = format!("{} does not accept writes: it is a standby server", address());
+            return Err(Error::Unavailable(reason));
+        }
+        Ok(connection)
+    }
 }
 
-/// Connects to a host, if it accepts writes.
-async fn writable(options: &PgConnectOptions) -> Result<PgConnection> {
-    let address = || match options.get_socket() {
-        Some(socket) => socket.display().to_string(),
-        None => format!("{}:{}", options.get_host(), options.get_port()),
-    };
-    // Every error is temporary: even a wrong password or a missing database may be corrected soon.
-    let unavailable = |error: sqlx::Error| Error::Unavailable(format!("{}: {error}", address()));
-    let mut left = CONNECTS;
-    let (connection, row) = loop {
-        left -= 1;
-        let mut connection = options.connect().await.map_err(unavailable)?;
-        let sql = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
-        // In one message: a pooler may send the next one to another server.
-        match sqlx::raw_sql(sql).fetch_one(&mut connection).await {
-            Ok(row) => break (connection, row),
-            // A connection of a pooler on which another client has listened before.
-            Err(sqlx::Error::Protocol(_)) if left > 0 => {}
-            Err(error) => return Err(unavailable(error)),
-        }
-    };
-    if row.try_get::<bool, _>(0)? {
-        let reason = format!("{} does not accept writes: it is a standby server", address());
-        return Err(Error::Unavailable(reason));
+/// Returns whether the server accepts writes. Asks in a transaction of several messages, if there may be one,
+/// because a pooler in statement mode refuses that.
+async fn accepts_writes(connection: &mut PgConnection, in_transaction: bool) -> Result<bool, sqlx::Error> {
+    if in_transaction {
+        sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
     }
-    Ok(connection)
+    let sql = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
+    // In one message: a pooler may send the next one to another server.
+    let reply = sqlx::raw_sql(sql).fetch_one(&mut *connection).await?;
+    if in_transaction {
+        sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await?;
+    }
+    Ok(!reply.try_get::<bool, _>(0)?)
 }
 
 /// Detects a failover or restore, and then skips ahead of all versions that may have been used before.
@@ -213,18 +248,20 @@ async fn writable(options: &PgConnectOptions) -> Result<PgConnection> {
 /// database has forked, the first connection raises the version and the base by [`LEAP`], and every reader
 /// reads everything again.
 pub(crate) async fn skip_forked_versions(connection: &mut Connection) -> Result<()> {
-    connection.script("BEGIN").await?;
+    connection.begin("BEGIN").await?;
     // The timeline rises with every promotion and every restore to an earlier time.
     let sql = "SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)";
     let Ok(Some(lineage)) = connection.row(sql, &[], |row| row.text(0)).await else {
         // Some hosted servers do not allow this query: there, forks are not detected.
-        return connection.script("ROLLBACK").await;
+        return connection.roll_back().await;
     };
     let known = connection.row("SELECT lineage FROM catalog", &[], |row| row.text(0)).await?;
     if known.as_ref() != Some(&lineage) {
         connection.execute(SKIP_FORKED_VERSIONS, &[lineage.as_str().into(), LEAP.into()]).await?;
     }
-    connection.script("COMMIT").await
+    // Whoever was faster has seen the same fork.
+    let (Commit::Done | Commit::Superseded) = connection.commit().await?;
+    Ok(())
 }
 
 /// Only the first of several connections that see the fork changes anything. A new catalog, which has no
@@ -236,5 +273,5 @@ const SKIP_FORKED_VERSIONS: &str = "UPDATE catalog SET lineage = $1, \
 /// Sends a notification of a new version, which is delivered when the transaction is committed.
 pub(crate) async fn notify(connection: &mut Connection, version: u64) -> Result<()> {
     let sql = "SELECT pg_notify($1, $2)";
-    connection.execute(sql, &[CHANNEL.into(), version.to_string().as_str().into()]).await.map(drop)
+    connection.execute(sql, &[CHANNEL.into(), version.to_string().as_str().into()]).await
 }

@@ -7,6 +7,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::connection::Connection;
 use super::pool::{Manager, Pool};
+use super::statement::Commit;
 use crate::error::{Error, Result};
 
 /// A transaction.
@@ -16,7 +17,7 @@ use crate::error::{Error, Result};
 pub(crate) struct Session {
     connection: Option<Object<Manager>>,
     open: bool,
-    /// Writers of this process run one at a time, because `SQLite` would make them poll for the lock.
+    /// Writers of this process run one at a time where they could not wait for each other's locks.
     writer_lock: Option<OwnedMutexGuard<()>>,
 }
 
@@ -33,16 +34,16 @@ const WRITE: &str = "BEGIN; UNLISTEN *; SET LOCAL idle_in_transaction_session_ti
 impl Session {
     /// Begins a transaction whose statements all see the same state of the database.
     pub(crate) async fn read(pool: &Pool) -> Result<Self> {
-        Self::begin(pool, None, "BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
+        Self::open(pool, None, "BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
     }
 
     /// Begins a transaction that writes.
     pub(crate) async fn write(pool: &Pool) -> Result<Self> {
         let writer_lock = pool.lock_writers().await;
-        Self::begin(pool, writer_lock, "BEGIN IMMEDIATE", WRITE).await
+        Self::open(pool, writer_lock, "BEGIN IMMEDIATE", WRITE).await
     }
 
-    async fn begin(
+    async fn open(
         pool: &Pool,
         writer_lock: Option<OwnedMutexGuard<()>>,
         on_sqlite: &'static str,
@@ -54,7 +55,7 @@ impl Session {
             let connection = pool.get().await?;
             let begin = if connection.is_postgres() { on_postgres } else { on_sqlite };
             let mut session = Self { connection: Some(connection), open: true, writer_lock: None };
-            match session.try_script(begin).await {
+            match session.begin(begin).await {
                 Ok(()) => {
                     session.writer_lock = writer_lock;
                     return Ok(session);
@@ -66,20 +67,18 @@ impl Session {
     }
 
     /// Ends a transaction that only read. Errors are ignored, because what it has read is valid anyway.
-    pub(crate) async fn done(mut self) {
-        let _ = self.end("COMMIT").await;
+    pub(crate) async fn done(self) {
+        let _ = self.commit().await;
     }
 
-    pub(crate) async fn commit(mut self) -> Result<()> {
-        self.end("COMMIT").await
+    pub(crate) async fn commit(mut self) -> Result<Commit> {
+        let committed = self.deref_mut().commit().await?;
+        self.open = false;
+        Ok(committed)
     }
 
     pub(crate) async fn roll_back(mut self) -> Result<()> {
-        self.end("ROLLBACK").await
-    }
-
-    async fn end(&mut self, sql: &'static str) -> Result<()> {
-        self.script(sql).await?;
+        self.deref_mut().roll_back().await?;
         self.open = false;
         Ok(())
     }

@@ -61,6 +61,7 @@ pub struct OverrideDraft {
 }
 
 /// A validated draft. The `created_at` of its overrides is set later.
+#[derive(Clone)]
 pub(crate) struct Checked {
     pub(crate) tier: Option<String>,
     pub(crate) overrides: Vec<Override>,
@@ -101,6 +102,7 @@ impl TenantDraft {
 
 impl OverrideDraft {
     fn checked(&self, index: usize) -> Result<Override> {
+        // Errors name fields as the admin API does.
         let field = |name: &str| format!("overrides[{index}].{name}");
         name::check_some(&field("domain"), self.domain.as_deref())?;
         name::check_some(&field("limit"), self.limit.as_deref())?;
@@ -127,9 +129,9 @@ impl OverrideDraft {
     fn allowance(&self, field: &impl Fn(&str) -> String) -> Result<Allowance> {
         if self.unlimited {
             let numbers = [
-                ("requests", self.requests.is_some()),
+                ("requests_per_unit", self.requests.is_some()),
                 ("unit", self.unit.is_some()),
-                ("duration_us", self.duration_us.is_some()),
+                ("duration", self.duration_us.is_some()),
                 ("burst", self.burst.is_some()),
                 ("algorithm", self.algorithm.is_some()),
             ];
@@ -139,9 +141,12 @@ impl OverrideDraft {
             };
         }
         let Some(requests) = self.requests else {
-            return Err(Error::invalid(field("requests"), "is missing: give a number, or `unlimited`"));
+            return Err(Error::invalid(
+                field("requests_per_unit"),
+                "is missing: give a number, or `unlimited`",
+            ));
         };
-        let requests = number(&field("requests"), requests, 0, MAX_COUNT)?;
+        let requests = number(&field("requests_per_unit"), requests, 0, MAX_COUNT)?;
         let burst = self.burst.map(|burst| number(&field("burst"), burst, 1, MAX_COUNT)).transpose()?;
         if let Some(algorithm) = self.algorithm.as_deref() {
             check_algorithm(field, algorithm, burst)?;
@@ -153,12 +158,11 @@ impl OverrideDraft {
     fn window(&self, field: &impl Fn(&str) -> String) -> Result<Option<Window>> {
         match (self.unit.as_deref(), self.duration_us) {
             (None, None) => Ok(None),
-            (Some(_), Some(_)) => Err(Error::invalid(
-                field("duration_us"),
-                "must be left out if `unit` is set: give one of them",
-            )),
+            (Some(_), Some(_)) => {
+                Err(Error::invalid(field("duration"), "must be left out if `unit` is set: give one of them"))
+            }
             (None, Some(us)) => {
-                let us = number(&field("duration_us"), us, 1, MAX_PERIOD_US)?;
+                let us = number(&field("duration"), us, 1, MAX_PERIOD_US)?;
                 Ok(Some(Window::DurationUs(us)))
             }
             (Some(name), None) => {

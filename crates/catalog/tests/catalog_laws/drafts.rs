@@ -25,18 +25,18 @@ fn numbers_out_of_range_are_refused() {
         with(vec![fine]).check().unwrap();
     }
     for wrong in [-1, MOST + 1, i64::MIN, i64::MAX] {
-        assert_eq!(field_of(requests(wrong)), "requests");
+        assert_eq!(field_of(requests(wrong)), "requests_per_unit");
     }
     for wrong in [-1, 0, MOST + 1] {
         assert_eq!(field_of(OverrideDraft { burst: Some(wrong), ..requests(1) }), "burst");
     }
     for wrong in [-1, 0, i64::MAX] {
-        assert_eq!(field_of(OverrideDraft { duration_us: Some(wrong), ..requests(1) }), "duration_us");
+        assert_eq!(field_of(OverrideDraft { duration_us: Some(wrong), ..requests(1) }), "duration");
     }
     let (field, reason) = refused(&with(vec![requests(-5)]));
     assert_eq!(
         format!("{field}: {reason}"),
-        "overrides[0].requests: must be from 0 to 9007199254740992, got -5"
+        "overrides[0].requests_per_unit: must be from 0 to 9007199254740992, got -5"
     );
 }
 
@@ -45,13 +45,13 @@ fn what_does_not_go_together_is_refused() {
     let text = |text: &str| Some(text.to_owned());
     let unlimited = || OverrideDraft { unlimited: true, ..OverrideDraft::default() };
     with(vec![unlimited()]).check().unwrap();
-    assert_eq!(field_of(OverrideDraft::default()), "requests");
-    assert_eq!(field_of(OverrideDraft { requests: Some(1), ..unlimited() }), "requests");
+    assert_eq!(field_of(OverrideDraft::default()), "requests_per_unit");
+    assert_eq!(field_of(OverrideDraft { requests: Some(1), ..unlimited() }), "requests_per_unit");
     assert_eq!(field_of(OverrideDraft { unit: text("day"), ..unlimited() }), "unit");
     assert_eq!(field_of(OverrideDraft { burst: Some(1), ..unlimited() }), "burst");
     assert_eq!(field_of(OverrideDraft { unit: text("fortnight"), ..requests(1) }), "unit");
     let both = OverrideDraft { unit: text("day"), duration_us: Some(1), ..requests(1) };
-    assert_eq!(field_of(both), "duration_us");
+    assert_eq!(field_of(both), "duration");
     assert_eq!(field_of(OverrideDraft { algorithm: text("magic"), ..requests(1) }), "algorithm");
     assert_eq!(field_of(OverrideDraft { algorithm: text("concurrency"), ..requests(1) }), "algorithm");
     let burst = OverrideDraft { algorithm: text("fixed_window"), burst: Some(2), ..requests(1) };

@@ -12,7 +12,7 @@ use tidegate_testkit::postgres::{Pooler, PostgresServer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::world::{SERVER, ann, tier};
+use crate::world::{SERVER, World, ann, tier};
 
 const ANY: Precondition = Precondition::Any;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -105,17 +105,47 @@ async fn changes_are_told_past_the_pooler_and_by_one_that_keeps_sessions() {
 }
 
 #[tokio::test]
-async fn a_pooler_in_statement_mode_is_refused_and_nothing_is_half_done() {
-    let (database, pooler) = (SERVER.create_database(), Pooler::in_mode(&SERVER, "statement", 3));
-    let direct = Catalog::postgres(&SERVER.url(&database)).unwrap();
-    put(&direct, "acme").await.unwrap();
-    let catalog = Catalog::postgres(&pooler.url(&database)).unwrap();
-    for name in ["one", "two", "three"] {
-        let refused = put(&catalog, name).await;
-        let reason = refused.unwrap_err().to_string();
-        assert!(reason.contains("statement pooling mode"), "{reason}");
+async fn nodes_in_every_mode_write_to_one_database_and_nothing_is_half_done() {
+    const WRITES: usize = 12;
+    let database = SERVER.create_database();
+    let poolers = ["statement", "transaction", "session"]
+        .map(|mode| Pooler::in_mode(&SERVER, mode, if mode == "session" { 9 } else { 3 }));
+    let mut nodes: Vec<Catalog> =
+        poolers.iter().map(|pooler| Catalog::postgres(&pooler.url(&database)).unwrap()).collect();
+    // Two in statement mode: neither can lock the other out while it prepares a write.
+    nodes.push(Catalog::postgres(&poolers[0].url(&database)).unwrap());
+    nodes.push(Catalog::postgres(&SERVER.url(&database)).unwrap());
+    let writes = nodes.iter().enumerate().map(|(node, catalog)| async move {
+        for round in 0..WRITES {
+            put(catalog, &format!("tenant-{node}-{round}")).await.unwrap();
+            catalog.changes_since(0).await.unwrap();
+        }
+    });
+    futures_util::future::join_all(writes).await;
+    assert_told(&nodes[0], WRITES * nodes.len()).await;
+    let all = nodes[4].everything().await.unwrap();
+    for node in &nodes {
+        assert_eq!(node.everything().await.unwrap(), all);
     }
-    assert_told(&direct, 1).await;
+    assert!(nodes[0].listen().await.unwrap().is_none() && nodes[0].is_pooled());
+    let past = Listen::At(SERVER.url(&database));
+    let past = Catalog::postgres_listening(&poolers[0].url(&database), past).unwrap();
+    let mut listener = past.listen().await.unwrap().expect("it tells");
+    let revision = put(&past, "told").await.unwrap();
+    assert_eq!(tokio::time::timeout(PATIENCE, listener.next()).await.expect("it is told").unwrap(), revision);
+}
+
+/// A write that is on its way while somebody looks whether it has happened cannot happen afterwards.
+#[tokio::test]
+async fn a_write_that_was_looked_for_in_statement_mode_does_not_happen_later() {
+    let world = World::per_statement().await;
+    put(&world.catalog, "first").await.unwrap();
+    let entry = world.catalog.audit_entry(1).await.unwrap();
+    let unseen = tidegate_catalog::AuditEntry { id: 2, object: "second".to_owned(), ..entry };
+    assert!(!world.catalog.has_happened(&unseen).await.unwrap());
+    // Version 2 is used up: what was prepared for it is refused, and is prepared again by those who wait.
+    assert_eq!(world.catalog.version().await.unwrap(), 2);
+    assert_eq!(put(&world.catalog, "second").await.unwrap(), 3);
 }
 
 /// What becomes of connections in the middle of a commit.

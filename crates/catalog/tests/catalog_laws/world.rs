@@ -6,10 +6,13 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use tempfile::TempDir;
 use tidegate_catalog::{By, Catalog, OverrideDraft, TenantDraft};
-use tidegate_testkit::postgres::PostgresServer;
+use tidegate_testkit::postgres::{Pooler, PostgresServer};
 
 /// One server for all laws that do it no harm; each has a database of its own.
 pub(crate) static SERVER: LazyLock<PostgresServer> = LazyLock::new(PostgresServer::start);
+
+/// A pooler before it in statement mode, which may send every message to another connection.
+static PER_STATEMENT: LazyLock<Pooler> = LazyLock::new(|| Pooler::in_mode(&SERVER, "statement", 3));
 
 /// A new database with an open catalog.
 pub(crate) struct World {
@@ -20,6 +23,7 @@ pub(crate) struct World {
 enum Place {
     Sqlite(TempDir),
     Postgres(String),
+    PerStatement(String),
 }
 
 impl World {
@@ -29,11 +33,18 @@ impl World {
         Self { catalog, place: Place::Sqlite(folder) }
     }
 
-    #[expect(clippy::unused_async, reason = "laws treat both alike")]
+    #[expect(clippy::unused_async, reason = "laws treat all alike")]
     pub(crate) async fn postgres() -> Self {
         let database = SERVER.create_database();
         let catalog = Catalog::postgres(&SERVER.url(&database)).unwrap();
         Self { catalog, place: Place::Postgres(database) }
+    }
+
+    #[expect(clippy::unused_async, reason = "laws treat all alike")]
+    pub(crate) async fn per_statement() -> Self {
+        let database = SERVER.create_database();
+        let catalog = Catalog::postgres(&PER_STATEMENT.url(&database)).unwrap();
+        Self { catalog, place: Place::PerStatement(database) }
     }
 
     /// Another node's view of the same database.
@@ -41,6 +52,7 @@ impl World {
         match &self.place {
             Place::Sqlite(_) => Catalog::sqlite(self.file().unwrap()).await.unwrap(),
             Place::Postgres(database) => Catalog::postgres(&SERVER.url(database)).unwrap(),
+            Place::PerStatement(database) => Catalog::postgres(&PER_STATEMENT.url(database)).unwrap(),
         }
     }
 
@@ -48,7 +60,7 @@ impl World {
     pub(crate) fn file(&self) -> Option<PathBuf> {
         match &self.place {
             Place::Sqlite(folder) => Some(folder.path().join("catalog.db")),
-            Place::Postgres(_) => None,
+            Place::Postgres(_) | Place::PerStatement(_) => None,
         }
     }
 
@@ -56,7 +68,7 @@ impl World {
     pub(crate) fn database(&self) -> Option<&str> {
         match &self.place {
             Place::Sqlite(_) => None,
-            Place::Postgres(database) => Some(database),
+            Place::Postgres(database) | Place::PerStatement(database) => Some(database),
         }
     }
 }

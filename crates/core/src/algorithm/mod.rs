@@ -241,4 +241,19 @@ impl Limit {
         }
         verdict
     }
+
+    /// Returns whether a part of a cost can be charged with [`Limit::charge_up_to`]. It cannot for slots, which
+    /// have a holder each, nor for a queue, which returns a wait per request.
+    pub fn is_divisible(&self) -> bool {
+        self.algorithm() != Algorithm::Concurrency && !self.queues()
+    }
+
+    /// Charges as many of `units` as fit now. Returns how many that is, and the verdict of a charge of that many;
+    /// if none fits, 0 and the denial of a charge of 1. The limit must be divisible.
+    pub fn charge_up_to(&self, state: &mut State, units: u64, now: Micros) -> (u64, Verdict) {
+        let room = self.assess(state, 0, now, false).remaining;
+        let units = units.min(room.max(1));
+        let verdict = self.charge(state, units, now);
+        (if verdict.allowed() { units } else { 0 }, verdict)
+    }
 }

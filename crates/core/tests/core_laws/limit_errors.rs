@@ -1,7 +1,9 @@
 //! The numbers that are rejected as a limit, and the error messages.
 
 use tidegate_core::limit::{MAX_BUCKETS, MAX_LOGGED, MAX_PERIOD_US};
-use tidegate_core::{Algorithm, Calendar, CalendarUnit, LeakyMode, Limit, LimitError, MAX_COUNT, Window};
+use tidegate_core::{
+    Algorithm, Calendar, CalendarUnit, LeakyMode, Limit, LimitError, LimitField, MAX_COUNT, Window,
+};
 
 fn refusal(algorithm: Algorithm, requests: u64, window: Window) -> (LimitError, String) {
     let error = Limit::new(algorithm, requests, window).unwrap_err();
@@ -18,10 +20,10 @@ fn leaky(burst: u64) -> Algorithm {
 #[test]
 fn counts_go_up_to_two_to_the_53() {
     let (error, message) = refusal(Algorithm::FixedWindow, MAX_COUNT + 1, SECOND);
-    assert_eq!(error, LimitError::TooMany { field: "requests", found: MAX_COUNT + 1 });
+    assert_eq!(error, LimitError::TooMany { field: LimitField::Requests, found: MAX_COUNT + 1 });
     assert_eq!(message, "requests must be at most 9007199254740992 (2^53), got 9007199254740993");
     let (error, message) = refusal(Algorithm::TokenBucket { burst: MAX_COUNT + 1 }, 1, SECOND);
-    assert_eq!(error, LimitError::TooMany { field: "burst", found: MAX_COUNT + 1 });
+    assert_eq!(error, LimitError::TooMany { field: LimitField::Burst, found: MAX_COUNT + 1 });
     assert_eq!(message, "burst must be at most 9007199254740992 (2^53), got 9007199254740993");
     for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindow, leaky(MAX_COUNT)] {
         assert!(Limit::new(algorithm, MAX_COUNT, SECOND).is_ok());
@@ -31,11 +33,11 @@ fn counts_go_up_to_two_to_the_53() {
 #[test]
 fn windows_and_bursts_are_at_least_one() {
     let (error, message) = refusal(Algorithm::SlidingWindow, 1, Window::Period { us: 0 });
-    assert_eq!(error, LimitError::Zero { field: "the window" });
+    assert_eq!(error, LimitError::Zero { field: LimitField::Window });
     assert_eq!(message, "the window must be at least 1, got 0");
     for algorithm in [Algorithm::TokenBucket { burst: 0 }, leaky(0)] {
         let (error, message) = refusal(algorithm, 1, SECOND);
-        assert_eq!(error, LimitError::Zero { field: "burst" });
+        assert_eq!(error, LimitError::Zero { field: LimitField::Burst });
         assert_eq!(message, "burst must be at least 1, got 0");
     }
 }

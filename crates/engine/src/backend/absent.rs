@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use tidegate_core::Micros;
-use tidegate_stores::{Charge, Corrected, Correction, Intent, MemoryStore, StoreError, Timed, Verdicts};
+use tidegate_stores::{Charge, Corrected, Correction, Intent, MemoryStore, StoreError, Timed};
 
-use super::Settlement;
 use crate::decision::Source;
 use crate::plan::Plan;
 use crate::rules::tree::RuleSet;
@@ -15,19 +14,16 @@ pub(crate) enum Shared {}
 
 #[expect(clippy::unused_async, clippy::unused_self, reason = "none of it is ever called")]
 impl Shared {
-    pub(crate) async fn settle(&self, _: &MemoryStore, _: &Plan<'_>, _: Intent) -> Settlement {
+    pub(crate) fn store(&self) -> &MemoryStore {
+        match *self {}
+    }
+
+    pub(crate) async fn settle(&self, _: &MemoryStore, plan: &mut Plan<'_>, _: Intent) {
+        plan.on_store_error(0);
         match *self {}
     }
 
     pub(crate) fn fall_back(&self, _: &MemoryStore, _: &Plan<'_>, _: Intent) -> Timed {
-        match *self {}
-    }
-
-    pub(crate) async fn take_timed(&self, _: &[Charge<'_>]) -> Result<Timed, StoreError> {
-        match *self {}
-    }
-
-    pub(crate) async fn look(&self, _: &[Charge<'_>]) -> Result<Verdicts, StoreError> {
         match *self {}
     }
 
@@ -40,19 +36,7 @@ impl Shared {
         match *self {}
     }
 
-    pub(crate) async fn give_back(&self, _: &[Charge<'_>]) -> Result<(), StoreError> {
-        match *self {}
-    }
-
     pub(crate) fn give_back_soon(&self, _: &[Charge<'_>]) {
-        match *self {}
-    }
-
-    pub(crate) async fn renew(&self, _: &[Charge<'_>]) -> bool {
-        match *self {}
-    }
-
-    pub(crate) async fn release(&self, _: &[Charge<'_>]) -> bool {
         match *self {}
     }
 
@@ -64,7 +48,7 @@ impl Shared {
         match *self {}
     }
 
-    pub(crate) async fn take_kept(&self, _: &str) -> Result<(Option<Vec<u8>>, Micros), StoreError> {
+    pub(crate) async fn take_kept(&self, _: &str, _: u64) -> Result<(Option<Vec<u8>>, Micros), StoreError> {
         match *self {}
     }
 

@@ -8,29 +8,13 @@ use smallvec::SmallVec;
 use tidegate_core::{Algorithm, Limit, Micros, Outcome, Verdict};
 use tidegate_stores::{Charge, Intent, MemoryStore, Timed, Verdicts, blocked};
 
+use super::Fallback;
 use super::shared::Shared;
 use crate::plan::{Charges, Plan};
 use crate::rules::model::{OnStoreError, StoreErrorStage};
 
 /// When a request that was denied without looking at its limits may come back.
 const RETRY_US: u64 = 1_000_000;
-
-/// How a node decides while the shared store fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fallback {
-    /// How much of this node's share of a limit is admitted, in percent.
-    pub share_percent: u32,
-    /// How much of it is admitted once the store has failed for `tighten_after`, in percent.
-    pub later_share_percent: u32,
-    /// How long the store has to fail before `later_share_percent` applies.
-    pub tighten_after: Duration,
-}
-
-impl Default for Fallback {
-    fn default() -> Self {
-        Self { share_percent: 50, later_share_percent: 25, tighten_after: Duration::from_mins(1) }
-    }
-}
 
 /// How many decisions were made without the store.
 #[derive(Debug, Default)]

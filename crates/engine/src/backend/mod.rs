@@ -1,8 +1,8 @@
 //! Where the charges of a plan are settled: the one seam between the engine and its stores.
 //!
-//! [`Backend`] lists what a backend does. Counters are in this process ([`MemoryStore`]) or in a store that many
-//! nodes share ([`shared`]), which is wrapped by what the rules say for when it fails (`fallback`). This file is
-//! the only one that knows which stores were compiled in.
+//! [`Backend`] lists what a backend does; [`Store`] is what it asks of a store. Counters are in this process
+//! ([`MemoryStore`]) or in a store that many nodes share ([`shared`]), which is wrapped by what the rules say for when
+//! it fails (`fallback`). This file is the only one that knows which stores were compiled in.
 
 #[cfg(not(feature = "redis"))]
 #[path = "absent.rs"]
@@ -13,42 +13,43 @@ pub(crate) mod shared;
 #[cfg(feature = "redis")]
 mod fallback;
 
-#[cfg(feature = "redis")]
-pub use self::fallback::Fallback;
 pub(crate) use self::shared::Shared;
 #[cfg(feature = "redis")]
 pub use self::shared::StoreHealth;
 
-use tidegate_stores::{Charge, Corrected, Correction, Intent, MemoryStore, StoreError, Verdicts};
+use std::time::Duration;
 
-use crate::decision::Source;
+use tidegate_stores::{
+    Charge, Corrected, Correction, Grant, Intent, MemoryStore, Store, StoreError, Verdicts,
+};
+
+use crate::decision::{Charged, Source};
 use crate::plan::{Charges, Plan, Scope};
 use crate::request::Request;
-use crate::rules::tree::RuleSet;
 
-/// Settles what plans charge.
+/// How a node decides while the shared store fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fallback {
+    /// How much of this node's share of a limit is admitted, in percent.
+    pub share_percent: u32,
+    /// How much of it is admitted once the store has failed for `tighten_after`, in percent.
+    pub later_share_percent: u32,
+    /// How long the store has to fail before `later_share_percent` applies.
+    pub tighten_after: Duration,
+}
+
+impl Default for Fallback {
+    fn default() -> Self {
+        Self { share_percent: 50, later_share_percent: 25, tighten_after: Duration::from_mins(1) }
+    }
+}
+
+/// The backend of a limiter, which settles the charges of plans.
 pub(crate) struct Backend {
-    /// The counters of this process; where nodes share a store, for when that fails.
+    /// The counters of this process. If nodes share a store, they are used while it fails.
     pub(crate) memory: MemoryStore,
     /// The store that nodes share, if they do.
     shared: Option<Shared>,
-}
-
-/// What a backend made of a plan's charges.
-pub(crate) struct Settlement {
-    /// One per charge.
-    pub(crate) verdicts: Verdicts,
-    /// Who settled them.
-    pub(crate) source: Source,
-}
-
-impl Settlement {
-    #[inline]
-    pub(crate) fn of_memory(memory: &MemoryStore, charges: &[Charge<'_>], intent: Intent) -> Self {
-        let mut verdicts = Verdicts::new();
-        memory.settle_now(charges, intent, &mut verdicts);
-        Self { verdicts, source: Source::Memory }
-    }
 }
 
 impl Backend {
@@ -62,38 +63,49 @@ impl Backend {
         self.shared.as_ref()
     }
 
-    /// Plans a request, with its charges placed as this backend needs them.
-    pub(crate) fn plan<'r>(&self, rules: &'r RuleSet, request: &'r Request<'_>, scope: Scope) -> Plan<'r> {
-        let mut plan = Plan::new(rules, request, scope);
+    /// Plans a request. For a shared store, its charges are put into partitions.
+    pub(crate) fn plan<'d>(
+        &self,
+        charged: &'d mut Charged,
+        request: &'d Request<'_>,
+        scope: Scope,
+    ) -> Plan<'d> {
+        let mut plan = Plan::new(charged, request, scope);
         if self.shared.is_some() {
             plan.keep_together(request);
         }
         plan
     }
 
-    /// Settles a plan at once, where no other process has to be asked; else returns `None`.
-    pub(crate) fn try_now(&self, plan: &Plan<'_>, intent: Intent) -> Option<Settlement> {
-        self.shared.is_none().then(|| Settlement::of_memory(&self.memory, &plan.charges, intent))
-    }
-
     /// Settles a plan: takes every charge or none. While the shared store fails, each rule's `on_store_error`
     /// decides.
-    pub(crate) async fn settle(&self, plan: &Plan<'_>, intent: Intent) -> Settlement {
+    pub(crate) async fn settle(&self, plan: &mut Plan<'_>, intent: Intent) {
         match &self.shared {
             Some(shared) => shared.settle(&self.memory, plan, intent).await,
-            None => Settlement::of_memory(&self.memory, &plan.charges, intent),
+            None => drop(plan.settle_in(&self.memory, intent)),
         }
     }
 
-    /// Returns what charges would find, taking none of them. While the shared store fails, this node's memory
-    /// tells.
+    /// Returns the verdicts of charges without taking them. While the shared store fails, the verdicts are those of
+    /// this process.
     pub(crate) async fn look(&self, charges: &[Charge<'_>]) -> (Verdicts, Source) {
         if let Some(shared) = &self.shared
-            && let Ok(verdicts) = shared.look(charges).await
+            && let Ok(verdicts) = shared.store().settle(charges, Intent::Look).await
         {
             return (verdicts, Source::Shared);
         }
-        (Settlement::of_memory(&self.memory, charges, Intent::Look).verdicts, Source::Memory)
+        let mut verdicts = Verdicts::new();
+        self.memory.settle_now(charges, Intent::Look, &mut verdicts);
+        (verdicts, Source::Memory)
+    }
+
+    /// Takes as many units of a charge's cost as fit. If the shared store fails, nothing is taken.
+    #[expect(dead_code, reason = "leases will take units of the shared store by it")]
+    pub(crate) async fn take_up_to(&self, charge: &Charge<'_>) -> Result<Grant, StoreError> {
+        match &self.shared {
+            Some(shared) => shared.store().take_up_to(charge).await,
+            None => self.memory.take_up_to_now(charge),
+        }
     }
 
     /// Corrects charges that were taken before, where they were taken: each for itself.
@@ -111,7 +123,7 @@ impl Backend {
     /// Gives each charge's cost back to its limit; while the shared store fails, to this node's share of it.
     pub(crate) async fn give_back(&self, charges: &[Charge<'_>]) {
         if let Some(shared) = &self.shared {
-            match shared.give_back(charges).await {
+            match shared.store().give_back(charges).await {
                 Ok(()) => return,
                 Err(error) => tracing::debug!(%error, "a refund was lost"),
             }
@@ -123,7 +135,7 @@ impl Backend {
     pub(crate) async fn give_back_everywhere(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.memory.give_back_now(charges);
         match &self.shared {
-            Some(shared) => shared.give_back(charges).await,
+            Some(shared) => shared.store().give_back(charges).await,
             None => Ok(()),
         }
     }
@@ -140,17 +152,16 @@ impl Backend {
     /// cannot say counts as if it had renewed.
     pub(crate) async fn renew(&self, source: Source, slots: &[Charge<'_>]) -> bool {
         match self.holder_of(source) {
-            Some(shared) => shared.renew(slots).await,
-            None => slots.iter().all(|slot| self.memory.renew_now(slot)),
+            Some(shared) => renew(shared.store(), slots).await,
+            None => renew(&self.memory, slots).await,
         }
     }
 
     /// Returns held slots to their limits. Returns false if all of them have returned already.
     pub(crate) async fn release(&self, source: Source, slots: &[Charge<'_>]) -> bool {
         match self.holder_of(source) {
-            Some(shared) => shared.release(slots).await,
-            // Every one of them is returned, not only the first that is held.
-            None => slots.iter().filter(|slot| self.memory.release_now(slot)).count() > 0,
+            Some(shared) => release(shared.store(), slots).await,
+            None => release(&self.memory, slots).await,
         }
     }
 
@@ -173,4 +184,21 @@ impl Backend {
             shared.forget_denials();
         }
     }
+}
+
+async fn renew(store: &impl Store, slots: &[Charge<'_>]) -> bool {
+    let mut all = true;
+    for slot in slots {
+        all &= store.renew(slot).await.unwrap_or(true);
+    }
+    all
+}
+
+/// What is lost on the way returns after its timeout.
+async fn release(store: &impl Store, slots: &[Charge<'_>]) -> bool {
+    let mut any = false;
+    for slot in slots {
+        any |= store.release(slot).await.unwrap_or(false);
+    }
+    any
 }

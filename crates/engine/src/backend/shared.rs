@@ -6,12 +6,10 @@ use std::time::Duration;
 use tidegate_core::{Limit, Micros};
 use tidegate_stores::redis::url::StoreUrlError;
 use tidegate_stores::redis::{Circuit, RedisStore, RedisStoreConfig};
-use tidegate_stores::{
-    Charge, Corrected, Correction, Intent, MemoryStore, Store as _, StoreError, Timed, Verdicts,
-};
+use tidegate_stores::{Charge, Corrected, Correction, Intent, MemoryStore, Store as _, StoreError};
 
-use super::Settlement;
-use super::fallback::{Fallback, FallbackCounts};
+use super::Fallback;
+use super::fallback::FallbackCounts;
 use crate::builder::{BuildError, Builder};
 use crate::decision::Source;
 use crate::limiter::Limiter;
@@ -23,7 +21,7 @@ const EMERGENCY: Duration = Duration::from_mins(1);
 
 /// The store that nodes share, and how to do without it.
 pub(crate) struct Shared {
-    pub(crate) store: RedisStore,
+    pub(super) store: RedisStore,
     pub(super) fallback: Fallback,
     pub(super) counts: FallbackCounts,
 }
@@ -78,26 +76,21 @@ impl Shared {
         }
     }
 
+    /// The store itself.
+    pub(crate) fn store(&self) -> &RedisStore {
+        &self.store
+    }
+
     /// Settles a plan, or falls back to what its rules say for when the store fails.
-    pub(crate) async fn settle(&self, memory: &MemoryStore, plan: &Plan<'_>, intent: Intent) -> Settlement {
+    pub(crate) async fn settle(&self, memory: &MemoryStore, plan: &mut Plan<'_>, intent: Intent) {
         match self.store.settle(&plan.charges, intent).await {
-            Ok(verdicts) => Settlement { verdicts, source: Source::Shared },
+            Ok(verdicts) => plan.conclude(&verdicts, Source::Shared),
             Err(error) => {
                 tracing::debug!(%error, "decided without the store");
                 let verdicts = self.fall_back(memory, plan, intent).verdicts;
-                Settlement { verdicts, source: Source::Fallback }
+                plan.conclude(&verdicts, Source::Fallback);
             }
         }
-    }
-
-    /// Takes every charge or none, and tells when each was.
-    pub(crate) async fn take_timed(&self, charges: &[Charge<'_>]) -> Result<Timed, StoreError> {
-        self.store.settle_timed(charges).await
-    }
-
-    /// Returns what charges would find, taking none of them.
-    pub(crate) async fn look(&self, charges: &[Charge<'_>]) -> Result<Verdicts, StoreError> {
-        self.store.settle(charges, Intent::Look).await
     }
 
     /// Corrects charges where they were taken: in the store, or in this node's share of their limits.
@@ -118,30 +111,8 @@ impl Shared {
         memory.correct_now(&of_share).into_iter().map(Ok).collect()
     }
 
-    pub(crate) async fn give_back(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
-        self.store.give_back(charges).await
-    }
-
     pub(crate) fn give_back_soon(&self, charges: &[Charge<'_>]) {
         self.store.give_back_soon(charges);
-    }
-
-    /// Renews held slots. Returns false if one has returned already; a store that cannot say counts as renewed.
-    pub(crate) async fn renew(&self, slots: &[Charge<'_>]) -> bool {
-        let mut all = true;
-        for slot in slots {
-            all &= self.store.renew(slot).await.unwrap_or(true);
-        }
-        all
-    }
-
-    /// Releases held slots. Returns false if none was held. What is lost on the way returns after its time-out.
-    pub(crate) async fn release(&self, slots: &[Charge<'_>]) -> bool {
-        let mut any = false;
-        for slot in slots {
-            any |= self.store.release(slot).await.unwrap_or(false);
-        }
-        any
     }
 
     pub(crate) fn release_soon(&self, slot: &Charge<'_>) {
@@ -153,9 +124,14 @@ impl Shared {
         self.store.keep(name, record, lifetime).await
     }
 
-    /// Takes the record of a reservation out of the store, with the store's time.
-    pub(crate) async fn take_kept(&self, name: &str) -> Result<(Option<Vec<u8>>, Micros), StoreError> {
-        self.store.take_kept(name).await
+    /// Takes the record of a reservation out of the store, with the store's time. By the same claim it can be taken
+    /// again by whoever got no reply.
+    pub(crate) async fn take_kept(
+        &self,
+        name: &str,
+        claim: u64,
+    ) -> Result<(Option<Vec<u8>>, Micros), StoreError> {
+        self.store.take_kept(name, claim).await
     }
 
     /// About the time of the store.

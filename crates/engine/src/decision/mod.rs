@@ -13,17 +13,15 @@ use std::time::Duration;
 
 use tidegate_core::Limit;
 
-pub(crate) use self::charged::{Charged, Item, Items};
+pub(crate) use self::charged::{Charged, Item, Items, Summary};
 pub use self::statement::{StatedLimit, Statement};
-use crate::plan::Concluded;
 use crate::rendered::Rendered;
 use crate::request::Request;
-use crate::rules::current::Rules;
 
-/// When a request that was denied without being looked at may come back.
+/// The `retry_after` of a request that was denied without evaluating its limits.
 const UNSEEN_RETRY: Duration = Duration::from_secs(1);
 
-/// Whether a request may pass, and what each of its limits said.
+/// Whether a request may pass, and the verdict of each of its limits.
 ///
 /// ```
 /// # use tidegate::{Domain, Limiter, Request, Rule, per_minute};
@@ -41,17 +39,16 @@ const UNSEEN_RETRY: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Decision(Basis);
 
-/// What a decision rests on. The variants share their bytes such that the second takes no room, and making the
-/// first writes no tag.
+/// The basis of a decision. The second variant is told apart by a niche of the first, so there is no tag to write.
 #[derive(Clone)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all decisions are charged, and a box would cost an allocation"
 )]
 enum Basis {
-    /// Charges of this process.
+    /// This process charged the limits.
     Charged(Charged),
-    /// The word of a service.
+    /// A service decided and stated the result.
     Stated(Arc<Statement>),
 }
 
@@ -94,7 +91,7 @@ impl Source {
     }
 }
 
-/// What one limit said.
+/// The verdict of one limit.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitStatus<'a> {
     /// Which of the request's descriptors the limit belongs to, from 0. `None` in the decision of a service,
@@ -122,7 +119,7 @@ pub struct LimitStatus<'a> {
 }
 
 impl Decision {
-    /// The decision of a service, as it states it.
+    /// Creates the decision that a service has stated.
     ///
     /// ```
     /// use tidegate::{Decision, Source, Statement};
@@ -136,25 +133,7 @@ impl Decision {
         Self(Basis::Stated(Arc::new(statement)))
     }
 
-    #[inline]
-    pub(crate) fn new(rules: Rules, domain: u32, allowed: bool, items: Items) -> Self {
-        Charged::new(rules, domain, allowed, items).into()
-    }
-
-    /// The decision on a request whose plan has been settled under these rules.
-    #[expect(clippy::inline_always, reason = "what is concluded is too large to be handed around")]
-    #[inline(always)]
-    pub(crate) fn concluded(rules: Rules, concluded: Concluded, request: &Request<'_>) -> Self {
-        let Concluded { domain, allowed, source, items } = concluded;
-        let mut charged = Charged::new(rules, domain, allowed, items);
-        charged.source = source;
-        if !request.brought().is_none() {
-            *charged.context.brought = request.brought().clone();
-        }
-        charged.into()
-    }
-
-    /// The charges that it rests on, if this process made it.
+    /// Returns the charges that the decision rests on, if this process made it.
     #[inline]
     pub(crate) fn charged(&self) -> Option<&Charged> {
         match &self.0 {
@@ -163,35 +142,43 @@ impl Decision {
         }
     }
 
-    /// Whether the request may pass.
+    #[inline]
+    pub(crate) fn charged_mut(&mut self) -> Option<&mut Charged> {
+        match &mut self.0 {
+            Basis::Charged(charged) => Some(charged),
+            Basis::Stated(_) => None,
+        }
+    }
+
+    /// Returns whether the request may pass.
     #[inline]
     pub fn allowed(&self) -> bool {
         match &self.0 {
-            Basis::Charged(charged) => charged.allowed,
+            Basis::Charged(charged) => charged.summary.allowed,
             Basis::Stated(statement) => statement.allowed,
         }
     }
 
-    /// Who made it.
+    /// Returns who made the decision.
     pub fn source(&self) -> Source {
         match &self.0 {
-            Basis::Charged(charged) => charged.source,
+            Basis::Charged(charged) => charged.summary.source,
             Basis::Stated(statement) => statement.source,
         }
     }
 
-    /// The same decision as made by another source, for those who decide by a limiter in place of something
-    /// that failed.
+    /// Returns the decision with another source, for a caller that decides by a limiter because something else has
+    /// failed.
     #[must_use]
     pub fn with_source(mut self, source: Source) -> Self {
         match &mut self.0 {
-            Basis::Charged(charged) => charged.source = source,
+            Basis::Charged(charged) => charged.summary.source = source,
             Basis::Stated(statement) => Arc::make_mut(statement).source = source,
         }
         self
     }
 
-    /// How long to wait before the same request may pass: exact, if nothing else is charged until then, but for
+    /// Returns how long to wait before the same request may pass: exact, if nothing else is charged until then, but for
     /// concurrency limits, whose slots may return at any time: a second at most. `None` if it passes,
     /// [`Duration::MAX`] if it never will.
     pub fn retry_after(&self) -> Option<Duration> {
@@ -201,7 +188,7 @@ impl Decision {
         self.decided_by().filter(|_| !self.allowed())?.retry_after
     }
 
-    /// Units left of the tightest limit; `None` where no limit applies.
+    /// Returns the units left of the tightest limit; `None` if no limit applies.
     pub fn remaining(&self) -> Option<u64> {
         match &self.0 {
             Basis::Charged(charged) => charged.remaining(),
@@ -209,7 +196,7 @@ impl Decision {
         }
     }
 
-    /// The limit that decided: of a denial the one that takes longest to free, else the tightest.
+    /// Returns the limit that decided: of a denial the one that takes longest to free, else the tightest.
     pub fn decided_by(&self) -> Option<LimitStatus<'_>> {
         match &self.0 {
             Basis::Charged(charged) => charged.deciding().map(|item| charged.status(item)),
@@ -217,15 +204,14 @@ impl Decision {
         }
     }
 
-    /// What the rules say about the rule that decided, for others to read; `None` if they say nothing, or
-    /// a service decided.
+    /// Returns the `metadata` of the rule that decided; `None` if it has none, or if a service decided.
     pub fn metadata(&self) -> Option<&serde_json::Map<String, serde_json::Value>> {
         let charged = self.charged()?;
         let rule = charged.rule(charged.deciding()?);
         (!rule.metadata.is_empty()).then_some(&rule.metadata)
     }
 
-    /// What each limit said, in the order of descriptors, rules and limits.
+    /// Returns the verdict of each limit, in the order of descriptors, rules and limits.
     pub fn limits(&self) -> impl Iterator<Item = LimitStatus<'_>> {
         match &self.0 {
             Basis::Charged(charged) => Statuses::Charged(charged, charged.items.iter()),
@@ -233,7 +219,7 @@ impl Decision {
         }
     }
 
-    /// The response as the service rendered it, if one decided: to be passed on as it is.
+    /// Returns the response as the service rendered it, to be passed on unchanged; `None` if no service decided.
     pub fn rendered(&self) -> Option<&Rendered> {
         match &self.0 {
             Basis::Charged(_) => None,
@@ -241,8 +227,8 @@ impl Decision {
         }
     }
 
-    /// Whether a descriptor of the request, counted from 0, ends at a rule that is unlimited. False if a
-    /// service decided, which does not state it.
+    /// Returns whether a descriptor of the request, counted from 0, ends at a rule that is unlimited. Returns false
+    /// if a service decided, which does not state it.
     pub fn unlimited(&self, request: &Request<'_>, descriptor: usize) -> bool {
         let Some(rules) = self.charged().map(Charged::rules) else { return false };
         let Some((_, domain)) = rules.domain(request.domain()) else { return false };
@@ -259,7 +245,7 @@ impl From<Charged> for Decision {
     }
 }
 
-/// Iterates over what each limit said.
+/// Iterates over the verdicts of limits.
 enum Statuses<'a> {
     Charged(&'a Charged, slice::Iter<'a, Item>),
     Stated(slice::Iter<'a, StatedLimit>),

@@ -29,11 +29,16 @@ const FEWEST: usize = 16;
 /// So many one holder may have at most.
 const MOST_OF_HOLDER: usize = 10_000;
 
+/// So many claims are kept; when there are more, all are forgotten.
+const MOST_CLAIMS: usize = 10_000;
+
 /// Reservations by their names.
 pub(crate) struct Book {
     most: usize,
     most_bytes: usize,
     kept: Mutex<Shelf>,
+    /// By which claims this process has asked the shared store for records and got no reply.
+    claims: Mutex<HashMap<ReservationId, u64>>,
 }
 
 /// Who holds a reservation: fingerprints of the domain, and of domain and descriptors.
@@ -59,6 +64,13 @@ pub(super) struct Kept {
     pub(super) until: Micros,
     pub(super) holder: Holder,
     pub(super) record: Box<Record>,
+}
+
+/// The right to take a record out of the shared store, again if there was no reply.
+pub(super) struct Claim {
+    pub(super) number: u64,
+    /// Whether somebody has used it and got no reply.
+    pub(super) unanswered: bool,
 }
 
 /// How much is held.
@@ -91,7 +103,7 @@ pub(super) struct Place<'b> {
 impl Book {
     pub(crate) fn new(most: usize) -> Self {
         let most_bytes = most.saturating_mul(USUAL_BYTES).max(MOST_BYTES);
-        Self { most, most_bytes, kept: Mutex::default() }
+        Self { most, most_bytes, kept: Mutex::default(), claims: Mutex::default() }
     }
 
     /// How many there are, ended ones included until they are swept.
@@ -163,6 +175,24 @@ impl Book {
     /// again, whatever the shares are by now.
     pub(super) fn put_back(&self, id: ReservationId, kept: Kept) {
         self.kept.lock().insert(id, kept);
+    }
+
+    /// Returns the claim by which a record is taken out of the shared store: that of somebody who got no reply, or a
+    /// new one. Nobody else gets the same; `None` if the system has no random bytes.
+    pub(super) fn claim(&self, id: ReservationId) -> Option<Claim> {
+        match self.claims.lock().remove(&id) {
+            Some(number) => Some(Claim { number, unanswered: true }),
+            None => Some(Claim { number: getrandom::u64().ok()?, unanswered: false }),
+        }
+    }
+
+    /// Keeps the claim of somebody who got no reply, for the next one who settles that reservation.
+    pub(super) fn keep_claim(&self, id: ReservationId, claim: u64) {
+        let mut claims = self.claims.lock();
+        if claims.len() >= MOST_CLAIMS {
+            claims.clear();
+        }
+        claims.insert(id, claim);
     }
 
     /// Drops some of those that have ended.

@@ -15,29 +15,28 @@ mod record;
 mod share;
 mod shared;
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use thiserror::Error;
 use tidegate_core::{Key, Micros, Taken};
-use tidegate_stores::{Charge, Correction, Intent, StoreError, Timed, Verdicts};
+use tidegate_stores::{Charge, Correction, Intent, StoreError};
 
 pub(crate) use self::book::Book;
 use self::book::Holder;
 pub use self::id::ReservationId;
 use self::record::{Home, MOST_BYTES, Record, bytes_of};
-use crate::backend::Settlement;
-use crate::decision::{Decision, Item, Items, Source};
+use crate::decision::{Charged, Decision, Item, Source};
 use crate::inline::InlineLimits;
 use crate::limiter::{Inner, Limiter};
-use crate::plan::{Concluded, Plan, Scope};
+use crate::plan::{Plan, Scope};
 use crate::request::Request;
-use crate::rules::current::Rules;
 use crate::rules::limit_spec::LimitSpec;
 use crate::rules::tree::RuleSet;
 
 /// How many reservations are kept in one process, unless told otherwise.
-pub(crate) const USUAL_MOST: usize = 1_000_000;
+pub(crate) const DEFAULT_MAX_RESERVATIONS: usize = 1_000_000;
 
 /// What became of a reservation that was asked for.
 #[derive(Debug)]
@@ -205,47 +204,45 @@ impl Inner {
         lifetime: Duration,
     ) -> Result<Reserved, ReserveError> {
         let memory = &self.backend.memory;
-        let rules = self.rules.load();
-        let plan = Plan::new(&rules, request, Scope::RATES);
+        let mut charged = Charged::new(self.rules.load());
+        let mut plan = Plan::new(&mut charged, request, Scope::RATES);
         if plan.items.is_empty() {
-            let domain = plan.domain;
             drop(plan);
-            return Ok(unkept(rules, domain, request, memory.now().plus(micros(lifetime))));
+            return Ok(unkept(charged, request, memory.now().plus(micros(lifetime))));
         }
         let id = ReservationId::new().map_err(ReserveError::NoName)?;
-        let holder = holder(&rules, request);
-        let place = self.reservations.promise(holder, bytes_to_keep(request)?, memory.now())?;
-        let timed = memory.settle_timed_now(&plan.charges, Intent::Take);
-        let taken = estimated(request, &plan, &timed);
-        let concluded = plan.conclude(Settlement { verdicts: timed.verdicts, source: Source::Memory });
-        let decision = Decision::concluded(rules, concluded, request);
+        let holder = holder(plan.rules, request);
+        let promise = self.reservations.promise(holder, bytes_to_keep(request)?, memory.now())?;
+        let at = plan.settle_in(memory, Intent::Take);
+        let taken = estimated(request, &plan, |_| at);
+        drop(plan);
+        let decision = Decision::from(charged);
         if !decision.allowed() {
             return Ok(Reserved::Denied(decision));
         }
         let expires_at = memory.now().plus(micros(lifetime));
         let record = Record::new(request, &taken, expires_at, Home::Memory);
-        place.fill(id, expires_at, Box::new(record));
+        promise.fill(id, expires_at, Box::new(record));
         Ok(Reserved::Reservation(Reservation { id, expires_at, decision }))
     }
 
     /// Settles a reservation that no limit was charged for, unless its time is over: nothing changes.
     pub(crate) fn settle_unkept(&self, (estimate, until): (u64, Micros), cost: u64) -> Option<Settled> {
         (self.backend.memory.now() < until).then(|| {
-            let decision = Decision::new(self.rules.load(), 0, true, Items::new());
+            let decision = Charged::new(self.rules.load()).into();
             Settled { estimate, cost, decision }
         })
     }
 
     fn settle_here(&self, record: &Record, cost: u64) -> Settled {
         let request = record.request(|domain, specs| self.bring_again(domain, specs));
-        let rules = self.rules.load();
-        let plan = Plan::new(&rules, &request, Scope::RATES);
-        let verdicts = self.backend.memory.correct_now(&corrections(record, &request, &plan, cost));
-        Settled {
-            estimate: record.estimate,
-            cost,
-            decision: settled(rules.clone(), plan, verdicts, Source::Memory, &request),
-        }
+        let mut charged = Charged::new(self.rules.load());
+        let mut plan = Plan::new(&mut charged, &request, Scope::RATES);
+        let corrections = corrections(record, &counters(record, &request, &plan), &plan, cost);
+        let verdicts = self.backend.memory.correct_now(&corrections);
+        plan.conclude(&verdicts, Source::Memory);
+        drop((plan, corrections));
+        Settled { estimate: record.estimate, cost, decision: settled(charged) }
     }
 
     /// Limits that a request brought along when it was charged. They need not be in use any more.
@@ -255,11 +252,9 @@ impl Inner {
 }
 
 /// A reservation of a request that no limit applies to: all of it is in its name.
-fn unkept(rules: Rules, domain: u32, request: &Request<'_>, expires_at: Micros) -> Reserved {
+fn unkept(charged: Charged, request: &Request<'_>, expires_at: Micros) -> Reserved {
     let id = ReservationId::unkept(request.common_cost(), expires_at);
-    let concluded = Concluded { domain, allowed: true, source: Source::Memory, items: Items::new() };
-    let decision = Decision::concluded(rules, concluded, request);
-    Reserved::Reservation(Reservation { id, expires_at, decision })
+    Reserved::Reservation(Reservation { id, expires_at, decision: charged.into() })
 }
 
 /// Who holds the reservation of a request: whoever has its descriptors.
@@ -275,52 +270,67 @@ fn bytes_to_keep(request: &Request<'_>) -> Result<usize, ReserveError> {
     }
 }
 
-/// The counters that the estimate of an allowed request was taken of, and when.
-fn estimated(request: &Request<'_>, plan: &Plan<'_>, timed: &Timed) -> SmallVec<[(Key, Taken); 4]> {
+/// Returns the counters that the estimate of a settled request was taken from, and when. `at` returns when the charge
+/// at an index was settled.
+fn estimated(
+    request: &Request<'_>,
+    plan: &Plan<'_>,
+    at: impl Fn(usize) -> Micros,
+) -> SmallVec<[(Key, Taken); 4]> {
     let mut taken = SmallVec::new();
-    let settled = plan.charges.iter().zip(&plan.items).zip(timed.verdicts.iter().zip(&timed.at));
-    for ((charge, item), (verdict, at)) in settled {
+    for (index, (charge, item)) in plan.charges.iter().zip(&*plan.items).enumerate() {
         let own_cost = request.own_cost(usize::from(item.descriptor)).is_some();
-        if !own_cost && (verdict.allowed() || charge.count_denied) {
-            taken.push((charge.key, Taken { at: *at, clear_at: at.plus(verdict.reset_after_us) }));
+        if !own_cost && (item.verdict.allowed() || charge.count_denied) {
+            let at = at(index);
+            taken.push((charge.key, Taken { at, clear_at: at.plus(item.verdict.reset_after_us) }));
         }
     }
     taken
 }
 
-/// What is to be done to each of a request's charges, by the rules of now. Limits that were not charged then
-/// are only looked at.
+/// Which of a record's counters each charge of its request was taken of, by the rules of now, as an index. None
+/// for limits that were not charged then, and for descriptors with a cost of their own.
+fn counters(record: &Record, request: &Request<'_>, plan: &Plan<'_>) -> SmallVec<[Option<usize>; 4]> {
+    let mut free: SmallVec<[Option<Key>; 4]> = record.counters().map(|counter| Some(counter.key)).collect();
+    let find = |(charge, item): (&Charge<'_>, &Item)| {
+        if request.own_cost(usize::from(item.descriptor)).is_some() {
+            return None;
+        }
+        let found = free.iter().position(|key| *key == Some(charge.key))?;
+        free[found] = None;
+        Some(found)
+    };
+    plan.charges.iter().zip(&*plan.items).map(find).collect()
+}
+
+/// What is to be done to each charge of a request, whose [`counters`] these are. Limits that were not charged are
+/// only looked at.
 fn corrections<'r>(
     record: &Record,
-    request: &Request<'_>,
+    counters: &[Option<usize>],
     plan: &Plan<'r>,
     cost: u64,
 ) -> SmallVec<[(Charge<'r>, Correction); 4]> {
-    let mut taken = record.taken();
-    let by = cost.abs_diff(record.estimate);
-    let correct = |(charge, item): (&Charge<'r>, &Item)| {
-        let own_cost = request.own_cost(usize::from(item.descriptor)).is_some();
-        let found = taken.iter().position(|(key, _)| !own_cost && *key == charge.key);
-        let correction = match found.map(|index| taken.swap_remove(index)) {
-            Some((_, taken)) if cost < record.estimate => Correction::GiveBack(taken),
-            Some(_) if cost > record.estimate => Correction::Overdraw,
-            _ => Correction::Look,
+    let known: SmallVec<[record::Counter; 4]> = record.counters().collect();
+    let correct = |(charge, counter): (&Charge<'r>, &Option<usize>)| {
+        let Some(counter) = counter.and_then(|index| known.get(index)) else {
+            return (Charge { cost: 0, ..*charge }, Correction::Look);
         };
-        (Charge { cost: by, ..*charge }, correction)
+        let correction = match cost.cmp(&counter.charged) {
+            Ordering::Less => Correction::GiveBack(counter.taken),
+            Ordering::Greater => Correction::Overdraw,
+            Ordering::Equal => Correction::Look,
+        };
+        (Charge { cost: cost.abs_diff(counter.charged), ..*charge }, correction)
     };
-    plan.charges.iter().zip(&plan.items).map(correct).collect()
+    plan.charges.iter().zip(counters).map(correct).collect()
 }
 
-/// How the limits of a request stand after its reservation was settled.
-fn settled(
-    rules: Rules,
-    plan: Plan<'_>,
-    verdicts: Verdicts,
-    source: Source,
-    request: &Request<'_>,
-) -> Decision {
-    let concluded = plan.conclude(Settlement { verdicts, source });
-    Decision::concluded(rules, Concluded { allowed: true, ..concluded }, request)
+/// Returns the decision on a reservation that was settled: its limits as they are now. The request has passed
+/// already.
+fn settled(mut charged: Charged) -> Decision {
+    charged.summary.allowed = true;
+    charged.into()
 }
 
 fn micros(lifetime: Duration) -> u64 {

@@ -33,6 +33,14 @@ pub(crate) struct Record {
     share: Option<OfShare>,
 }
 
+/// A counter that the estimate was taken of.
+pub(super) struct Counter {
+    pub(super) key: Key,
+    pub(super) taken: Taken,
+    /// What is charged there now: the estimate, unless a settlement was made in part.
+    pub(super) charged: u64,
+}
+
 /// Where the estimate was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Home {
@@ -76,6 +84,9 @@ struct OfCounter {
     mark: u64,
     at_us: u64,
     clear_at_us: u64,
+    /// What is charged there, if that is not the estimate any more: a settlement was made in part.
+    #[serde(default)]
+    charged: Option<u64>,
 }
 
 /// A limit that the request brought along.
@@ -135,6 +146,7 @@ impl Record {
             mark: key.mark,
             at_us: taken.at.0,
             clear_at_us: taken.clear_at.0,
+            charged: None,
         };
         Self {
             domain: request.domain().to_owned(),
@@ -184,13 +196,25 @@ impl Record {
         request.unwrap_or_else(|| Request::new(&self.domain, []))
     }
 
-    /// The counters that the estimate was taken of, and when.
-    pub(super) fn taken(&self) -> Vec<(Key, Taken)> {
-        let taken = |of: &OfCounter| {
-            let taken = Taken { at: Micros(of.at_us), clear_at: Micros(of.clear_at_us) };
-            (Key { home: of.home, mark: of.mark }, taken)
-        };
-        self.taken.iter().map(taken).collect()
+    /// The counters that the estimate was taken of.
+    pub(super) fn counters(&self) -> impl Iterator<Item = Counter> {
+        self.taken.iter().map(|of| Counter {
+            key: Key { home: of.home, mark: of.mark },
+            taken: Taken { at: Micros(of.at_us), clear_at: Micros(of.clear_at_us) },
+            charged: of.charged.unwrap_or(self.estimate),
+        })
+    }
+
+    /// Notes that a counter was corrected, by its index, and what is charged there now.
+    pub(super) fn set_charged(&mut self, counter: usize, cost: u64) {
+        if let Some(of) = self.taken.get_mut(counter) {
+            of.charged = Some(cost);
+        }
+    }
+
+    /// Notes that what was taken of the holder's share was given back.
+    pub(super) fn give_share_back(&mut self) {
+        self.share = None;
     }
 }
 

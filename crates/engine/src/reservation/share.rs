@@ -16,29 +16,29 @@ use crate::rules::tree::RuleSet;
 pub(super) struct Share {
     key: Key,
     limit: Limit,
-    part: u64,
+    partition: u64,
 }
 
 impl Share {
     /// The bucket for reservations of a request that last this long. Buckets go by the next power of two
-    /// seconds, so that who reserves for short cannot empty the one of those who reserve for long. `part` is
+    /// seconds, so that who reserves for short cannot empty the one of those who reserve for long. `partition` is
     /// that of the request's first charge: both are settled together.
     pub(super) fn new(
         rules: &RuleSet,
         request: &Request<'_>,
         most: u64,
         lasts: Duration,
-        part: u64,
+        partition: u64,
     ) -> Option<Self> {
         let seconds = lasts.as_secs().max(1).checked_next_power_of_two()?;
         let limit =
             Limit::new(Algorithm::TokenBucket { burst: most }, most, Window::seconds(seconds)).ok()?;
         let salt = rules.seed.texts(["reservations", &seconds.to_string()]).mark;
-        Some(Self { key: holder_key(rules, request).of_limit(salt), limit, part })
+        Some(Self { key: holder_key(rules, request).of_limit(salt), limit, partition })
     }
 
     pub(super) fn charge(&self) -> Charge<'_> {
-        Charge { part: self.part, ..Charge::new(self.key, &self.limit, 1) }
+        Charge { partition: self.partition, ..Charge::new(self.key, &self.limit, 1) }
     }
 
     pub(super) fn give_back(&self, taken: Taken) -> (Charge<'_>, Correction) {

@@ -3,18 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tidegate_core::Taken;
-use tidegate_stores::{StoreError, Verdicts};
+use tidegate_stores::{Store as _, StoreError, Verdicts};
 use tokio::runtime::Handle;
 
+use super::book::{Claim, Kept};
 use super::share::Share;
 use super::{
-    Decision, Holder, Home, Inner, Intent, Micros, Record, Request, Reservation, ReservationId, ReserveError,
-    Reserved, Scope, SettleError, Settled, Settlement, bytes_to_keep, corrections, estimated, holder, micros,
-    settled, unkept,
+    Charged, Decision, Holder, Home, Inner, Intent, Micros, Record, Request, Reservation, ReservationId,
+    ReserveError, Reserved, Scope, SettleError, Settled, Source, bytes_to_keep, corrections, counters,
+    estimated, holder, micros, settled, unkept,
 };
 use crate::backend::Shared;
 use crate::plan::Charges;
+
+/// How often the record of a reservation is asked for if the store does not reply.
+const TAKE_TRIES: u32 = 3;
 
 /// Settles to the end, even if whoever asked for it stops waiting: once the record is taken, nobody else
 /// could correct what was charged.
@@ -49,26 +54,25 @@ impl Inner {
         lifetime: Duration,
     ) -> Result<Reserved, ReserveError> {
         let memory = &self.backend.memory;
-        let rules = self.rules.load();
+        let mut charged = Charged::new(self.rules.load());
         let share;
-        let plan = self.backend.plan(&rules, request, Scope::RATES);
+        let mut plan = self.backend.plan(&mut charged, request, Scope::RATES);
         if plan.items.is_empty() {
-            let domain = plan.domain;
             drop(plan);
-            return Ok(unkept(rules, domain, request, memory.now().plus(micros(lifetime))));
+            return Ok(unkept(charged, request, memory.now().plus(micros(lifetime))));
         }
         let id = ReservationId::new().map_err(ReserveError::NoName)?;
-        let holder = holder(&rules, request);
+        let holder = holder(plan.rules, request);
         bytes_to_keep(request)?;
-        let part = plan.charges.first().map_or(0, |charge| charge.part);
+        let partition = plan.charges.first().map_or(0, |charge| charge.partition);
         let most = self.reservations.most_of_holder();
-        share = Share::new(&rules, request, most as u64, lifetime, part);
+        share = Share::new(plan.rules, request, most as u64, lifetime, partition);
         // After those of the request, so that these keep their indexes.
-        let charges: Charges<'_> =
+        let taken_together: Charges<'_> =
             plan.charges.iter().copied().chain(share.as_ref().map(Share::charge)).collect();
         let limits = plan.items.len();
         let mut of_share = None;
-        let (home, taken, verdicts, until) = match shared.take_timed(&charges).await {
+        let (home, taken, until) = match shared.store().settle_timed(&taken_together).await {
             Ok(timed) => {
                 if let (Some(verdict), Some(at)) = (timed.verdicts.get(limits), timed.at.get(limits)) {
                     if !verdict.allowed() {
@@ -77,30 +81,33 @@ impl Inner {
                     of_share = Some(Taken { at: *at, clear_at: at.plus(verdict.reset_after_us) });
                 }
                 let at = timed.at.iter().copied().max().unwrap_or_else(|| shared.about());
-                (Home::Shared, estimated(request, &plan, &timed), timed.verdicts, at)
+                plan.conclude(&timed.verdicts, Source::Shared);
+                (Home::Shared, estimated(request, &plan, |index| timed.at[index]), at)
             }
             Err(error) => {
                 tracing::debug!(%error, "reserved without the store");
                 let timed = shared.fall_back(memory, &plan, Intent::Take);
-                let mut taken = estimated(request, &plan, &timed);
+                plan.conclude(&timed.verdicts, Source::Fallback);
+                let mut taken = estimated(request, &plan, |index| timed.at[index]);
                 // Those that nobody looked at were not charged.
                 taken.retain(|(_, taken)| taken.at != Micros(0));
-                (Home::Fallback, taken, timed.verdicts, memory.now())
+                (Home::Fallback, taken, memory.now())
             }
         };
         let expires_at = until.plus(micros(lifetime));
-        let kept = if plan.passes(&verdicts) {
+        let kept = if plan.allowed() {
             let mut record = Record::new(request, &taken, expires_at, home);
             if let Some(taken) = of_share {
                 record = record.with_share(lifetime, taken);
             }
             match home {
-                Home::Shared if keep(shared, id, &record, lifetime).await => Some(id),
+                Home::Shared if keep(shared, id, &record, lifetime).await.is_ok() => Some(id),
                 _ => match self.keep_here(holder, &record, lifetime) {
                     Ok(id) => Some(id),
                     Err(error) => {
                         // What was taken is given back. What is lost on the way stays charged.
-                        let mut corrections = corrections(&record, request, &plan, 0);
+                        let counters = counters(&record, request, &plan);
+                        let mut corrections = corrections(&record, &counters, &plan, 0);
                         corrections.extend(
                             share.as_ref().zip(of_share).map(|(share, taken)| share.give_back(taken)),
                         );
@@ -112,8 +119,8 @@ impl Inner {
         } else {
             None
         };
-        let concluded = plan.conclude(Settlement { verdicts, source: home.source() });
-        let decision = Decision::concluded(rules.clone(), concluded, request);
+        drop((plan, taken_together));
+        let decision = Decision::from(charged);
         Ok(match kept {
             Some(id) => Reserved::Reservation(Reservation { id, expires_at, decision }),
             None => Reserved::Denied(decision),
@@ -126,26 +133,71 @@ impl Inner {
         id: ReservationId,
         cost: u64,
     ) -> Result<Option<Settled>, SettleError> {
-        if let Some(kept) = self.reservations.take(id, self.backend.memory.now()) {
-            let settled = self.settle_anywhere(&kept.record, cost).await;
-            if let Err(Unsettled { untouched: true, .. }) = &settled {
+        if let Some(mut kept) = self.reservations.take(id, self.backend.memory.now()) {
+            let settled = self.settle_anywhere(&mut kept.record, cost).await;
+            if let Err(Unsettled { rest: true, .. }) = &settled {
                 self.reservations.put_back(id, kept);
             }
             return settled.map(Some).map_err(|unsettled| unsettled.error.into());
         }
-        let (found, now) = shared.take_kept(&id.to_string()).await?;
-        let Some(record) = found.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok()) else {
+        let (found, now) = self.take_record(shared, id).await?;
+        let Some(mut record) = found.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok()) else {
             return Ok(None);
         };
         let left_us = Micros(record.until_us).since(now);
         if left_us == 0 {
             return Ok(None);
         }
-        let settled = self.settle_anywhere(&record, cost).await;
-        if let Err(Unsettled { untouched: true, .. }) = &settled {
-            keep(shared, id, &record, Duration::from_micros(left_us)).await;
+        let settled = self.settle_anywhere(&mut record, cost).await;
+        if let Err(Unsettled { rest: true, .. }) = &settled {
+            self.put_record_back(shared, id, record, left_us).await;
         }
         settled.map(Some).map_err(|unsettled| unsettled.error.into())
+    }
+
+    /// Takes a record out of the store. If that gets no reply it is asked for again, by the same claim, and so it is
+    /// by whoever settles it on this node later.
+    async fn take_record(
+        &self,
+        shared: &Shared,
+        id: ReservationId,
+    ) -> Result<(Option<Vec<u8>>, Micros), StoreError> {
+        let claim = self.reservations.claim(id);
+        let Some(Claim { number, mut unanswered }) = claim else {
+            return Err(StoreError::Unreachable("the system has no random bytes".into()));
+        };
+        let name = id.to_string();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let error = match shared.take_kept(&name, number).await {
+                Ok(taken) => return Ok(taken),
+                Err(error) => error,
+            };
+            unanswered |= !error.nothing_sent();
+            if unanswered && tries < TAKE_TRIES {
+                continue;
+            }
+            if unanswered {
+                self.reservations.keep_claim(id, number);
+            }
+            return Err(error);
+        }
+    }
+
+    /// Puts a record back whose settlement was not made, or in part. If the store does not hear of it, it is kept in
+    /// this process.
+    async fn put_record_back(&self, shared: &Shared, id: ReservationId, record: Record, left_us: u64) {
+        match keep(shared, id, &record, Duration::from_micros(left_us)).await {
+            // Nobody may settle it twice, so it is kept in one place only.
+            Err(error) if error.nothing_sent() => {}
+            _ => return,
+        }
+        let request = record.request(|domain, specs| self.bring_again(domain, specs));
+        let holder = holder(&self.rules.load(), &request);
+        let until = self.backend.memory.now().plus(left_us);
+        drop(request);
+        self.reservations.put_back(id, Kept { until, holder, record: Box::new(record) });
     }
 
     /// Keeps a record in this process, under a name of its own: the store may have heard of the other after
@@ -158,48 +210,71 @@ impl Inner {
     ) -> Result<ReservationId, ReserveError> {
         let until = self.backend.memory.now().plus(micros(lifetime));
         let id = ReservationId::new().map_err(ReserveError::NoName)?;
-        let place = self.reservations.promise(holder, record.bytes(), self.backend.memory.now())?;
-        place.fill(id, until, Box::new(record.clone()));
+        let promise = self.reservations.promise(holder, record.bytes(), self.backend.memory.now())?;
+        promise.fill(id, until, Box::new(record.clone()));
         Ok(id)
     }
 
-    /// Settles where the estimate was taken.
-    async fn settle_anywhere(&self, record: &Record, cost: u64) -> Result<Settled, Unsettled> {
-        let request = record.request(|domain, specs| self.bring_again(domain, specs));
-        let rules = self.rules.load();
+    /// Settles where the estimate was taken. If only a part of it was settled, the record says which.
+    async fn settle_anywhere(&self, record: &mut Record, cost: u64) -> Result<Settled, Unsettled> {
+        let kept = &*record;
+        let request = kept.request(|domain, specs| self.bring_again(domain, specs));
+        let mut charged = Charged::new(self.rules.load());
         let share;
-        let plan = self.backend.plan(&rules, &request, Scope::RATES);
-        share = record.share().filter(|_| record.home == Home::Shared).and_then(|(lasts, taken)| {
-            let part = plan.charges.first().map_or(0, |charge| charge.part);
+        let mut plan = self.backend.plan(&mut charged, &request, Scope::RATES);
+        share = kept.share().filter(|_| kept.home == Home::Shared).and_then(|(lasts, taken)| {
+            let partition = plan.charges.first().map_or(0, |charge| charge.partition);
             let most = self.reservations.most_of_holder() as u64;
-            Some((Share::new(&rules, &request, most, lasts, part)?, taken))
+            Some((Share::new(plan.rules, &request, most, lasts, partition)?, taken))
         });
-        let mut corrections = corrections(record, &request, &plan, cost);
+        let counters = counters(kept, &request, &plan);
+        let mut corrections = corrections(kept, &counters, &plan, cost);
         corrections.extend(share.as_ref().map(|(share, taken)| share.give_back(*taken)));
-        let corrected = self.backend.correct(record.home.source(), &corrections).await;
-        let untouched = corrected.iter().all(|one| one.as_ref().is_err_and(StoreError::nothing_sent));
+        let corrected = self.backend.correct(kept.home.source(), &corrections).await;
+        let rest: SmallVec<[bool; 4]> =
+            corrected.iter().map(|one| one.as_ref().is_err_and(StoreError::nothing_sent)).collect();
         let verdicts: Result<Verdicts, _> = corrected.into_iter().collect();
-        let verdicts = verdicts.map_err(|error| Unsettled { error, untouched })?;
-        let decision = settled(rules.clone(), plan, verdicts, record.home.source(), &request);
-        Ok(Settled { estimate: record.estimate, cost, decision })
+        let error = match verdicts {
+            Ok(verdicts) => {
+                plan.conclude(&verdicts, kept.home.source());
+                drop((plan, corrections));
+                return Ok(Settled { estimate: kept.estimate, cost, decision: settled(charged) });
+            }
+            Err(error) => error,
+        };
+        drop((corrections, plan));
+        drop(request);
+        // What was sent counts as done, whether it was answered or not: nothing is given back twice.
+        for (counter, rest) in counters.iter().zip(&rest) {
+            if let (Some(counter), false) = (counter, rest) {
+                record.set_charged(*counter, cost);
+            }
+        }
+        if rest.get(counters.len()) == Some(&false) {
+            record.give_share_back();
+        }
+        Err(Unsettled { error, rest: rest.contains(&true) })
     }
 }
 
 /// Puts a record where every node finds it.
-async fn keep(shared: &Shared, id: ReservationId, record: &Record, lifetime: Duration) -> bool {
-    let Ok(bytes) = serde_json::to_vec(record) else { return false };
-    match shared.keep(&id.to_string(), &bytes, lifetime).await {
-        Ok(()) => true,
-        Err(error) => {
-            tracing::debug!(%error, "a reservation could not be kept by the store");
-            false
-        }
+async fn keep(
+    shared: &Shared,
+    id: ReservationId,
+    record: &Record,
+    lifetime: Duration,
+) -> Result<(), StoreError> {
+    let bytes = serde_json::to_vec(record).map_err(|_| StoreError::Garbled)?;
+    let kept = shared.keep(&id.to_string(), &bytes, lifetime).await;
+    if let Err(error) = &kept {
+        tracing::debug!(%error, "a reservation could not be kept by the store");
     }
+    kept
 }
 
 /// Why a reservation was not settled.
 struct Unsettled {
     error: StoreError,
-    /// Whether it is known that nothing of it was.
-    untouched: bool,
+    /// Whether it is known that some of it was not settled, so that it can be tried again.
+    rest: bool,
 }

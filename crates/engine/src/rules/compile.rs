@@ -14,8 +14,10 @@ use super::path::Path;
 use super::pattern::Pattern;
 use super::patterns::Patterns;
 use super::problem::{Problem, Problems};
-use super::tree::{Branch, DomainTree, LimitEntry, LimitSet, Node, RuleEntry, RuleSet, Way, WrittenLimits};
-use crate::standing::Standing;
+use super::tree::{
+    Branch, Complexity, DomainTree, LimitEntry, LimitSet, Node, RuleEntry, RuleSet, WrittenLimits,
+};
+use crate::limit_terms::LimitTerms;
 use crate::tenants::table::Tenants;
 
 impl RuleSet {
@@ -26,7 +28,7 @@ impl RuleSet {
             domains: Arc::default(),
             by_name: Arc::default(),
             tenants: Tenants::default(),
-            short: Way::Tenant,
+            fast_path: Complexity::Tenant,
             defaults: Defaults::default(),
             generation: 0,
             count_denied: false,
@@ -35,12 +37,7 @@ impl RuleSet {
     }
 
     /// Compiles domains. The keys of counters are built with `seed`.
-    pub(crate) fn compile(
-        domains: &[Domain],
-        defaults: &Defaults,
-        seed: KeySeed,
-        generation: u64,
-    ) -> Result<Self, Problems> {
+    pub(crate) fn compile(domains: &[Domain], defaults: &Defaults, seed: KeySeed) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         let mut by_name = HashTable::with_capacity(domains.len());
         let mut trees: Vec<DomainTree> = Vec::with_capacity(domains.len());
@@ -69,9 +66,9 @@ impl RuleSet {
             domains: trees.into(),
             by_name: Arc::new(by_name),
             tenants: Tenants::default(),
-            short: Way::Tenant,
+            fast_path: Complexity::Tenant,
             defaults: *defaults,
-            generation,
+            generation: 0,
             count_denied: defaults.count_denied,
             values_counted: Arc::default(),
         })
@@ -153,10 +150,10 @@ impl<'a> Compiler<'a> {
             branch.patterns.index();
         }
         if self.tree.has_replaces {
-            self.tree.rules.iter_mut().for_each(|rule| rule.way = Way::Long);
+            self.tree.rules.iter_mut().for_each(|rule| rule.complexity = Complexity::General);
         }
-        for rule in self.tree.rules.iter_mut().filter(|rule| rule.way < Way::Long) {
-            rule.place_if_short = rule.place;
+        for rule in self.tree.rules.iter_mut().filter(|rule| rule.complexity < Complexity::General) {
+            rule.fast_path_index = rule.global_index;
         }
     }
 
@@ -217,11 +214,11 @@ impl<'a> Compiler<'a> {
         let limits = limits.into_iter().filter(|(_, entry)| applies(entry));
         let (specs, limits): (Vec<LimitSpec>, Vec<LimitEntry>) =
             limits.map(|(spec, entry)| (spec.clone(), entry)).unzip();
-        let way = match &self.domain.tenant {
-            _ if rule.enforce_percent != 100 => Way::Long,
-            Some(key) if *key == rule.key && rule.tiers.is_empty() => Way::Tenant,
-            Some(key) if *key == rule.key => Way::Tier,
-            _ => Way::Plain,
+        let complexity = match &self.domain.tenant {
+            _ if rule.enforce_percent != 100 => Complexity::General,
+            Some(key) if *key == rule.key && rule.tiers.is_empty() => Complexity::Tenant,
+            Some(key) if *key == rule.key => Complexity::Tier,
+            _ => Complexity::Plain,
         };
         if rule.enforce_percent > 100 {
             let found = rule.enforce_percent;
@@ -241,11 +238,11 @@ impl<'a> Compiler<'a> {
         };
         RuleEntry {
             number: self.tree.rules.len() as u32,
-            place: self.rules_before + self.tree.rules.len() as u32,
-            place_if_short: u32::MAX,
-            way,
+            global_index: self.rules_before + self.tree.rules.len() as u32,
+            fast_path_index: u32::MAX,
+            complexity,
             personal: self.domain.tenant.is_some() && !limits.is_empty(),
-            standing: Standing::of_rule(force),
+            terms: LimitTerms::of_rule(force),
             id: rule.name.as_deref().unwrap_or(&path.id).into(),
             path: path.dotted.as_str().into(),
             counts: Arc::default(),
@@ -255,7 +252,7 @@ impl<'a> Compiler<'a> {
             path_varies: path.varies.clone().into(),
             limits: numbered(limits),
             tiers: tiers.into_iter().map(|(tier, set)| (tier, with_numbers_of(&specs, set))).collect(),
-            concurrency: self.concurrency(rule, path),
+            concurrency: self.concurrency(rule, path).map(Arc::new),
             unlimited: rule.unlimited,
             replaces: replaces.iter().map(|name| (*name).into()).collect(),
             enforce_percent: rule.enforce_percent,
@@ -263,10 +260,21 @@ impl<'a> Compiler<'a> {
             quota_mode: rule.quota_mode,
             detailed_metric: rule.detailed_metric,
             value_to_metric: rule.value_to_metric,
+            hide_keys: rule.hide_keys,
+            warn_at: self.warn_at(rule, path),
             on_store_error: rule.on_store_error,
             metadata: rule.metadata.clone(),
             written: WrittenLimits { limits: specs, tiers: rule.tiers.clone() },
         }
+    }
+
+    /// Returns the percentages at which the rule warns, sorted.
+    fn warn_at(&mut self, rule: &Rule, path: &Path) -> Box<[u8]> {
+        if let Some(found) = rule.warn_at.iter().find(|percent| !(1..=100).contains(*percent)) {
+            self.fault(&path.id, format!("warn_at must have percentages from 1 to 100, got {found}"));
+        }
+        let sorted: BTreeSet<u8> = rule.warn_at.iter().copied().collect();
+        sorted.into_iter().collect()
     }
 
     /// Returns the limits of a rule with their algorithms. If tiers or overrides may change the numbers, a

@@ -66,7 +66,7 @@ mod tests {
     fn rules(text: &str) -> RuleSet {
         let defaults = Defaults::default();
         let domain = load("rules.yaml", text, &defaults).expect("they are rules");
-        RuleSet::compile(&[domain], &defaults, KeySeed(7), 1).expect("they compile")
+        RuleSet::compile(&[domain], &defaults, KeySeed(7)).expect("they compile")
     }
 
     #[test]

@@ -4,7 +4,7 @@ use tidegate_core::{Key, KeySeed, Limit};
 
 use super::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
 use crate::request::{Entry, Request};
-use crate::tenants::own::{OverrideLimit, OwnPlace, TenantOverrides};
+use crate::tenants::own::{OverrideIndex, OverrideLimit, TenantOverrides};
 use crate::tenants::resolve::values_of;
 
 /// A rule that applies to a descriptor of the request.
@@ -35,21 +35,27 @@ pub(crate) struct Applied<'r> {
     pub(crate) salt: u64,
     /// The index among the rule's limits for the tier; for an override, among the rule's own limits.
     pub(crate) index: u16,
-    pub(crate) own: OwnPlace,
+    pub(crate) own: OverrideIndex,
 }
 
 impl<'r> Applied<'r> {
     #[inline]
     fn of_rule(index: usize, entry: &'r LimitEntry) -> Self {
         let LimitEntry { limit, salt, .. } = entry;
-        Self { entry, limit, salt: *salt, index: index as u16, own: OwnPlace::NONE }
+        Self { entry, limit, salt: *salt, index: index as u16, own: OverrideIndex::NONE }
     }
 }
 
 impl<'r> Hit<'r> {
+    /// Creates a hit of a rule whose own limits apply.
+    #[inline]
+    pub(crate) fn new(rule: &'r RuleEntry, key: Key, descriptor: u16, cost: u64) -> Self {
+        Self { rule, descriptor, tier: None, key, cost, enforced: true, own: None, entries: &[] }
+    }
+
     /// Returns the tenant's override for the rule's limit with this number, if there is one.
     #[inline]
-    pub(crate) fn own_limit(&self, seed: KeySeed, number: u16) -> Option<(OwnPlace, &'r OverrideLimit)> {
+    pub(crate) fn own_limit(&self, seed: KeySeed, number: u16) -> Option<(OverrideIndex, &'r OverrideLimit)> {
         self.own.as_ref()?.limit(number, |given| values_of(seed, given, self.entries))
     }
 
@@ -81,15 +87,22 @@ impl<'r> Hit<'r> {
     }
 }
 
-/// Takes the rules that apply to a request, one after the other.
-// Not a closure, because closures cannot be told to be inlined, and planning a request is.
+/// Receives the rules that apply to a request, in order.
 pub(crate) trait Hits<'r> {
-    fn add(&mut self, hit: Hit<'r>);
+    /// Adds a rule with the same limits for everybody.
+    fn add(&mut self, rule: &'r RuleEntry, key: Key, descriptor: u16, cost: u64);
+
+    /// Adds a rule of which the tenant may have other limits, or that is not enforced for all keys.
+    fn add_special(&mut self, hit: &Hit<'r>);
 }
 
 impl<'r> Hits<'r> for Vec<Hit<'r>> {
-    fn add(&mut self, hit: Hit<'r>) {
-        self.push(hit);
+    fn add(&mut self, rule: &'r RuleEntry, key: Key, descriptor: u16, cost: u64) {
+        self.push(Hit::new(rule, key, descriptor, cost));
+    }
+
+    fn add_special(&mut self, hit: &Hit<'r>) {
+        self.push(*hit);
     }
 }
 
@@ -99,62 +112,64 @@ impl RuleSet {
     #[inline]
     pub(crate) fn find<'r>(
         &'r self,
-        (number, domain): (u32, &'r DomainTree),
+        domain: (u32, &'r DomainTree),
         request: &'r Request<'_>,
         hits: &mut impl Hits<'r>,
     ) {
+        let tree = domain.1;
         for (index, (entries, cost)) in request.descriptors().enumerate() {
-            if !request.brought().is_none()
+            let descriptor = index as u16;
+            if !request.inline_limits().is_none()
                 && let Some(limits) = request.limits_of(index)
             {
-                hits.add(Hit {
-                    rule: &limits.0,
-                    descriptor: index as u16,
-                    tier: None,
-                    key: limits.0.key.then(RuleEntry::inline_values(self.seed, entries)),
-                    cost,
-                    enforced: true,
-                    own: None,
-                    entries,
-                });
+                let key = limits.0.key.then(RuleEntry::inline_values(self.seed, entries));
+                hits.add(&limits.0, key, descriptor, cost);
                 continue;
             }
             let (mut node, mut values) = (0, Key::NONE);
             for (depth, entry) in entries.iter().enumerate() {
-                let Some((rule, value)) = domain.step(self.seed, node, entry) else { break };
+                let Some((rule, value)) = tree.step(self.seed, node, entry) else { break };
                 // The node of a rule comes after the root and those of the rules before it.
                 node = rule.number + 1;
                 if rule.varies {
                     values = if depth == 0 { value } else { values.then(value) };
                 }
-                if !domain.hierarchical && depth + 1 < entries.len() {
+                if !tree.hierarchical && depth + 1 < entries.len() {
                     continue;
                 }
-                let entries = &entries[..=depth];
-                let (tier, own) = if rule.personal {
-                    self.personal_of((number, domain), rule, entries, request)
+                let key = rule.key.of_values(values);
+                if rule.personal || rule.enforce_percent < 100 {
+                    let hit = Hit::new(rule, key, descriptor, cost);
+                    self.find_special(domain, hit, &entries[..=depth], request, hits);
                 } else {
-                    (None, None)
-                };
-                let (key, enforced) = (rule.key.of_values(values), rule.enforces(entries));
-                hits.add(Hit { rule, descriptor: index as u16, tier, key, cost, enforced, own, entries });
+                    hits.add(rule, key, descriptor, cost);
+                }
             }
         }
     }
 
-    /// What the tenant of a descriptor, or else of the request, has in place of the rule's limits.
+    /// Adds a rule whose limits may depend on the tenant, or that is not enforced for all keys.
     #[inline(never)]
-    fn personal_of<'r>(
+    fn find_special<'r>(
         &'r self,
-        (number, domain): (u32, &'r DomainTree),
-        rule: &RuleEntry,
-        entries: &[Entry<'r>],
+        domain: (u32, &'r DomainTree),
+        hit: Hit<'r>,
+        entries: &'r [Entry<'r>],
         request: &'r Request<'_>,
-    ) -> (Option<u16>, Option<TenantOverrides<'r>>) {
-        match domain.tenant(entries, request) {
-            Some(tenant) => self.personal((number, domain), rule, tenant, self.seed.text(tenant)),
+        hits: &mut impl Hits<'r>,
+    ) {
+        let rule = hit.rule;
+        let differs = rule.personal && !(self.tenants.is_empty() && rule.tiers.is_empty());
+        let tenant = if differs { domain.1.tenant(entries, request) } else { None };
+        let (tier, own) = match tenant {
+            Some(tenant) => self.personal(domain, rule, tenant, self.seed.text(tenant)),
             None => (None, None),
+        };
+        let enforced = rule.enforces(entries);
+        if enforced && tier.is_none() && own.is_none() {
+            return hits.add(rule, hit.key, hit.descriptor, hit.cost);
         }
+        hits.add_special(&Hit { tier, enforced, own, entries, ..hit });
     }
 
     /// Returns the rule that entries lead to, as it applies to a tenant, which the entries need not name.
@@ -183,7 +198,7 @@ impl RuleSet {
 
     /// Returns the partition of a request's counters. Counters with the same first entry are in the same
     /// partition, and so on the same server of a store with several servers.
-    pub(crate) fn part_of(
+    pub(crate) fn partition_of(
         &self,
         domain: &str,
         rule: Option<&RuleEntry>,
@@ -211,7 +226,7 @@ impl RuleSet {
         } else {
             self.tenants.tier(found.as_ref(), number, || domain.tier_of(tenant, self.seed))
         };
-        (tier, found.and_then(|own| own.of_rule(rule.place)))
+        (tier, found.and_then(|own| own.of_rule(rule.global_index)))
     }
 
     /// Returns the rule for a descriptor with a single entry, the index of its domain, and the fingerprint of

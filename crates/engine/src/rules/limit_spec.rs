@@ -1,6 +1,6 @@
 //! A limit as written in a rule file or in code, before it is validated.
 
-use tidegate_core::{Algorithm, LeakyMode, Limit, LimitError, Window};
+use tidegate_core::{Algorithm, LeakyMode, Limit, LimitError, LimitField, Window};
 
 /// The defaults for limits that do not set a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,13 +213,17 @@ impl LimitSpec {
         let named = self.algorithm.unwrap_or(defaults.algorithm);
         let bucketed = matches!(named, AlgorithmName::TokenBucket | AlgorithmName::LeakyBucket);
         if self.burst.is_some() && !bucketed {
-            return Err(SpecError::own_field("burst", "token_bucket, gcra and leaky_bucket", named));
+            return Err(SpecError::own_field(
+                LimitField::Burst,
+                "token_bucket, gcra and leaky_bucket",
+                named,
+            ));
         }
         if self.buckets.is_some() && named != AlgorithmName::SubWindows {
-            return Err(SpecError::own_field("buckets", "sub_windows", named));
+            return Err(SpecError::own_field(LimitField::Buckets, "sub_windows", named));
         }
         if self.mode.is_some() && named != AlgorithmName::LeakyBucket {
-            return Err(SpecError::own_field("mode", "leaky_bucket", named));
+            return Err(SpecError::own_field(LimitField::Mode, "leaky_bucket", named));
         }
         let algorithm = match named {
             AlgorithmName::FixedWindow => Algorithm::FixedWindow,
@@ -268,12 +272,12 @@ pub struct LimitChange {
 /// The reason why a limit is invalid, and the field at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpecError {
-    pub(crate) field: &'static str,
+    pub(crate) field: LimitField,
     pub(crate) reason: String,
 }
 
 impl SpecError {
-    fn own_field(field: &'static str, owners: &str, found: AlgorithmName) -> Self {
+    fn own_field(field: LimitField, owners: &str, found: AlgorithmName) -> Self {
         let found = found.name();
         let reason = format!(
             "{field} belongs to {owners}, but the algorithm here is {found}; set algorithm or remove {field}"
@@ -284,14 +288,6 @@ impl SpecError {
 
 impl From<LimitError> for SpecError {
     fn from(error: LimitError) -> Self {
-        let field = match &error {
-            LimitError::Zero { field: "the window" } | LimitError::WindowTooLong { .. } => "per",
-            LimitError::Zero { field } | LimitError::TooMany { field, .. } => field,
-            LimitError::BurstTooLarge { .. } => "burst",
-            LimitError::Buckets { .. } => "buckets",
-            LimitError::TooManyLogged { .. } => "requests",
-            LimitError::CalendarNotFixed { .. } => "calendar",
-        };
-        Self { field, reason: error.to_string() }
+        Self { field: error.field(), reason: error.to_string() }
     }
 }

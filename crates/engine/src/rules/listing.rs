@@ -1,6 +1,7 @@
 //! The rules in force, for people and tools to read.
 
 use serde::Serialize;
+use tidegate_core::Limit;
 
 use super::model::OnStoreError;
 use super::tree::{DomainTree, RuleEntry, RuleSet};
@@ -56,6 +57,10 @@ pub struct RuleListing {
     pub detailed_metric: bool,
     /// Whether metrics have the value of the rule's key as a label.
     pub value_to_metric: bool,
+    /// Whether lists of keys show only fingerprints.
+    pub hide_keys: bool,
+    /// The percentages of a limit at which a warning is sent.
+    pub warn_at: Vec<u8>,
     /// The metadata of the rule, which other tools may use.
     pub metadata: serde_json::Map<String, serde_json::Value>,
 }
@@ -71,6 +76,8 @@ pub struct RateListing {
     pub requests: u64,
     /// The name of the algorithm.
     pub algorithm: &'static str,
+    /// The numbers of the limit.
+    pub limit: Limit,
 }
 
 impl Limiter {
@@ -100,6 +107,7 @@ fn rate(entry: &super::tree::LimitEntry) -> RateListing {
         window: entry.limit.window().to_string(),
         requests: entry.limit.requests(),
         algorithm: entry.limit.algorithm().name(),
+        limit: entry.limit.clone(),
     }
 }
 
@@ -125,6 +133,8 @@ impl RuleEntry {
             on_store_error: self.on_store_error,
             detailed_metric: self.detailed_metric,
             value_to_metric: self.value_to_metric,
+            hide_keys: self.hide_keys,
+            warn_at: self.warn_at.to_vec(),
             metadata: self.metadata.clone(),
         }
     }

@@ -3,7 +3,7 @@
 //! [`file`] parses rule files into the [`model`], and reports every mistake with its position. Rules written
 //! in code use the same model. The model is then compiled into the tree that requests are matched against.
 
-pub mod catalog;
+pub mod check;
 pub(crate) mod compile;
 pub(crate) mod current;
 pub(crate) mod difference;
@@ -14,13 +14,13 @@ pub mod limit_spec;
 pub mod lint;
 pub mod listing;
 pub mod model;
+pub mod origins;
+pub mod outline;
 mod path;
 mod pattern;
 mod patterns;
 pub mod problem;
-pub mod source;
 mod text;
 pub(crate) mod tree;
-pub(crate) mod watch;
 #[doc(hidden)]
 pub mod yaml;

@@ -74,6 +74,10 @@ pub struct Rule {
     /// Whether all values that match the pattern share one counter.
     pub(crate) share_threshold: bool,
     pub(crate) metadata: serde_json::Map<String, serde_json::Value>,
+    /// Whether the values of keys are never shown, only fingerprints of them.
+    pub(crate) hide_keys: bool,
+    /// The percentages of a limit at which a warning is sent.
+    pub(crate) warn_at: Vec<u8>,
     pub(crate) rules: Vec<Rule>,
 }
 
@@ -206,6 +210,8 @@ impl Rule {
             quota_mode: false,
             detailed_metric: false,
             value_to_metric: false,
+            hide_keys: false,
+            warn_at: Vec::new(),
             share_threshold: false,
             metadata: serde_json::Map::new(),
             rules: Vec::new(),
@@ -265,6 +271,20 @@ impl Rule {
     #[must_use]
     pub fn enforce_percent(mut self, percent: u8) -> Self {
         self.enforce_percent = percent;
+        self
+    }
+
+    /// Never shows the values of the rule's keys in lists of keys and denials, only fingerprints of them.
+    #[must_use]
+    pub fn hide_keys(mut self) -> Self {
+        self.hide_keys = true;
+        self
+    }
+
+    /// Warns when a key has used so many percent of a limit, from 1 to 100.
+    #[must_use]
+    pub fn warn_at(mut self, percentages: impl IntoIterator<Item = u8>) -> Self {
+        self.warn_at = percentages.into_iter().collect();
         self
     }
 

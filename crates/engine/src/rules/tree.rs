@@ -20,7 +20,7 @@ use super::patterns::Patterns;
 use super::text::same;
 use crate::counts::RuleCounts;
 use crate::decision::Item;
-use crate::standing::Standing;
+use crate::limit_terms::LimitTerms;
 use crate::tenants::table::Tenants;
 
 /// The compiled rules of all domains, and the overrides of tenants. It is cheap to clone, because every
@@ -32,9 +32,9 @@ pub(crate) struct RuleSet {
     /// Indexes into `domains` by name.
     pub(crate) by_name: Arc<HashTable<u32>>,
     pub(crate) tenants: Tenants,
-    /// Rules up to this kind take the shortest path. While no tenant has a tier or override, [`Way::Tenant`]
-    /// is as short as [`Way::Plain`], because the tenant makes no difference to rules without tiers.
-    pub(crate) short: Way,
+    /// Rules up to this kind take the shortest path. While no tenant has a tier or override, [`Complexity::Tenant`]
+    /// is as short as [`Complexity::Plain`], because the tenant makes no difference to rules without tiers.
+    pub(crate) fast_path: Complexity,
     /// The defaults that the rules and overrides were compiled with.
     pub(crate) defaults: Defaults,
     /// The number of reloads. It identifies the rules that a decision was made under.
@@ -91,16 +91,16 @@ pub(crate) struct RuleEntry {
     /// The index of the rule in its domain.
     pub(crate) number: u32,
     /// The index of the rule among the rules of all domains.
-    pub(crate) place: u32,
-    /// Equal to `place` if the overrides of a tenant can be applied on the short path; else `u32::MAX`, which
+    pub(crate) global_index: u32,
+    /// Equal to `global_index` if the overrides of a tenant can be applied on the short path; else `u32::MAX`, which
     /// is not the index of any rule.
-    pub(crate) place_if_short: u32,
+    pub(crate) fast_path_index: u32,
     /// What it takes to decide a request whose only entry leads to this rule.
-    pub(crate) way: Way,
+    pub(crate) complexity: Complexity,
     /// Whether the limits may differ between tenants.
     pub(crate) personal: bool,
     /// How the rule's own limits apply to keys for which it is enforced.
-    pub(crate) standing: Standing,
+    pub(crate) terms: LimitTerms,
     /// The fingerprint of the rule's path without values of requests. All counters of the rule share it.
     pub(crate) key: Key,
     /// The fingerprint of the path with a fixed seed, so that every node selects the same keys for a staged
@@ -113,7 +113,8 @@ pub(crate) struct RuleEntry {
     pub(crate) limits: LimitSet,
     /// The limits of tiers that have others, sorted by the index of the tier.
     pub(crate) tiers: Vec<(u16, LimitSet)>,
-    pub(crate) concurrency: Option<LimitEntry>,
+    /// The limit on slot holders. Permits share it, because rules may change while a slot is held.
+    pub(crate) concurrency: Option<Arc<LimitEntry>>,
     pub(crate) unlimited: bool,
     /// The names of limits that do not apply to a request to which this rule applies.
     pub(crate) replaces: Box<[Box<str>]>,
@@ -122,6 +123,9 @@ pub(crate) struct RuleEntry {
     pub(crate) quota_mode: bool,
     pub(crate) detailed_metric: bool,
     pub(crate) value_to_metric: bool,
+    pub(crate) hide_keys: bool,
+    /// Percentages of a limit, in ascending order.
+    pub(crate) warn_at: Box<[u8]>,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) metadata: serde_json::Map<String, serde_json::Value>,
     pub(crate) written: WrittenLimits,
@@ -129,7 +133,7 @@ pub(crate) struct RuleEntry {
 
 /// What it takes to decide a request whose only entry leads to a rule, from the shortest path to the longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Way {
+pub(crate) enum Complexity {
     /// The limits are the same for all requests, are enforced for all keys, and are never replaced.
     Plain,
     /// As `Plain`, but the entry names the tenant, who may have overrides.
@@ -137,7 +141,7 @@ pub(crate) enum Way {
     /// As `Tenant`, and tiers have other limits.
     Tier,
     /// The general path: a staged roll-out, or another rule of the domain replaces limits.
-    Long,
+    General,
 }
 
 /// The limits of a rule as they were written, on which overrides are based. They are kept while the rule is
@@ -177,7 +181,7 @@ pub(crate) enum Step {
 impl RuleSet {
     /// Sets the tiers and overrides of tenants.
     pub(crate) fn set_tenants(&mut self, tenants: Tenants) {
-        self.short = if tenants.is_empty() { Way::Tenant } else { Way::Plain };
+        self.fast_path = if tenants.is_empty() { Complexity::Tenant } else { Complexity::Plain };
         self.tenants = tenants;
     }
 
@@ -277,12 +281,12 @@ impl RuleEntry {
             id: id.into(),
             path: id.into(),
             counts: Arc::default(),
-            number: Item::BROUGHT,
-            place: Item::BROUGHT,
-            place_if_short: Item::BROUGHT,
-            way: Way::Long,
+            number: Item::INLINE,
+            global_index: Item::INLINE,
+            fast_path_index: Item::INLINE,
+            complexity: Complexity::General,
             personal: false,
-            standing: Standing::of_rule(Force::Enforced),
+            terms: LimitTerms::of_rule(Force::Enforced),
             key,
             stable_key: key,
             varies: true,
@@ -297,6 +301,8 @@ impl RuleEntry {
             quota_mode: false,
             detailed_metric: false,
             value_to_metric: false,
+            hide_keys: false,
+            warn_at: Box::default(),
             on_store_error: OnStoreError::default(),
             metadata: serde_json::Map::new(),
             written: WrittenLimits::default(),

@@ -9,6 +9,7 @@ use super::own::Draft;
 use super::table::Tenants;
 use super::{Tenant, TenantChange, TenantSource};
 use crate::limiter::{Inner, Limiter};
+use crate::rules::origins::update::Update;
 use crate::rules::problem::{Problem, Problems};
 use crate::rules::tree::RuleSet;
 
@@ -18,7 +19,8 @@ impl Limiter {
     /// The next time that rules are loaded, tenants are read only from
     /// [`Builder::tenants`](crate::Builder::tenants): changes that this source does not have are lost.
     pub fn change_tenants(&self, changes: impl IntoIterator<Item = TenantChange>) {
-        self.inner.change_tenants(changes);
+        // Changes of tenants have no mistakes: what acts on nothing is left out.
+        let _ = self.inner.update(Update::new().tenants(changes));
     }
 
     /// Returns the number of tenants that have a tier or overrides.
@@ -28,9 +30,9 @@ impl Limiter {
 }
 
 impl Inner {
-    fn change_tenants(&self, changes: impl IntoIterator<Item = TenantChange>) {
-        // Loading rules reads tenants too, and must not run at the same time.
-        let _loading = self.source.lock();
+    /// Applies changes of tenants. Called while updates are locked, because loading rules reads tenants too, and while
+    /// publishing is.
+    pub(crate) fn change_tenants(&self, changes: Vec<TenantChange>) {
         let rules = self.rules.load();
         let mut tenants = rules.tenants.clone();
         // If a tenant is changed several times, the last change counts.
@@ -72,7 +74,7 @@ impl RuleSet {
         changed: impl FnOnce(&[Charge<'_>]),
     ) -> bool {
         let reached = self.reached(tenant, None);
-        let known = |rule: u32| reached.iter().any(|reached| reached.found.rule.place == rule);
+        let known = |rule: u32| reached.iter().any(|reached| reached.found.rule.global_index == rule);
         let draft = |rules: &RuleSet| {
             let own = rules.tenants.find(rules.seed.text(tenant));
             own.map(|own| own.draft()).unwrap_or_default()

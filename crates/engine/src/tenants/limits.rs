@@ -8,7 +8,7 @@ use crate::limiter::Limiter;
 use crate::request::Entry;
 use crate::rules::find::Hit;
 use crate::rules::tree::{LimitEntry, RuleSet};
-use crate::tenants::own::OwnPlace;
+use crate::tenants::own::OverrideIndex;
 
 /// A limit that applies to a tenant.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,13 +25,13 @@ pub struct TenantLimit {
     /// The numbers of the limit; `None` if it does not apply to the tenant.
     pub limit: Option<Limit>,
     /// Whether the numbers come from the rule, the tier or an override.
-    pub from: Origin,
+    pub from: LimitOrigin,
 }
 
 /// The origin of a limit's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
+pub enum LimitOrigin {
     /// The rule itself.
     Rule,
     /// The rule's limits for the tenant's tier.
@@ -40,7 +40,7 @@ pub enum Origin {
     Override,
 }
 
-impl Origin {
+impl LimitOrigin {
     /// Returns the name of the origin in API responses.
     pub const fn name(self) -> &'static str {
         match self {
@@ -88,8 +88,8 @@ impl RuleSet {
         tenant: &'r str,
         descriptor: Option<&'r Descriptor>,
     ) -> Vec<Reached<'r>> {
-        let wanted = descriptor.map_or(Target::Fixed, Target::Descriptor);
-        let found = self.walk(tenant, None, wanted).into_iter();
+        let target = descriptor.map_or(Target::Fixed, Target::Descriptor);
+        let found = self.walk(tenant, None, target).into_iter();
         found
             .filter(|found| !found.is_shared())
             .filter_map(|found| Some(Reached { entries: found.entries()?, found }))
@@ -107,7 +107,7 @@ impl RuleSet {
     pub(super) fn each_named<'r>(
         &self,
         hit: &Hit<'r>,
-        mut each: impl FnMut(&'r LimitEntry, Option<&'r Limit>, Origin),
+        mut each: impl FnMut(&'r LimitEntry, Option<&'r Limit>, LimitOrigin),
     ) {
         let mut applied = Vec::new();
         hit.each_limit(self.seed, |limit| applied.push(limit));
@@ -116,9 +116,11 @@ impl RuleSet {
             let overridden = hit.own_limit(self.seed, base.number).is_some();
             let limit = found.map(|found| found.limit);
             let from = match found {
-                _ if overridden => Origin::Override,
-                Some(found) if found.own == OwnPlace::NONE && *found.limit == base.limit => Origin::Rule,
-                _ => Origin::Tier,
+                _ if overridden => LimitOrigin::Override,
+                Some(found) if found.own == OverrideIndex::NONE && *found.limit == base.limit => {
+                    LimitOrigin::Rule
+                }
+                _ => LimitOrigin::Tier,
             };
             each(base, limit, from);
         }

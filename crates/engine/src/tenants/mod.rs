@@ -62,8 +62,8 @@ pub struct Override {
     pub descriptor: Vec<(String, Option<String>)>,
     /// The name of the rule's limit; if `None`, the limit with the same window, or the only one.
     pub limit: Option<String>,
-    /// What the tenant has instead of the limit.
-    pub instead: TierLimit,
+    /// The numbers that replace those of the limit for this tenant.
+    pub replacement: TierLimit,
 }
 
 /// A change of a tenant.
@@ -82,8 +82,11 @@ pub trait TenantSource: Send + Sync {
     ///
     /// # Errors
     /// Returns why the tenants cannot be read. Then the earlier rules and tenants stay in force.
-    fn each(&self, put: &mut dyn FnMut(Tenant)) -> Result<(), String>;
+    fn each(&self, put: &mut dyn FnMut(Tenant)) -> Result<(), ReadError>;
 }
+
+/// Why a [`TenantSource`] cannot be read.
+pub type ReadError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Tenant {
     /// Creates a tenant without a tier or overrides.
@@ -109,12 +112,12 @@ impl Tenant {
 impl Override {
     /// Creates an override with other numbers for the tenant's own rule, in every domain.
     pub fn of(change: LimitChange) -> Self {
-        Self { domain: None, descriptor: Vec::new(), limit: None, instead: TierLimit::Change(change) }
+        Self { domain: None, descriptor: Vec::new(), limit: None, replacement: TierLimit::Change(change) }
     }
 
     /// Creates an override without a limit for the tenant's own rule, in every domain.
     pub fn unlimited() -> Self {
-        Self { instead: TierLimit::Unlimited, ..Self::of(LimitChange::default()) }
+        Self { replacement: TierLimit::Unlimited, ..Self::of(LimitChange::default()) }
     }
 
     /// Restricts the override to one domain.

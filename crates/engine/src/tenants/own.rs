@@ -11,9 +11,9 @@ pub(super) const NO_TIER: u32 = u32::MAX;
 /// A resolved override: a limit that replaces one of the rules for one tenant.
 #[derive(Clone, PartialEq)]
 pub(crate) struct OverrideLimit {
-    /// The index of the rule among the rules of all domains ([`RuleEntry::place`]).
+    /// The index of the rule among the rules of all domains ([`RuleEntry::global_index`]).
     ///
-    /// [`RuleEntry::place`]: crate::rules::tree::RuleEntry::place
+    /// [`RuleEntry::global_index`]: crate::rules::tree::RuleEntry::global_index
     pub(crate) rule: u32,
     /// The descriptor entries that must have a certain value: one bit each, the first entry lowest.
     pub(crate) given: u32,
@@ -28,13 +28,13 @@ pub(crate) struct OverrideLimit {
 
 /// The position of an override in the table of tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OwnPlace {
+pub(crate) struct OverrideIndex {
     pub(crate) shard: u32,
     /// The index in the shard, below [`MOST_IN_SHARD`].
     pub(crate) index: u32,
 }
 
-impl OwnPlace {
+impl OverrideIndex {
     /// The position of limits that are not overrides.
     pub(crate) const NONE: Self = Self { shard: u32::MAX, index: u32::MAX };
 
@@ -50,27 +50,27 @@ pub(crate) struct TenantOverrides<'t> {
     pub(super) tier: u32,
     pub(crate) limits: &'t [OverrideLimit],
     /// The position of the first override.
-    pub(super) first: OwnPlace,
+    pub(super) first: OverrideIndex,
 }
 
 /// The result of the fast lookup of a tenant's override for the only limit of a rule. It has two words, so
 /// that it stays in registers.
 #[derive(Clone, Copy)]
-pub(crate) struct Instead<'t> {
+pub(crate) struct OverrideLookup<'t> {
     /// The override, which applies whatever the values of the descriptor are.
     pub(crate) limit: Option<&'t OverrideLimit>,
     /// The index in the shard. Without a limit: 0 if there is no override, `u32::MAX` if that is unknown.
     pub(crate) index: u32,
 }
 
-impl Instead<'_> {
+impl OverrideLookup<'_> {
     /// There is no override.
-    pub(super) const NOTHING: Self = Self { limit: None, index: 0 };
+    pub(super) const NONE: Self = Self { limit: None, index: 0 };
     /// The general lookup is needed.
     pub(super) const UNKNOWN: Self = Self { limit: None, index: u32::MAX };
 
     #[inline]
-    pub(crate) fn is_nothing(self) -> bool {
+    pub(crate) fn is_none(self) -> bool {
         self.limit.is_none() && self.index == 0
     }
 }
@@ -106,8 +106,8 @@ impl<'t> TenantOverrides<'t> {
 
     /// Returns the position of the override at `index`.
     #[inline]
-    pub(crate) fn place(&self, index: usize) -> OwnPlace {
-        OwnPlace { index: self.first.index + index as u32, ..self.first }
+    pub(crate) fn index_of(&self, index: usize) -> OverrideIndex {
+        OverrideIndex { index: self.first.index + index as u32, ..self.first }
     }
 
     /// Returns the most specific override for the rule's limit with this number that matches the entries.
@@ -117,7 +117,7 @@ impl<'t> TenantOverrides<'t> {
         &self,
         number: u16,
         values: impl Fn(u32) -> u64,
-    ) -> Option<(OwnPlace, &'t OverrideLimit)> {
+    ) -> Option<(OverrideIndex, &'t OverrideLimit)> {
         match self.limits {
             [only] => {
                 let fits = only.number == number && (only.given == 0 || values(only.given) == only.values);
@@ -127,14 +127,18 @@ impl<'t> TenantOverrides<'t> {
         }
     }
 
-    fn limit_among(&self, number: u16, values: impl Fn(u32) -> u64) -> Option<(OwnPlace, &'t OverrideLimit)> {
+    fn limit_among(
+        &self,
+        number: u16,
+        values: impl Fn(u32) -> u64,
+    ) -> Option<(OverrideIndex, &'t OverrideLimit)> {
         let mut at = self.limits.partition_point(|own| own.number < number);
         while let Some(first) = self.limits.get(at).filter(|own| own.number == number) {
             let rest = &self.limits[at..];
             let alike = rest.partition_point(|own| own.number == number && own.given == first.given);
-            let wanted = if first.given == 0 { first.values } else { values(first.given) };
-            if let Ok(found) = rest[..alike].binary_search_by_key(&wanted, |own| own.values) {
-                return Some((self.place(at + found), &rest[found]));
+            let values_wanted = if first.given == 0 { first.values } else { values(first.given) };
+            if let Ok(found) = rest[..alike].binary_search_by_key(&values_wanted, |own| own.values) {
+                return Some((self.index_of(at + found), &rest[found]));
             }
             at += alike;
         }

@@ -1,6 +1,9 @@
 //! Reasons why an override can be rejected.
 
+use std::fmt;
+
 use thiserror::Error;
+use tidegate_core::LimitField;
 
 use super::walk::{Found, Target, format_descriptor};
 use super::{Override, Tenant};
@@ -13,10 +16,34 @@ use crate::rules::tree::{RuleEntry, RuleSet};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field}: {reason}")]
 pub struct OverrideProblem {
-    /// The field at fault: `domain`, `descriptor`, `limit`, or one of the numbers.
-    pub field: &'static str,
+    /// The field at fault.
+    pub field: OverrideField,
     /// What is wrong with the field, and what is available instead.
     pub reason: String,
+}
+
+/// The fields of an override.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverrideField {
+    /// The domain.
+    Domain,
+    /// The descriptor.
+    Descriptor,
+    /// The name of the limit that is replaced.
+    Limit,
+    /// One of the numbers of the limit.
+    Number(LimitField),
+}
+
+impl fmt::Display for OverrideField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Domain => "domain",
+            Self::Descriptor => "descriptor",
+            Self::Limit => "limit",
+            Self::Number(field) => field.name(),
+        })
+    }
 }
 
 impl Limiter {
@@ -30,7 +57,7 @@ impl Limiter {
 }
 
 impl OverrideProblem {
-    fn new(field: &'static str, reason: String) -> Self {
+    fn new(field: OverrideField, reason: String) -> Self {
         Self { field, reason }
     }
 
@@ -40,27 +67,30 @@ impl OverrideProblem {
              override another rule",
             rule.id
         );
-        Self::new("descriptor", reason)
+        Self::new(OverrideField::Descriptor, reason)
     }
 
     pub(super) fn too_deep(rule: &RuleEntry) -> Self {
         let reason = format!("rule {} is more than 32 entries deep; override one above it", rule.id);
-        Self::new("descriptor", reason)
+        Self::new(OverrideField::Descriptor, reason)
     }
 
     pub(super) fn no_limit(rule: &RuleEntry, name: &str) -> Self {
         let reason =
             format!("rule {} has no limit called {name:?}; its limits: {}", rule.id, limit_names(rule));
-        Self::new("limit", reason)
+        Self::new(OverrideField::Limit, reason)
     }
 
     pub(super) fn several_limits(rule: &RuleEntry) -> Self {
         let reason = format!("rule {} has several limits; name one of {}", rule.id, limit_names(rule));
-        Self::new("limit", reason)
+        Self::new(OverrideField::Limit, reason)
     }
 
     pub(super) fn numbers(rule: &RuleEntry, name: &str, error: &SpecError) -> Self {
-        Self::new(error.field, format!("limit {name:?} of rule {}: {}", rule.id, error.reason))
+        Self::new(
+            OverrideField::Number(error.field),
+            format!("limit {name:?} of rule {}: {}", rule.id, error.reason),
+        )
     }
 }
 
@@ -76,7 +106,7 @@ impl RuleSet {
         let names: Vec<String> = with_tenants.map(|domain| domain.name.to_string()).collect();
         if names.is_empty() {
             let reason = "no domain says which entry names the tenant; add `tenant: KEY` to its rules";
-            return OverrideProblem::new("domain", reason.to_owned());
+            return OverrideProblem::new(OverrideField::Domain, reason.to_owned());
         }
         if let Some(name) = written.domain.as_ref().filter(|name| !names.contains(name)) {
             let what = match self.domain(name) {
@@ -87,7 +117,7 @@ impl RuleSet {
                 "domain {name:?} {what}; domains with tenants: {}",
                 list(names.iter().map(String::as_str))
             );
-            return OverrideProblem::new("domain", reason);
+            return OverrideProblem::new(OverrideField::Domain, reason);
         }
         let found = self.walk(&tenant.name, written.domain.as_deref(), Target::Fixed);
         let texts = found.iter().map(Found::text).map(|text| match text.as_str() {
@@ -96,7 +126,7 @@ impl RuleSet {
         });
         let mut texts: Vec<String> = texts.collect();
         texts.dedup();
-        let instead = match texts.as_slice() {
+        let remedy = match texts.as_slice() {
             [] => "the rules have none for a tenant alone".to_owned(),
             texts => format!("rules with fixed values: {}", list(texts.iter().map(String::as_str))),
         };
@@ -104,7 +134,7 @@ impl RuleSet {
             [] => "no rule is for the tenant alone".to_owned(),
             entries => format!("no rule with limits is for {}", format_entries(entries)),
         };
-        OverrideProblem::new("descriptor", format!("{what}; {instead}"))
+        OverrideProblem::new(OverrideField::Descriptor, format!("{what}; {remedy}"))
     }
 }
 

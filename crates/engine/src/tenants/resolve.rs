@@ -33,7 +33,7 @@ impl RuleSet {
             match self.resolve(tenant, written) {
                 Ok(own) => ranked.extend(own.into_iter().map(|own| (rank, own))),
                 Err(OverrideProblem { field, reason }) => {
-                    tracing::warn!(tenant = tenant.name, field, reason, "an override acts on nothing");
+                    tracing::warn!(tenant = tenant.name, %field, reason, "an override acts on nothing");
                 }
             }
         }
@@ -48,8 +48,8 @@ impl RuleSet {
         tenant: &Tenant,
         written: &Override,
     ) -> Result<Vec<OverrideLimit>, OverrideProblem> {
-        let wanted = Target::Descriptor(&written.descriptor);
-        let found = self.walk(&tenant.name, written.domain.as_deref(), wanted);
+        let target = Target::Descriptor(&written.descriptor);
+        let found = self.walk(&tenant.name, written.domain.as_deref(), target);
         if found.is_empty() {
             return Err(self.nothing_found(tenant, written));
         }
@@ -82,7 +82,7 @@ impl RuleSet {
         let number = chosen(rule, written)?;
         let base = tier_spec(self.seed, found.domain, rule, number, tenant);
         let name = rule.written.limits[number].effective_name();
-        let entry = match &written.instead {
+        let entry = match &written.replacement {
             TierLimit::Unlimited => None,
             TierLimit::Change(change) => {
                 let spec = base.changed(&in_calendar_of(&base, change));
@@ -93,7 +93,7 @@ impl RuleSet {
         let (given, values) = given(self.seed, found);
         let salt = entry.as_ref().map_or(0, |entry| entry.salt);
         let limit = entry.map(|entry| entry.limit);
-        Ok(OverrideLimit { rule: rule.place, given, values, salt, number: number as u16, limit })
+        Ok(OverrideLimit { rule: rule.global_index, given, values, salt, number: number as u16, limit })
     }
 }
 
@@ -120,7 +120,7 @@ fn chosen(rule: &RuleEntry, written: &Override) -> Result<usize, OverrideProblem
     if limits.len() == 1 {
         return Ok(0);
     }
-    if let TierLimit::Change(LimitChange { window: Some(window), .. }) = &written.instead {
+    if let TierLimit::Change(LimitChange { window: Some(window), .. }) = &written.replacement {
         let mut alike = (0..limits.len()).filter(|number| same_length(&limits[*number].window, window));
         if let (Some(only), None) = (alike.next(), alike.next()) {
             return Ok(only);

@@ -2,7 +2,9 @@
 
 use tidegate_core::Key;
 
-use super::own::{Draft, Instead, MOST_IN_SHARD, NO_TIER, OverrideLimit, OwnPlace, TenantOverrides};
+use super::own::{
+    Draft, MOST_IN_SHARD, NO_TIER, OverrideIndex, OverrideLimit, OverrideLookup, TenantOverrides,
+};
 
 /// An empty slot, which ends a search.
 const FREE: u32 = u32::MAX;
@@ -82,18 +84,18 @@ impl Shard {
     pub(super) fn find(&self, number: u32, tenant: Key) -> Option<TenantOverrides<'_>> {
         let record = self.record(tenant)?;
         let limits = self.own.get(record.first as usize..(record.first + record.count) as usize)?;
-        let first = OwnPlace { shard: number, index: record.first };
+        let first = OverrideIndex { shard: number, index: record.first };
         Some(TenantOverrides { tier: record.tier, limits, first })
     }
 
     /// Returns the tenant's override for the only limit of a rule, if that needs no search.
     #[inline]
-    pub(super) fn instead(&self, tenant: Key, rule: u32) -> Instead<'_> {
-        let Some(record) = self.record(tenant) else { return Instead::NOTHING };
+    pub(super) fn only_override(&self, tenant: Key, rule: u32) -> OverrideLookup<'_> {
+        let Some(record) = self.record(tenant) else { return OverrideLookup::NONE };
         if record.only == rule {
-            return Instead { limit: self.own.get(record.first as usize), index: record.first };
+            return OverrideLookup { limit: self.own.get(record.first as usize), index: record.first };
         }
-        if record.only == Record::SEVERAL_LIMITS { Instead::UNKNOWN } else { Instead::NOTHING }
+        if record.only == Record::SEVERAL_LIMITS { OverrideLookup::UNKNOWN } else { OverrideLookup::NONE }
     }
 
     #[inline]

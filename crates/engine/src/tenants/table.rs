@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tidegate_core::Key;
 
-use super::own::{Draft, Instead, OverrideLimit, OwnPlace, TenantOverrides};
+use super::own::{Draft, OverrideIndex, OverrideLimit, OverrideLookup, TenantOverrides};
 use super::shard::Shard;
 use crate::rules::tree::DomainTree;
 
@@ -66,20 +66,20 @@ impl Tenants {
     /// Returns the tenant's override for the only limit of a rule.
     // Not inlined, so that decisions without tenants do not pay for it.
     #[inline(never)]
-    pub(crate) fn instead(&self, tenant: Key, rule: u32) -> Instead<'_> {
+    pub(crate) fn only_override(&self, tenant: Key, rule: u32) -> OverrideLookup<'_> {
         let shard = self.shard(self.shard_of(tenant));
-        shard.map_or(Instead::NOTHING, |shard| shard.instead(tenant, rule))
+        shard.map_or(OverrideLookup::NONE, |shard| shard.only_override(tenant, rule))
     }
 
-    /// Returns the position of an override that [`Tenants::instead`] has returned.
+    /// Returns the position of an override that [`Tenants::only_override`] has returned.
     #[inline]
-    pub(crate) fn place(&self, tenant: Key, found: Instead<'_>) -> OwnPlace {
-        OwnPlace { shard: self.shard_of(tenant) as u32, index: found.index }
+    pub(crate) fn index_of(&self, tenant: Key, found: OverrideLookup<'_>) -> OverrideIndex {
+        OverrideIndex { shard: self.shard_of(tenant) as u32, index: found.index }
     }
 
     /// Returns the override at a position.
-    pub(crate) fn at(&self, place: OwnPlace) -> Option<&OverrideLimit> {
-        self.shard(place.shard as usize)?.own.get(place.index as usize)
+    pub(crate) fn at(&self, index: OverrideIndex) -> Option<&OverrideLimit> {
+        self.shard(index.shard as usize)?.own.get(index.index as usize)
     }
 
     #[inline]

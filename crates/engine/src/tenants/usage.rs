@@ -3,7 +3,7 @@
 use tidegate_core::{Algorithm, Limit, MAX_COUNT, Micros, Span, Verdict};
 use tidegate_stores::{Charge, StoreError};
 
-use super::limits::{Origin, Reached};
+use super::limits::{LimitOrigin, Reached};
 use super::walk::Descriptor;
 use crate::decision::Source;
 use crate::limiter::Limiter;
@@ -37,7 +37,7 @@ pub struct Usage {
     /// is charged.
     pub window_end: Micros,
     /// Whether the numbers come from the rule, the tier or an override.
-    pub from: Origin,
+    pub from: LimitOrigin,
     /// Where the usage was read: from the shared store, or from this node's memory if there is none or it
     /// fails.
     pub source: Source,
@@ -47,7 +47,7 @@ pub struct Usage {
 struct Counter<'r> {
     reached: usize,
     name: &'r str,
-    from: Origin,
+    from: LimitOrigin,
     charge: Charge<'r>,
 }
 
@@ -63,9 +63,9 @@ impl Limiter {
         for some in counters.chunks(AT_A_TIME) {
             let charges: Charges<'_> = some.iter().map(|counter| counter.charge).collect();
             let (verdicts, source) = self.inner.backend.look(&charges).await;
-            let told = some.iter().zip(&verdicts);
-            let told = told.map(|(counter, verdict)| counter.usage(&reached, verdict, self.now()));
-            usage.extend(told.map(|usage| Usage { source, ..usage }));
+            let found = some.iter().zip(&verdicts);
+            let found = found.map(|(counter, verdict)| counter.usage(&reached, verdict, self.now()));
+            usage.extend(found.map(|usage| Usage { source, ..usage }));
         }
         usage
     }
@@ -101,13 +101,15 @@ impl RuleSet {
         let mut counters = Vec::new();
         for (number, one) in reached.iter().enumerate() {
             let Some(hit) = self.hit(one, tenant) else { continue };
-            let part = self.part_of(&one.found.domain.name, Some(hit.rule), &one.entries).unwrap_or_default();
+            let partition =
+                self.partition_of(&one.found.domain.name, Some(hit.rule), &one.entries).unwrap_or_default();
             let mut origins = Vec::new();
             self.each_named(&hit, |base, _, from| origins.push((base.number, from)));
             hit.each_limit(self.seed, |limit| {
                 let from = origins.iter().find(|(number, _)| *number == limit.entry.number);
-                let charge = Charge { part, ..Charge::new(hit.key.of_limit(limit.salt), limit.limit, 0) };
-                let from = from.map_or(Origin::Rule, |(_, from)| *from);
+                let charge =
+                    Charge { partition, ..Charge::new(hit.key.of_limit(limit.salt), limit.limit, 0) };
+                let from = from.map_or(LimitOrigin::Rule, |(_, from)| *from);
                 counters.push(Counter { reached: number, name: &limit.entry.name, from, charge });
             });
         }

@@ -82,7 +82,7 @@ impl RuleSet {
         &'r self,
         tenant: &'r str,
         domain: Option<&str>,
-        wanted: Target<'r>,
+        target: Target<'r>,
     ) -> Vec<Found<'r>> {
         let mut all = Vec::new();
         for (number, tree) in self.domains.iter().enumerate() {
@@ -98,8 +98,8 @@ impl RuleSet {
                 tenant,
                 found: vec![],
             };
-            walk.from(0, wanted, &mut Vec::new());
-            if matches!(wanted, Target::Fixed) || walk.found.iter().any(Found::names_tenant) {
+            walk.from(0, target, &mut Vec::new());
+            if matches!(target, Target::Fixed) || walk.found.iter().any(Found::names_tenant) {
                 walk.found.retain(Found::names_tenant);
             }
             walk.found.sort_by_key(|found| found.rule.number);
@@ -120,11 +120,11 @@ struct Walk<'r> {
 }
 
 impl<'r> Walk<'r> {
-    fn from(&mut self, node: u32, wanted: Target<'r>, stops: &mut Vec<Stop<'r>>) {
+    fn from(&mut self, node: u32, target: Target<'r>, stops: &mut Vec<Stop<'r>>) {
         let domain = self.domain;
-        let wanted = self.besides_tenant(wanted);
+        let target = self.besides_tenant(target);
         if let Some(rule) = domain.rules.get((node as usize).wrapping_sub(1)) {
-            let arrived = match wanted {
+            let arrived = match target {
                 Target::Descriptor(rest) => rest.is_empty(),
                 Target::Fixed => true,
             };
@@ -136,10 +136,10 @@ impl<'r> Walk<'r> {
         for branch in domain.nodes[node as usize].branches() {
             let is_tenant = *branch.key == *self.tenant_key;
             if is_tenant && !stops.iter().any(|stop| stop.is_tenant) {
-                self.follow(branch, Some(self.tenant), true, wanted, stops);
+                self.follow(branch, Some(self.tenant), true, target, stops);
                 continue;
             }
-            match wanted {
+            match target {
                 Target::Descriptor([(key, value), rest @ ..]) if **key == *branch.key => match value {
                     Some(value) => {
                         self.follow(branch, Some(value), false, Target::Descriptor(rest), stops);
@@ -147,15 +147,15 @@ impl<'r> Walk<'r> {
                     None => self.follow_all(branch, Target::Descriptor(rest), stops),
                 },
                 Target::Descriptor(_) => {}
-                Target::Fixed => self.follow_exact(branch, wanted, stops),
+                Target::Fixed => self.follow_exact(branch, target, stops),
             }
         }
     }
 
     /// Removes the tenant's own entry from the beginning of the target, because it is on the path anyway: an
     /// override for `api_key` or `api_key:ann` of tenant ann is the same as one without a descriptor.
-    fn besides_tenant(&self, wanted: Target<'r>) -> Target<'r> {
-        let Target::Descriptor(mut rest) = wanted else { return wanted };
+    fn besides_tenant(&self, target: Target<'r>) -> Target<'r> {
+        let Target::Descriptor(mut rest) = target else { return target };
         while let [(key, value), others @ ..] = rest
             && *key == *self.tenant_key
             && value.as_ref().is_none_or(|value| *value == *self.tenant)
@@ -170,35 +170,35 @@ impl<'r> Walk<'r> {
         branch: &'r Branch,
         value: Option<&'r str>,
         is_tenant: bool,
-        wanted: Target<'r>,
+        target: Target<'r>,
         stops: &mut Vec<Stop<'r>>,
     ) {
         let Some(text) = value else { return };
         let Some((node, step)) = branch.step(text, self.seed.text(text).mark) else { return };
-        self.go(node, Stop { key: &branch.key, value, step, is_tenant }, wanted, stops);
+        self.go(node, Stop { key: &branch.key, value, step, is_tenant }, target, stops);
     }
 
-    fn follow_exact(&mut self, branch: &'r Branch, wanted: Target<'r>, stops: &mut Vec<Stop<'r>>) {
+    fn follow_exact(&mut self, branch: &'r Branch, target: Target<'r>, stops: &mut Vec<Stop<'r>>) {
         for (value, node) in &branch.exact {
             let stop = Stop { key: &branch.key, value: Some(value), step: Step::Exact, is_tenant: false };
-            self.go(*node, stop, wanted, stops);
+            self.go(*node, stop, target, stops);
         }
     }
 
-    fn follow_all(&mut self, branch: &'r Branch, wanted: Target<'r>, stops: &mut Vec<Stop<'r>>) {
-        self.follow_exact(branch, wanted, stops);
+    fn follow_all(&mut self, branch: &'r Branch, target: Target<'r>, stops: &mut Vec<Stop<'r>>) {
+        self.follow_exact(branch, target, stops);
         let stop = |step| Stop { key: &branch.key, value: None, step, is_tenant: false };
         for node in branch.patterns.nodes() {
-            self.go(node, stop(Step::Pattern), wanted, stops);
+            self.go(node, stop(Step::Pattern), target, stops);
         }
         if let Some(node) = branch.any {
-            self.go(node, stop(Step::Any), wanted, stops);
+            self.go(node, stop(Step::Any), target, stops);
         }
     }
 
-    fn go(&mut self, node: u32, stop: Stop<'r>, wanted: Target<'r>, stops: &mut Vec<Stop<'r>>) {
+    fn go(&mut self, node: u32, stop: Stop<'r>, target: Target<'r>, stops: &mut Vec<Stop<'r>>) {
         stops.push(stop);
-        self.from(node, wanted, stops);
+        self.from(node, target, stops);
         stops.pop();
     }
 }

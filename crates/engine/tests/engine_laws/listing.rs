@@ -38,7 +38,7 @@ descriptors:
         json!({
             "rule": rule, "limits": [], "tiers": [], "concurrency": null, "unlimited": false,
             "shadow_mode": false, "quota_mode": false, "enforce_percent": 100, "on_store_error": "local",
-            "detailed_metric": false, "value_to_metric": false, "metadata": {},
+            "detailed_metric": false, "value_to_metric": false, "hide_keys": false, "warn_at": [], "metadata": {},
         })
     };
     let with = |rule: &str, more: serde_json::Value| {

@@ -1,7 +1,6 @@
 //! Laws of the library, each stated by the name of its test.
 
 mod acquire;
-mod catalog_rules;
 mod composed;
 mod counts;
 mod decision;
@@ -13,6 +12,8 @@ mod lint;
 mod listing;
 mod matching;
 mod mistakes;
+mod origins;
+mod outcomes;
 mod reload;
 mod reserve;
 mod rule_files;

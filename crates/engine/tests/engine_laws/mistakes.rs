@@ -45,8 +45,10 @@ fn a_domain_is_defined_once_in_code_and_files_together() {
     fs::write(&one, "domain: d").unwrap();
     fs::write(&two, "domain: e").unwrap();
     let builder = Limiter::builder().rules(&one).rules(&two).domain(Domain::new("e"));
-    let expected =
-        format!("{}: domain: domain \"e\" is defined twice; give each domain one place", two.display());
+    let expected = format!(
+        "{}: domain: domain \"e\" is defined in code already; a domain has one owner: remove it there or from the files",
+        two.display()
+    );
     assert_eq!(problems(builder), [expected]);
     // Two paths of one domain, too; or the same path twice.
     let builder = Limiter::builder().rules(&one).rules(&one);

@@ -1,17 +1,23 @@
 //! From answers to frames.
 
+use std::task::Waker;
+
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Body as _;
+use tokio::time::Instant;
 
-use super::{CALL_BYTES, Connection};
+use super::{ANSWER_WORK, CALL_BYTES, Connection, Fault, MESSAGE_BYTES_PER_WORK, PIECE_WORK};
 use crate::Reason;
+use crate::calm::MISDIRECTED;
 use crate::frame::{self, HEADER_BYTES, MAX_PAYLOAD_BYTES, flag, kind};
 use crate::hpack::encode;
 use crate::service::{Answer, Refusal, Service, Whole};
 use crate::streams::{Incoming, Stream, Then, Unsent};
 use crate::tasks::{Step, Task};
 
+/// The shortest piece of an answer, if it is not the last, for which a client may send something that is no request.
+const EARNING_BYTES: usize = 256;
 /// Whether a message is compressed, which ours never are, and its length.
 const PREFIX_BYTES: usize = 5;
 /// `:status: 200` by its number, and `content-type: application/grpc`, whose name is number 31.
@@ -24,7 +30,16 @@ type StreamOf<S> = Stream<<S as Service>::Call, <S as Service>::Body>;
 impl<S: Service> Connection<S> {
     /// Answers a request that was collected, or not, and is in the table no more.
     #[inline]
-    pub(super) fn answer_whole(&mut self, mut stream: StreamOf<S>, call: &S::Call, whole: Whole<'_>) {
+    pub(super) fn answer_whole(
+        &mut self,
+        mut stream: StreamOf<S>,
+        call: &S::Call,
+        whole: Whole<'_>,
+        now: Instant,
+    ) -> Result<(), Fault> {
+        if let Whole::Bytes(message) = whole {
+            self.charge(ANSWER_WORK, message.len() / MESSAGE_BYTES_PER_WORK);
+        }
         let before = (self.out.len(), self.drops_table);
         let data = self.begin_message(stream.id);
         let answer = self.service.answer(call, whole, &mut self.out);
@@ -35,11 +50,16 @@ impl<S: Service> Connection<S> {
         match answer {
             Answer::Message => self.end_message(stream, data),
             Answer::Refused(refusal) => self.refuse(&stream, &refusal),
+            Answer::Misdirected(refusal) => {
+                self.refuse(&stream, &refusal);
+                return self.spend(MISDIRECTED, now);
+            }
             Answer::Later(later) => {
                 stream.task = Some(self.tasks.begin(stream.id, Task::Later(later)));
                 self.streams.add(stream);
             }
         }
+        Ok(())
     }
 
     /// Writes the head of an answer, and what comes before its message. Answers where that begins.
@@ -116,7 +136,10 @@ impl<S: Service> Connection<S> {
                 frame::write_header(&mut self.out, bytes, kind::DATA, flags, id);
                 self.out.extend_from_slice(&unsent.data.split_to(bytes));
                 self.sending.take(&mut window, bytes);
-                self.calm.earn();
+                // A piece that is short because little was granted has earned nothing.
+                if is_last || bytes >= EARNING_BYTES {
+                    self.calm.earn();
+                }
             }
             if is_last {
                 break true;
@@ -161,8 +184,10 @@ impl<S: Service> Connection<S> {
     pub(super) fn send_ready(&mut self) {
         while self.sending.window > 0
             && !self.is_full()
+            && !self.turn_is_over()
             && let Some(at) = self.streams.next_ready()
         {
+            self.charge(PIECE_WORK, 0);
             if let Some(unsent) = self.streams.at(at).unsent.take() {
                 self.send_at(at, *unsent);
             }
@@ -259,32 +284,39 @@ impl<S: Service> Connection<S> {
         self.receiving.free(held, &mut self.out);
     }
 
-    /// Grants anew what was read of the bodies that are passed on.
-    pub(super) fn replenish(&mut self) {
-        for at in 0..self.streams.len() {
-            let stream = self.streams.at(at);
-            let has_ended = match &mut stream.incoming {
-                Incoming::Fed(feed, unannounced) => {
-                    let read = feed.freed();
-                    self.receiving.free(read, &mut self.out);
-                    *unannounced += read as u32;
-                    if *unannounced >= self.stream_window / 2 {
-                        let more = std::mem::take(unannounced);
-                        frame::write_window_update(&mut self.out, stream.id, more);
-                    }
-                    false
-                }
-                Incoming::Unread(feed) => {
-                    self.receiving.free(feed.freed(), &mut self.out);
-                    feed.held_bytes() == 0
-                }
-                Incoming::Ended | Incoming::Whole(..) => continue,
-            };
-            // Less is held than before, so there is room for it.
-            let _ = stream.reclaim(&self.budget, CALL_BYTES);
-            if has_ended {
-                self.streams.end_unread(at);
+    /// Grants anew what was read of the bodies that are passed on; `waker` is told of more.
+    pub(super) fn replenish(&mut self, waker: &Waker) {
+        for id in self.reads.take(waker) {
+            self.charge(1, 0);
+            if let Some(at) = self.streams.find(id) {
+                self.replenish_at(at);
             }
+        }
+    }
+
+    fn replenish_at(&mut self, at: usize) {
+        let stream = self.streams.at(at);
+        let has_ended = match &mut stream.incoming {
+            Incoming::Fed(feed, unannounced) => {
+                let read = feed.freed();
+                self.receiving.free(read, &mut self.out);
+                *unannounced += read as u32;
+                if *unannounced >= self.stream_window / 2 {
+                    let more = std::mem::take(unannounced);
+                    frame::write_window_update(&mut self.out, stream.id, more);
+                }
+                false
+            }
+            Incoming::Unread(feed) => {
+                self.receiving.free(feed.freed(), &mut self.out);
+                feed.held_bytes() == 0
+            }
+            Incoming::Ended | Incoming::Whole(..) => return,
+        };
+        // Less is held than before, so there is room for it.
+        let _ = stream.reclaim(&self.budget, CALL_BYTES);
+        if has_ended {
+            self.streams.end_unread(at);
         }
     }
 

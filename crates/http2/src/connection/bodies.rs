@@ -43,20 +43,19 @@ impl<S: Service> Connection<S> {
                 if body.is_empty() && ends && content.len() <= self.settings.body_bytes =>
             {
                 self.receiving.free(bytes, &mut self.out);
-                self.answer_collected(at, Some(content));
-                Ok(())
+                self.answer_collected(at, Some(content), now)
             }
             Incoming::Whole(_, body) => {
                 // What is held is not granted anew: a connection holds as much as its window has.
                 self.receiving.free(bytes - content.len(), &mut self.out);
                 body.extend_from_slice(content);
                 if body.len() > self.settings.body_bytes {
-                    self.give_up_body(at, Whole::TooLong);
+                    self.give_up_body(at, Whole::TooLong, now)?;
                 } else if ends {
-                    self.answer_collected(at, None);
+                    self.answer_collected(at, None, now)?;
                 } else if !stream.reclaim(&self.budget, CALL_BYTES) {
                     // Whoever asks may take a reset for a failure and let everything pass: it is answered.
-                    self.give_up_body(at, Whole::NoRoom);
+                    self.give_up_body(at, Whole::NoRoom, now)?;
                 }
                 if content.is_empty() && !ends { self.spend(NOISE, now) } else { Ok(()) }
             }
@@ -97,11 +96,12 @@ impl<S: Service> Connection<S> {
 
     /// Ends a body that is passed on.
     fn end_fed(&mut self, at: usize, trailers: Option<HeaderMap>) {
-        let Incoming::Fed(feed, _) = &self.streams.at(at).incoming else { return };
+        let stream = self.streams.at(at);
+        let (id, Incoming::Fed(feed, _)) = (stream.id, &stream.incoming) else { return };
         feed.end(trailers);
         self.streams.end_fed(at);
         // It may be read to its end already.
-        self.reads.note();
+        self.reads.note(id);
     }
 
     /// The end of a request in a block of its own.
@@ -132,7 +132,7 @@ impl<S: Service> Connection<S> {
         };
         match &stream.incoming {
             Incoming::Ended | Incoming::Unread(_) => {}
-            Incoming::Whole(..) => self.answer_collected(at, None),
+            Incoming::Whole(..) => self.answer_collected(at, None, now)?,
             Incoming::Fed(..) => self.end_fed(at, Some(trailers)),
         }
         Ok(())
@@ -140,24 +140,24 @@ impl<S: Service> Connection<S> {
 
     /// Answers a request whose body is complete: in one piece that was never held, or held.
     #[inline]
-    fn answer_collected(&mut self, at: usize, content: Option<&[u8]>) {
-        let Some(mut stream) = self.streams.remove(at) else { return };
+    fn answer_collected(&mut self, at: usize, content: Option<&[u8]>, now: Instant) -> Result<(), Fault> {
+        let Some(mut stream) = self.streams.remove(at) else { return Ok(()) };
         let Incoming::Whole(call, held) = std::mem::replace(&mut stream.incoming, Incoming::Ended) else {
-            return;
+            return Ok(());
         };
         self.receiving.free(held.len(), &mut self.out);
         stream.claim = None;
-        self.answer_whole(stream, &call, Whole::Bytes(content.unwrap_or(&held)));
+        self.answer_whole(stream, &call, Whole::Bytes(content.unwrap_or(&held)), now)
     }
 
     /// Answers a request whose body is not going to be complete.
-    fn give_up_body(&mut self, at: usize, whole: Whole<'_>) {
-        let Some(mut stream) = self.streams.remove(at) else { return };
-        let Incoming::Whole(call, held) = &mut stream.incoming else { return };
+    fn give_up_body(&mut self, at: usize, whole: Whole<'_>, now: Instant) -> Result<(), Fault> {
+        let Some(mut stream) = self.streams.remove(at) else { return Ok(()) };
+        let Incoming::Whole(call, held) = &mut stream.incoming else { return Ok(()) };
         let call = call.clone();
         self.receiving.free(std::mem::take(held).len(), &mut self.out);
         stream.claim = None;
-        self.answer_whole(stream, &call, whole);
+        self.answer_whole(stream, &call, whole, now)
     }
 
     /// Ends streams whose client is late: with the body, or with room for the answer. Answers when to look
@@ -178,9 +178,15 @@ impl<S: Service> Connection<S> {
                 next = Some(next.map_or(due, |known: Instant| known.min(due)));
                 continue;
             }
-            match stream.incoming {
-                Incoming::Whole(..) => self.give_up_body(at, Whole::Late(patience)),
-                _ => self.reset(id, Reason::CANCEL),
+            let given_up = if matches!(stream.incoming, Incoming::Whole(..)) {
+                self.give_up_body(at, Whole::Late(patience), now)
+            } else {
+                self.reset(id, Reason::CANCEL);
+                Ok(())
+            };
+            if let Err(fault) = given_up {
+                self.fail(fault);
+                return None;
             }
         }
         next

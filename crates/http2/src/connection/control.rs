@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Connection, Fault, Greeting};
+use super::{Connection, Fault, Greeting, STREAMS_PER_WORK};
 use crate::Reason;
 use crate::calm::{NOISE, ODD};
 use crate::frame::{self, Frame, MAX_NUMBER, MAX_PAYLOAD_BYTES, flag, kind, setting};
@@ -90,6 +90,7 @@ impl<S: Service> Connection<S> {
         }
         frame::write_header(&mut self.out, 0, kind::SETTINGS, flag::ACK, 0);
         if let Some(initial) = initial {
+            self.charge(0, self.streams.len() / STREAMS_PER_WORK);
             // Once for all streams, however often the frame changes it.
             let more = initial - std::mem::replace(&mut self.sending.initial, initial);
             for at in 0..self.streams.len() {

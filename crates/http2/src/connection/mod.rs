@@ -37,15 +37,29 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// More bytes than these that the client has not read, and nothing further is done for it.
 const MAX_OUT_BYTES: usize = 256 << 10;
 /// What a call takes of the memory that connections share, beside its body and its answer: about what the
-/// buffers and the future of one are.
-const CALL_BYTES: usize = 16 << 10;
+/// buffers and the future of one are, with a message that whoever answers has read.
+const CALL_BYTES: usize = 24 << 10;
 
-/// Work of one turn: about a quarter of a millisecond. Then other connections have theirs.
-const TURN_WORK: u32 = 512;
-/// What a read from the socket counts, beside a unit for each frame.
+// Work is counted in units of about a quarter of a microsecond, so that turns are of about the same length whatever a
+// client sends. Every frame counts one unit, and what it brings about counts beside that.
+/// Bytes of a frame's payload that count one unit.
+const PAYLOAD_BYTES_PER_WORK: usize = 1 << 10;
+/// A read from the socket.
 const READ_WORK: u32 = 8;
-/// What it counts to begin a call, and each step of one.
+/// A write to the socket.
+const WRITE_WORK: u32 = 16;
+/// Bytes of a header block that count one unit when it has to be decoded.
+const BLOCK_BYTES_PER_WORK: usize = 8;
+/// The answer to a request whose message was collected.
+const ANSWER_WORK: u32 = 4;
+/// Bytes of its message that count one unit.
+const MESSAGE_BYTES_PER_WORK: usize = 32;
+/// The beginning of a call, and each step of one.
 const CALL_WORK: u32 = 16;
+/// A piece of an answer that had to wait.
+const PIECE_WORK: u32 = 2;
+/// Streams that count one unit where all of them are looked at.
+const STREAMS_PER_WORK: usize = 8;
 
 /// What a client may do, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +125,10 @@ pub struct Connection<S: Service> {
     budget: MemoryBudget,
     /// Work done in this turn.
     work: u32,
+    /// Work that may be done in this turn.
+    turn_work: u32,
+    /// Requests that have begun.
+    requests: u64,
     tasks: Tasks<S::Body>,
     sending: Sending,
     receiving: Receiving,
@@ -158,6 +176,8 @@ impl<S: Service> Connection<S> {
             reads: Arc::default(),
             budget: MemoryBudget::unlimited(),
             work: 0,
+            turn_work: u32::MAX,
+            requests: 0,
             tasks: Tasks::new(),
             sending: Sending::new(),
             receiving,
@@ -181,21 +201,38 @@ impl<S: Service> Connection<S> {
         Self { budget, ..self }
     }
 
-    /// Begins a turn: a bounded amount of work, after which other connections are to have theirs.
-    pub fn start_turn(&mut self) {
-        self.work = 0;
+    /// Begins a turn of so much work, after which other connections are to have theirs. A unit is about a quarter of a
+    /// microsecond.
+    pub fn start_turn(&mut self, work: u32) {
+        (self.work, self.turn_work) = (0, work);
     }
 
     /// Whether the work of this turn is done. What is left is done in the next: nothing is received until then.
     pub fn turn_is_over(&self) -> bool {
-        self.work >= TURN_WORK
+        self.work >= self.turn_work
+    }
+
+    /// The work done in this turn. It is more than was allowed if the last thing that was done took more than was left.
+    pub fn work_done(&self) -> u32 {
+        self.work
+    }
+
+    /// Counts a write of so many bytes of the output to the socket.
+    pub fn note_write(&mut self, bytes: usize) {
+        self.charge(WRITE_WORK, bytes / PAYLOAD_BYTES_PER_WORK);
+    }
+
+    /// Counts work, and work that depends on what the client sent.
+    fn charge(&mut self, work: u32, more: usize) {
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        self.work = self.work.saturating_add(work).saturating_add(more);
     }
 
     /// Takes what came, and answers how many bytes of it: all but an incomplete frame at the end and what is
     /// beyond the work of one turn. The rest is to be passed again, with what follows it.
     pub fn receive(&mut self, input: &[u8], now: Instant) -> usize {
         self.keep_alive.heard(now);
-        self.work += READ_WORK;
+        self.charge(READ_WORK, 0);
         let taken = match self.receive_frames(input, now) {
             Ok(taken) => taken,
             Err(fault) => {
@@ -230,10 +267,10 @@ impl<S: Service> Connection<S> {
             if self.turn_is_over() {
                 return Ok(taken);
             }
-            self.work += 1;
             let too_long = |_| Fault::size("a frame is longer than 16384 bytes");
             let Some(frame) = Frame::parse(&input[taken..]).map_err(too_long)? else { return Ok(taken) };
             taken += HEADER_BYTES + frame.payload.len();
+            self.charge(1, frame.payload.len() / PAYLOAD_BYTES_PER_WORK);
             self.take(frame, now)?;
         }
     }
@@ -296,11 +333,11 @@ impl<S: Service> Connection<S> {
             && !self.turn_is_over()
             && let Poll::Ready((id, step)) = self.tasks.poll(cx)
         {
-            self.work += CALL_WORK;
+            self.charge(CALL_WORK, 0);
             self.take_step(id, step);
         }
-        if self.streams.feeding > 0 && self.reads.take(cx.waker()) {
-            self.replenish();
+        if self.streams.feeding > 0 {
+            self.replenish(cx.waker());
         }
     }
 
@@ -322,6 +359,16 @@ impl<S: Service> Connection<S> {
     /// What the client did wrong, if that is the end.
     pub fn fault(&self) -> Option<Fault> {
         self.fault
+    }
+
+    /// Requests that have begun since the connection was opened.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Requests that are being collected or answered, without those that stream.
+    pub fn collected_streams(&self) -> usize {
+        self.streams.len() - self.streams.calls
     }
 
     /// Requests that are being received or answered.

@@ -7,9 +7,9 @@ use http::Request;
 use tokio::time::Instant;
 
 use super::control::Leaving;
-use super::{CALL_BYTES, CALL_WORK, Connection, Fault};
+use super::{BLOCK_BYTES_PER_WORK, CALL_BYTES, CALL_WORK, Connection, Fault};
 use crate::Reason;
-use crate::calm::{NOISE, ODD};
+use crate::calm::{CALL, NOISE, ODD};
 use crate::frame::{self, Frame, MAX_PAYLOAD_BYTES, flag};
 use crate::head::{Fields, Head, HeadError};
 use crate::inbox::inbox;
@@ -139,7 +139,7 @@ impl<S: Service> Connection<S> {
         ends: bool,
         now: Instant,
     ) -> Result<(), Fault> {
-        let (feed, body) = inbox(&self.reads);
+        let (feed, body) = inbox(id, &self.reads);
         let incoming = if ends {
             feed.end(None);
             Incoming::Ended
@@ -153,7 +153,8 @@ impl<S: Service> Connection<S> {
         if self.streams.calls >= self.settings.max_calls || !has_room {
             return self.refuse_stream(id, now);
         }
-        self.work += CALL_WORK;
+        self.spend(CALL, now)?;
+        self.charge(CALL_WORK, 0);
         let call = Box::pin(self.service.call(request));
         stream.task = Some(self.tasks.begin(id, Task::Call(call)));
         self.streams.add(stream);
@@ -161,6 +162,7 @@ impl<S: Service> Connection<S> {
     }
 
     pub(super) fn decode(&mut self, block: &[u8], fields: &mut Fields) -> Result<bool, Fault> {
+        self.charge(0, block.len() / BLOCK_BYTES_PER_WORK);
         let decoded = self.decoder.decode(block, |name, value| fields.add(name, value));
         let fault = |_| Fault::new(Reason::COMPRESSION_ERROR, "a header block cannot be read");
         let changed = decoded.map_err(fault)?;
@@ -178,6 +180,7 @@ impl<S: Service> Connection<S> {
             return Ok(false);
         }
         self.last_id = id;
+        self.requests += 1;
         if self.streams.len() < self.settings.max_streams as usize {
             return Ok(true);
         }
@@ -213,8 +216,7 @@ impl<S: Service> Connection<S> {
             return self.refuse_frame(id, now);
         }
         let stream = Stream::new(id, Incoming::Ended, self.sending.initial, now);
-        self.answer_whole(stream, &call, Whole::Bytes(&[]));
-        Ok(())
+        self.answer_whole(stream, &call, Whole::Bytes(&[]), now)
     }
 
     pub(super) fn take_reset(&mut self, frame: Frame<'_>, now: Instant) -> Result<(), Fault> {

@@ -3,7 +3,9 @@
 use tidegate_http2::frame::{flag, kind, setting};
 use tidegate_http2::{MemoryBudget, Reason, Settings};
 
-use crate::support::{Client, SETTINGS, Seen, call, data, frame, head, open, settings, window_update};
+use crate::support::{
+    Client, SETTINGS, Seen, TURN_WORK, block, call, data, frame, head, message, open, settings, window_update,
+};
 
 const MANY: Settings = Settings { max_streams: 10_000, max_calls: 256, body_bytes: 100_000, ..SETTINGS };
 
@@ -84,31 +86,65 @@ fn what_ends_is_given_back_to_the_budget() {
     assert_eq!(client.connection.open_streams(), 0);
 }
 
+/// Passes all of it in turns, and returns how many bytes each has taken.
+fn in_turns(client: &mut Client, mut bytes: &[u8]) -> Vec<usize> {
+    let mut turns = Vec::new();
+    while !bytes.is_empty() {
+        client.connection.start_turn(TURN_WORK);
+        let taken = client.connection.receive(bytes, client.now);
+        turns.push(taken);
+        bytes = &bytes[taken..];
+        if client.connection.turn_is_over() {
+            assert_eq!(client.connection.receive(bytes, client.now), 0, "nothing more in this turn");
+        }
+        client.seen();
+    }
+    turns
+}
+
+/// Makes one piece of a flood, by its number.
+type Piece<'a> = &'a dyn Fn(u32) -> Vec<u8>;
+
 #[test]
 fn one_turn_does_a_bounded_amount_of_work() {
-    let flood = |count: u32, bytes: &dyn Fn(u32) -> Vec<u8>| (0..count).flat_map(bytes).collect::<Vec<u8>>();
-    let floods: [Vec<u8>; 4] = [
-        flood(5_000, &|_| frame(kind::PING, 0, 0, &[0; 8])),
-        flood(5_000, &|_| window_update(0, 1)),
-        flood(1_000, &|number| call(2 * number + 1, "/echo", b"")),
-        flood(1_000, &|number| {
-            frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 2 * number + 1, &head("/other"))
-        }),
+    const END: u8 = flag::END_HEADERS | flag::END_STREAM;
+    let long = |number| {
+        let value = "y".repeat(3_000);
+        let fields = [(":method", "POST"), (":scheme", "http"), (":path", "/other"), ("x", &*value)];
+        frame(kind::HEADERS, END, 2 * number + 1, &block(&fields))
+    };
+    let new_call = |number| frame(kind::HEADERS, END, 2 * number + 1, &head("/other"));
+    // How many are sent, and at most so many of them are taken in one turn.
+    let floods: [(u32, usize, Piece<'_>); 6] = [
+        (2_000, 512, &|_| frame(kind::PING, 0, 0, &[0; 8])),
+        (2_000, 512, &|_| window_update(0, 1)),
+        (1_000, 100, &|number| call(2 * number + 1, "/echo", b"")),
+        (1_000, 30, &new_call),
+        (200, 2, &long),
+        (50, 2, &|number| call(2 * number + 1, "/echo", &[0; 16_000])),
     ];
-    for bytes in floods {
+    for (count, most, bytes) in floods {
+        let flood: Vec<u8> = (0..count).flat_map(bytes).collect();
+        let each = flood.len() / count as usize;
         let mut client = Client::new(MANY);
-        client.connection.start_turn();
-        let mut turns = vec![client.connection.receive(&bytes, client.now)];
-        assert!(client.connection.turn_is_over() && turns[0] < bytes.len());
-        assert_eq!(client.connection.receive(&bytes[turns[0]..], client.now), 0, "nothing more in this turn");
-        while turns.iter().sum::<usize>() < bytes.len() {
-            client.connection.start_turn();
-            turns.push(client.connection.receive(&bytes[turns.iter().sum()..], client.now));
-            client.seen();
-        }
-        assert!(turns.len() > 2, "{turns:?}");
+        let turns = in_turns(&mut client, &flood);
+        assert!(turns.iter().all(|taken| *taken <= most * each), "{most} of {each} bytes: {turns:?}");
         assert_eq!(client.connection.fault(), None);
     }
+}
+
+#[test]
+fn an_operation_that_takes_more_than_a_turn_is_told_to_the_next_ones() {
+    let mut client = Client::new(MANY);
+    client.connection.start_turn(TURN_WORK);
+    // A body of 96 kB in 16 kB pieces.
+    let message = message(&vec![0; 96_000]);
+    let mut bytes = open(1, "/echo");
+    message.chunks(16_000).for_each(|piece| bytes.extend(data(1, piece, false)));
+    bytes.extend(data(1, b"", true));
+    let taken = client.connection.receive(&bytes, client.now);
+    assert_eq!(taken, bytes.len());
+    assert!(client.connection.work_done() > 4 * TURN_WORK, "{}", client.connection.work_done());
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::time::Duration;
 use tidegate_http2::Reason;
 use tidegate_http2::frame::{flag, kind, setting};
 
-use crate::support::{Client, SETTINGS, call, data, frame, head, open, reset, settings, window_update};
+use crate::support::{
+    Client, SETTINGS, TURN_WORK, call, data, frame, head, open, reset, settings, window_update,
+};
 
 /// Sends the same again and again until the connection ends; answers how often.
 fn repeat(client: &mut Client, most: u32, bytes: impl Fn(u32) -> Vec<u8>) -> u32 {
@@ -77,18 +79,51 @@ fn pings_now_and_then_are_no_flood() {
 }
 
 #[test]
-fn granting_little_at_a_time_is_no_flood() {
+fn granting_a_piece_at_a_time_is_no_flood() {
     let mut client = Client::new(SETTINGS);
-    client.send(&settings(&[(setting::INITIAL_WINDOW_SIZE, 1)]));
+    client.send(&settings(&[(setting::INITIAL_WINDOW_SIZE, 256)]));
     for number in 0..1_000 {
         let stream = 2 * number + 1;
-        client.send(&call(stream, "/echo", &[b'x'; 50]));
+        client.send(&call(stream, "/size/5000", b""));
         while client.connection.open_streams() > 0 {
-            let more = [window_update(0, 1), window_update(stream, 1), frame(kind::PING, 0, 0, &[0; 8])];
+            let more = [window_update(0, 512), window_update(stream, 256), frame(kind::PING, 0, 0, &[0; 8])];
             client.send(&more.concat());
             assert_eq!(client.connection.fault(), None);
         }
     }
+}
+
+#[test]
+fn granting_one_byte_after_the_other_ends_the_connection() {
+    let mut client = Client::new(SETTINGS);
+    client.send(&settings(&[(setting::INITIAL_WINDOW_SIZE, 1)]));
+    client.send(&call(1, "/size/60000", b""));
+    assert!(repeat(&mut client, 50_000, |_| window_update(1, 1)) < 25_000);
+}
+
+#[test]
+fn requests_that_nobody_answers_end_the_connection() {
+    let bytes =
+        |number| frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 2 * number + 1, &head("/nobody"));
+    let taken = repeat(&mut Client::new(SETTINGS), 10_000, bytes);
+    assert!((500..2_500).contains(&taken), "{taken}");
+    // Now and then they are answered, and so are those that are refused for another reason.
+    let mut client = Client::new(SETTINGS);
+    for number in 0..5_000 {
+        client.now += Duration::from_millis(1);
+        client.send(&bytes(number));
+    }
+    assert_eq!(client.connection.fault(), None);
+    let refused = |number| call(2 * number + 1, "/refuse", b"");
+    assert_eq!(repeat(&mut Client::new(SETTINGS), 10_000, refused), 10_000);
+}
+
+#[test]
+fn calls_of_what_is_not_collected_are_bounded() {
+    let bytes =
+        |number| frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 2 * number + 1, &head("/other"));
+    let taken = repeat(&mut Client::new(SETTINGS), 20_000, bytes);
+    assert!((1_000..10_000).contains(&taken), "{taken}");
 }
 
 #[test]
@@ -106,7 +141,7 @@ fn a_client_that_does_not_read_makes_the_connection_full() {
     while !client.connection.is_full() {
         number += 1;
         let bytes = call(2 * number + 1, "/echo", &[b'x'; 900]);
-        client.connection.start_turn();
+        client.connection.start_turn(TURN_WORK);
         assert_eq!(client.connection.receive(&bytes, client.now), bytes.len());
     }
     assert!(client.connection.out().len() < 300_000, "what one read may add is all there is beyond");

@@ -10,4 +10,5 @@ mod requests;
 mod silence;
 mod splits;
 mod support;
+mod turns;
 mod windows;

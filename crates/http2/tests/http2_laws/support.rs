@@ -23,8 +23,11 @@ pub(crate) const SETTINGS: Settings = Settings {
     keep_alive: None,
 };
 
+/// Work of a turn.
+pub(crate) const TURN_WORK: u32 = 512;
+
 /// `/echo` is collected and says back the message; `/later` does so when polled a second time;
-/// `/refuse` refuses; `/size/N` answers N bytes. Everything else streams its body back, with
+/// `/refuse` refuses, `/nobody` because nobody answers it; `/size/N` answers N bytes. Everything else streams its body back, with
 /// trailers.
 #[derive(Clone)]
 pub(crate) struct Echo;
@@ -38,7 +41,8 @@ impl Service for Echo {
 
     fn route(&self, head: &Request<()>) -> Option<Call> {
         let path = head.uri().path();
-        let collected = ["/echo", "/later", "/refuse"].contains(&path) || path.starts_with("/size/");
+        let collected =
+            ["/echo", "/later", "/refuse", "/nobody"].contains(&path) || path.starts_with("/size/");
         collected.then(|| Call(path.to_owned()))
     }
 
@@ -52,6 +56,7 @@ impl Service for Echo {
                 YieldOnce(false).await;
                 Ok(body)
             })),
+            "/nobody" => Answer::Misdirected(status("nobody")),
             "/refuse" => {
                 out.extend_from_slice(b"of no use");
                 Answer::Refused(status("as you wish"))
@@ -158,7 +163,7 @@ impl Client {
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Vec<Seen> {
         self.rest.extend_from_slice(bytes);
         loop {
-            self.connection.start_turn();
+            self.connection.start_turn(TURN_WORK);
             let taken = self.connection.receive(&self.rest, self.now);
             self.rest.drain(..taken);
             if !self.connection.turn_is_over() {
@@ -171,7 +176,7 @@ impl Client {
     pub(crate) fn seen(&mut self) -> Vec<Seen> {
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..20 {
-            self.connection.start_turn();
+            self.connection.start_turn(TURN_WORK);
             self.connection.poll(&mut cx);
         }
         let bytes = std::mem::take(self.connection.out());

@@ -191,7 +191,11 @@ impl TokenRegistry {
         self.find(credential).map(drop)
     }
 
-    fn holder(&self, credential: &Credential) -> Result<TokenHolder, AuthError> {
+    /// Returns the holder of a credential that is valid now.
+    ///
+    /// # Errors
+    /// If there is no token, or it is not valid.
+    pub fn holder(&self, credential: &Credential) -> Result<TokenHolder, AuthError> {
         let (presented, known) = self.find(credential)?;
         Ok(TokenHolder { id: presented.id.clone(), name: known.name.clone(), role: known.role })
     }

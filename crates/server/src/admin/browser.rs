@@ -24,6 +24,12 @@ const DOCS: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
      font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
+/// The dashboard loads files of this listener, sends requests to it, and makes no markup of texts.
+const DASHBOARD: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+     font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+     require-trusted-types-for 'script'",
+);
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
@@ -84,7 +90,12 @@ impl AllowedHosts {
 /// Adds the headers that restrict what browsers may do with a response.
 pub(super) fn protect(path: &str, headers: &mut HeaderMap) {
     let is_docs = path == "/docs" || path.starts_with("/docs/");
-    headers.insert(CONTENT_SECURITY_POLICY, if is_docs { DOCS } else { STRICT });
+    let policy = match path {
+        _ if is_docs => DOCS,
+        "/" => DASHBOARD,
+        _ => STRICT,
+    };
+    headers.insert(CONTENT_SECURITY_POLICY, policy);
     headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));

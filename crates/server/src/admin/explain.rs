@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tidegate::{Explanation, MAX_COUNT, Request};
 use utoipa::ToSchema;
 
@@ -21,17 +21,19 @@ pub(super) struct ExplainBody {
     cost: u64,
 }
 
-#[derive(Deserialize, ToSchema)]
+/// A descriptor.
+#[derive(Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Descriptor {
-    entries: Vec<Entry>,
+pub(super) struct Descriptor {
+    pub(super) entries: Vec<Entry>,
 }
 
-#[derive(Deserialize, ToSchema)]
+/// An entry of a descriptor.
+#[derive(Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Entry {
-    key: String,
-    value: String,
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) value: String,
 }
 
 fn one() -> u64 {

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tidegate_catalog::{By, Role};
 
+use super::session::{CurrentSession, Sessions};
 use crate::access::{Secret, TokenHolder, TokenRegistry};
 use crate::problem::Problem;
 
@@ -21,12 +22,14 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID: usize = 128;
 
 /// The caller of a request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Caller {
     pub(super) holder: TokenHolder,
     pub(super) request_id: String,
     /// When the request arrived, by the catalog's clock.
     pub(super) at: Timestamp,
+    /// The session, if the request has a cookie and no token.
+    pub(super) session: Option<CurrentSession>,
 }
 
 impl Caller {
@@ -96,16 +99,25 @@ impl Drop for InProgress<'_> {
     }
 }
 
-/// Admits requests whose token has the role, or a higher one.
+/// What a guard needs to know.
+#[derive(Clone)]
+pub(super) struct Gate {
+    pub(super) registry: TokenRegistry,
+    pub(super) sessions: Sessions,
+    pub(super) load: Load,
+}
+
+/// Admits requests whose token or session has the role, or a higher one.
 pub(super) async fn guard(
-    State((registry, load, needed)): State<(TokenRegistry, Load, Role)>,
+    State((Gate { registry, sessions, load }, needed)): State<(Gate, Role)>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let request_id = request_id(request.headers());
-    let mut response = match registry.authenticate(request.headers()) {
-        Err(unknown) => Problem::from(unknown).into_response(),
-        Ok(holder) if !holder.role.may(needed) => {
+    let authenticated = sessions.authenticate(&registry, request.method(), request.headers());
+    let mut response = match authenticated {
+        Err(problem) => problem.into_response(),
+        Ok((holder, _)) if !holder.role.may(needed) => {
             let detail = format!(
                 "this needs the role {}; the token {:?} has {}",
                 needed.name(),
@@ -114,11 +126,11 @@ pub(super) async fn guard(
             );
             Problem::new(StatusCode::FORBIDDEN, detail).into_response()
         }
-        Ok(holder) => match load.begin(&holder.name) {
+        Ok((holder, session)) => match load.begin(&holder.name) {
             Err(problem) => problem.into_response(),
             Ok(_under_way) => {
                 let (request_id, at) = (request_id.clone(), registry.clock().now());
-                request.extensions_mut().insert(Caller { holder, request_id, at });
+                request.extensions_mut().insert(Caller { holder, request_id, at, session });
                 next.run(request).await
             }
         },

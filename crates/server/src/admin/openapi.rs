@@ -15,10 +15,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::guard::{Load, guard};
+use super::guard::{Gate, guard};
 use super::name::VALIDATE;
-use super::{Admin, audit, explain, quotas, rules, switches, tokens, usage};
-use crate::access::TokenRegistry;
+use super::{
+    Admin, activity, audit, denials, dry_run, events, explain, history, live, overview, quotas, rules,
+    session, settings, switches, tokens, top, usage, why,
+};
 use crate::problem::{FieldError, Problem};
 
 const SCHEME: &str = "token";
@@ -29,7 +31,7 @@ const BASE: &str = "/admin/v1";
     info(
         title = "Tidegate admin API",
         description = "Tenants, their limits and usage, rules, switches, tokens and the audit trail. Every \
-                       request needs a bearer token; each operation names the role.",
+                       request needs a bearer token, or the cookie of a session; each operation names the role.",
     ),
     components(schemas(Problem, FieldError)),
     tags(
@@ -39,13 +41,19 @@ const BASE: &str = "/admin/v1";
         (name = "switches", description = "Kill switches"),
         (name = "tokens", description = "Tokens and their roles"),
         (name = "audit", description = "The changes that were made, and by whom"),
+        (name = "session", description = "Signs browsers in and out"),
+        (name = "overview", description = "Whether all is well"),
+        (name = "history", description = "Decisions and durations, over time and now"),
+        (name = "keys", description = "The keys with the most decisions, and the last denials"),
+        (name = "events", description = "Warnings before the limit"),
+        (name = "settings", description = "The settings in force"),
         (name = "explain", description = "How a request would be decided, and why"),
     )
 )]
 struct Document;
 
 /// Returns the routes under `/admin/v1`, and their document.
-pub(super) fn routes(registry: &TokenRegistry, load: &Load) -> (Router<Admin>, utoipa::openapi::OpenApi) {
+pub(super) fn routes(gate: &Gate) -> (Router<Admin>, utoipa::openapi::OpenApi) {
     let viewers = OpenApiRouter::new()
         .routes(routes!(quotas::list))
         .routes(routes!(quotas::show))
@@ -59,20 +67,37 @@ pub(super) fn routes(registry: &TokenRegistry, load: &Load) -> (Router<Admin>, u
         .routes(routes!(switches::list))
         .routes(routes!(switches::show))
         .routes(routes!(audit::list))
-        .routes(routes!(explain::explain));
+        .routes(routes!(explain::explain))
+        .routes(routes!(why::why))
+        .routes(routes!(session::show, session::remove))
+        .routes(routes!(overview::overview))
+        .routes(routes!(overview::nodes))
+        .routes(routes!(history::history))
+        .routes(routes!(live::live))
+        .routes(routes!(activity::activity))
+        .routes(routes!(activity::tree))
+        .routes(routes!(dry_run::dry_run))
+        .routes(routes!(top::top))
+        .routes(routes!(denials::denials))
+        .routes(routes!(events::list))
+        .routes(routes!(settings::list));
     let operators = OpenApiRouter::new()
         .routes(routes!(quotas::put, quotas::remove))
         .routes(routes!(usage::reset))
+        .routes(routes!(why::send))
+        .routes(routes!(usage::link))
         .routes(routes!(rules::put, rules::remove))
         .route(VALIDATE, put(rules::put).delete(rules::remove))
         .routes(routes!(rules::rollback))
-        .routes(routes!(switches::put, switches::unset));
+        .routes(routes!(switches::put, switches::unset))
+        .routes(routes!(events::test));
     let administrators =
         OpenApiRouter::new().routes(routes!(tokens::list, tokens::create)).routes(routes!(tokens::revoke));
     let guarded = OpenApiRouter::new()
-        .merge(for_role(Role::Viewer, viewers, registry, load))
-        .merge(for_role(Role::Operator, operators, registry, load))
-        .merge(for_role(Role::Admin, administrators, registry, load));
+        .merge(open(OpenApiRouter::new().routes(routes!(session::create))))
+        .merge(for_role(Role::Viewer, viewers, gate))
+        .merge(for_role(Role::Operator, operators, gate))
+        .merge(for_role(Role::Admin, administrators, gate));
     let (router, mut document) =
         OpenApiRouter::with_openapi(Document::openapi()).nest(BASE, guarded).split_for_parts();
     describe_validate(&mut document.paths);
@@ -126,30 +151,38 @@ fn problem(why: &str) -> Response {
 }
 
 /// Guards the routes, and documents that for each of them.
-fn for_role(
-    role: Role,
-    router: OpenApiRouter<Admin>,
-    registry: &TokenRegistry,
-    load: &Load,
-) -> OpenApiRouter<Admin> {
-    let mut router = router.route_layer(from_fn_with_state((registry.clone(), load.clone(), role), guard));
+fn for_role(role: Role, router: OpenApiRouter<Admin>, gate: &Gate) -> OpenApiRouter<Admin> {
+    let mut router = router.route_layer(from_fn_with_state((gate.clone(), role), guard));
+    describe(&mut router, |operation| {
+        operation.security = Some(vec![SecurityRequirement::new(SCHEME, [role.name()])]);
+        let needs = format!("Needs the role {} or a higher one.", role.name());
+        let text = operation.description.take().filter(|text| !text.is_empty());
+        operation.description = Some(text.map_or(needs.clone(), |text| format!("{text}\n\n{needs}")));
+    });
+    router
+}
+
+/// Documents routes that need no token.
+fn open(mut router: OpenApiRouter<Admin>) -> OpenApiRouter<Admin> {
+    describe(&mut router, |operation| operation.security = Some(Vec::new()));
+    router
+}
+
+/// Documents what all operations have in common, and what `each` adds.
+fn describe(router: &mut OpenApiRouter<Admin>, each: impl Fn(&mut Operation)) {
     for item in router.get_openapi_mut().paths.paths.values_mut() {
         let methods = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch];
         for operation in methods.into_iter().flatten() {
             // IDs such as `list` are unique only together with the tag.
             let kind = operation.tags.iter().flatten().next().cloned().unwrap_or_default();
             operation.operation_id = operation.operation_id.take().map(|id| format!("{kind}_{id}"));
-            operation.security = Some(vec![SecurityRequirement::new(SCHEME, [role.name()])]);
             for (status, why) in ALWAYS {
                 let common = || problem(why).into();
                 operation.responses.responses.entry(status.to_owned()).or_insert_with(common);
             }
-            let needs = format!("Needs the role {} or a higher one.", role.name());
-            let text = operation.description.take().filter(|text| !text.is_empty());
-            operation.description = Some(text.map_or(needs.clone(), |text| format!("{text}\n\n{needs}")));
+            each(operation);
         }
     }
-    router
 }
 
 /// Returns `/openapi.json`, and `/docs` to read and try the API.

@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use similar::TextDiff;
-use tidegate::{Owner, RulesChange};
+use tidegate::{Origin, Owner, RulesChange};
 use tidegate_catalog::Rules;
 use utoipa::{IntoParams, ToSchema};
 
@@ -172,9 +172,9 @@ pub(super) async fn list(State(admin): State<Admin>) -> ApiResult<Json<DomainLis
     let mut items = Vec::new();
     for listing in admin.limiter.listing() {
         let (owner, file) = match admin.limiter.owner_of(&listing.domain) {
-            Some(Owner::File(file)) => ("file", Some(file)),
-            Some(Owner::Catalog) => ("catalog", None),
-            Some(Owner::Code) | None => ("code", None),
+            Some(Owner { origin: Origin::Files, source }) => ("file", Some(source)),
+            Some(Owner { origin: Origin::Catalog, .. }) => ("catalog", None),
+            _ => ("code", None),
         };
         let version = if owner == "catalog" {
             admin.control.rules_version_in_force(&listing.domain).await
@@ -372,18 +372,16 @@ pub(super) async fn validate(State(admin): State<Admin>, RulesBody(text): RulesB
 
 /// Rejects a domain that is not the catalog's: a domain has one owner.
 fn check_owner(admin: &Admin, domain: &str) -> ApiResult<()> {
-    match admin.limiter.owner_of(domain) {
-        None | Some(Owner::Catalog) => Ok(()),
-        Some(Owner::File(file)) => Err(Problem::new(
-            StatusCode::CONFLICT,
+    let detail = match admin.limiter.owner_of(domain) {
+        None | Some(Owner { origin: Origin::Catalog, .. }) => return Ok(()),
+        Some(Owner { origin: Origin::Files, source }) => {
             format!(
-                "domain {domain:?} is in the rule file {file}; change it there, or remove it there first"
-            ),
-        )),
-        Some(Owner::Code) => {
-            Err(Problem::new(StatusCode::CONFLICT, format!("domain {domain:?} is built in")))
+                "domain {domain:?} is in the rule file {source}; change it there, or remove it there first"
+            )
         }
-    }
+        Some(_) => format!("domain {domain:?} is built in"),
+    };
+    Err(Problem::new(StatusCode::CONFLICT, detail))
 }
 
 async fn found_version(admin: &Admin, domain: &str, version: Option<u64>) -> ApiResult<Rules> {
@@ -401,8 +399,8 @@ async fn found_version(admin: &Admin, domain: &str, version: Option<u64>) -> Api
 
 fn no_rules(admin: &Admin, domain: &str) -> Problem {
     match admin.limiter.owner_of(domain) {
-        Some(Owner::File(file)) => {
-            Problem::not_found(format!("domain {domain:?} is in the rule file {file}, not in the catalog"))
+        Some(Owner { origin: Origin::Files, source }) => {
+            Problem::not_found(format!("domain {domain:?} is in the rule file {source}, not in the catalog"))
         }
         _ => Problem::not_found(format!(
             "the catalog has no rules for domain {domain:?}; create them with PUT"

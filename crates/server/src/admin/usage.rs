@@ -1,7 +1,13 @@
 //! `/admin/v1/usage`: the usage of a tenant, and its reset.
 
+use std::time::Duration;
+
 use axum::Json;
-use axum::extract::State;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::HeaderMap;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidegate::{Source, Usage};
 use tidegate_catalog::{Descriptor, MAX_DESCRIPTOR};
@@ -9,14 +15,18 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::Admin;
 use super::ApiResult;
+use super::body::JsonBody;
 use super::guard::Caller;
 use super::limits::descriptor;
 use super::name::TenantName;
 use super::query::Parameters;
 use super::time::timestamp;
+use crate::config::units::length;
 use crate::problem::Problem;
 
 const TAG: &str = "usage";
+/// The longest lifetime of a link.
+const MAX_LINK: Duration = Duration::from_hours(366 * 24);
 
 /// Which limits of a tenant.
 #[derive(Deserialize, IntoParams)]
@@ -119,6 +129,65 @@ pub(super) async fn reset(
     let reset = reset
         .map_err(|error| Problem::unavailable(format!("the shared store failed: {error}; try again")))?;
     Ok(Json(Reset { reset }))
+}
+
+/// How long a link works.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LinkPost {
+    /// A duration such as `12h` or `30d`, up to 366 days.
+    #[serde(rename = "for")]
+    #[schema(example = "30d")]
+    lifetime: String,
+}
+
+/// A link.
+#[derive(Serialize, ToSchema)]
+pub(super) struct UsageLink {
+    /// The path, on the HTTP listener and on this one.
+    url_path: String,
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+}
+
+/// Makes a link by which the tenant sees its own limits, usage and last denials, and nothing else.
+#[utoipa::path(
+    post, path = "/usage/{tenant}/link", tag = TAG, request_body = LinkPost,
+    params(("tenant" = String, Path, description = "The tenant's name, percent-encoded", max_length = 256)),
+    responses(
+        (status = 200, description = "The link", body = UsageLink),
+        (status = 422, description = "A field is invalid", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn link(
+    State(admin): State<Admin>,
+    caller: Caller,
+    TenantName(tenant): TenantName,
+    JsonBody(body): JsonBody<LinkPost>,
+) -> ApiResult<Json<UsageLink>> {
+    let days = body.lifetime.strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
+    let lifetime = match days {
+        Some(days) => Duration::from_secs(days.saturating_mul(24 * 3600)),
+        None => length(&body.lifetime, false)
+            .map_err(|_| Problem::field("for", "must be a duration such as 12h or 30d"))?,
+    };
+    if lifetime.is_zero() || lifetime > MAX_LINK {
+        return Err(Problem::field("for", "must be above 0, and at most 366d"));
+    }
+    let expires_at = caller.at.saturating_add(lifetime).unwrap_or(Timestamp::MAX);
+    let after = serde_json::json!({ "expires_at": expires_at });
+    // Recorded first: a link without an audit record must not be made.
+    admin.control.note(caller.by(), "link_usage", tenant.clone(), after).await?;
+    Ok(Json(UsageLink { url_path: admin.links.path(&tenant, expires_at), expires_at }))
+}
+
+/// Returns the page of a link, which needs no token.
+pub(super) async fn page(
+    State(admin): State<Admin>,
+    Path(link): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    admin.links.answer(&link, &headers).await.map(Body::new)
 }
 
 /// The entries of a descriptor without the tenant's.

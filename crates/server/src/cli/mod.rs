@@ -41,6 +41,7 @@ Examples:
   tidegate config                     show every setting with its value and origin
   tidegate quota set acme --tier pro  give a tenant a tier on a running service
   tidegate usage acme                 show the usage of a tenant
+  tidegate top                        show who is limited, live
   tidegate rules push api.yaml        put rules in force on every node
   tidegate audit list --from 24h      list the changes of the last day
   tidegate context use prod           use the node of prod from now on";
@@ -71,8 +72,10 @@ enum Command {
     Check(check::Check),
     Explain(Box<explain::Explain>),
     Quota(admin::quota::Quota),
-    Usage(admin::usage::Usage),
+    Usage(Box<admin::usage::Usage>),
     Reset(admin::usage::Reset),
+    Top(Box<admin::top::Top>),
+    Denials(admin::top::Denials),
     Rules(admin::rules::Rules),
     Switch(admin::switch::Switch),
     Token(admin::token::Token),
@@ -102,6 +105,8 @@ where
         Command::Quota(command) => command.run(),
         Command::Usage(command) => command.run(),
         Command::Reset(command) => command.run(),
+        Command::Top(command) => command.run(),
+        Command::Denials(command) => command.run(),
         Command::Rules(command) => command.run(),
         Command::Switch(command) => command.run(),
         Command::Token(command) => command.run(),

@@ -17,10 +17,11 @@ use super::origin::{EffectiveSetting, EffectiveSettings, Origin};
 use super::secret::Secret;
 use super::settings::{
     Admin, Audit, CatalogListen, CatalogLocation, Compat, Connections, Drain, Grpc, Headers, Http, Log,
-    LogFormat, Memory, Redis, Settings, Store, Tls, Traces,
+    LogFormat, Memory, Redis, Settings, Store, Tls, Traces, Warnings,
 };
 use super::table::SECTIONS;
 use crate::bounds::{Bounds, OddValues};
+use crate::metrics::OtherNames;
 
 /// The minimum memory of the process.
 const LEAST_MEMORY_BYTES: u64 = 64 << 20;
@@ -48,6 +49,7 @@ pub(super) fn contradictions(held: &EffectiveSettings) -> Vec<(&EffectiveSetting
     }
     found.extend(denial_contradiction(held));
     found.extend(memory_contradiction(held));
+    found.extend(webhook_contradiction(held));
     found
 }
 
@@ -58,6 +60,22 @@ fn memory_contradiction(held: &EffectiveSettings) -> Option<(&EffectiveSetting, 
     let least =
         "must be at least 64MiB, which the program itself needs, or 0 for a share of the system's memory";
     (1..LEAST_MEMORY_BYTES).contains(&bytes).then(|| (setting, format!("{least}, got {}", setting.value)))
+}
+
+/// Rejects a webhook without a key for its signatures, or without TLS on another machine.
+fn webhook_contradiction(held: &EffectiveSettings) -> Option<(&EffectiveSetting, String)> {
+    let (webhook, secret) = (held.find("warnings.webhook")?, held.find("warnings.secret")?);
+    let Value::Url(Some(url)) = &webhook.value else { return None };
+    if matches!(&secret.value, Value::Secret(secret) if secret.is_empty()) {
+        let message = "needs warnings.secret too: a receiver knows by the signature who sent a warning";
+        return Some((webhook, message.to_owned()));
+    }
+    let uri: Option<http::Uri> = url.parse().ok();
+    let host = uri.as_ref().and_then(http::Uri::host).unwrap_or_default();
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    let is_local = host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback());
+    let is_plain = uri.as_ref().is_none_or(|uri| uri.scheme_str() != Some("https"));
+    (is_plain && !is_local).then(|| (webhook, "must be https:// unless it is on this machine".to_owned()))
 }
 
 fn denial_contradiction(held: &EffectiveSettings) -> Option<(&EffectiveSetting, String)> {
@@ -141,12 +159,17 @@ pub(super) fn settings(in_force: EffectiveSettings) -> Settings {
             total_bytes: by.number("audit.total_bytes") as u64,
             keep: by.duration("audit.keep"),
         },
+        warnings: by.warnings(),
         history: Retention {
             // The table requires at least 1.
             versions: NonZeroU32::new(by.number("history.versions") as u32).unwrap_or(NonZeroU32::MIN),
             history: by.duration_or_none("history.keep"),
         },
         drain: Drain { delay: by.duration("drain.delay"), grace: by.duration("drain.grace") },
+        other_names: OtherNames {
+            rate_limit: by.flag("metrics.compat_names"),
+            envoy: by.flag("metrics.envoy_names"),
+        },
         log: by.log(),
         traces: by.traces(),
         in_force,
@@ -223,6 +246,14 @@ impl ByName<'_> {
             remember_denials: self.duration("redis.remember_denials"),
             max_waiting: self.number("redis.max_waiting"),
             busy_poll: self.duration("redis.busy_poll"),
+        }
+    }
+
+    fn warnings(&self) -> Warnings {
+        Warnings {
+            webhook: self.url("warnings.webhook"),
+            secret: self.secret("warnings.secret"),
+            ca: self.optional_path("warnings.ca"),
         }
     }
 

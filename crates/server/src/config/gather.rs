@@ -126,6 +126,7 @@ impl Values {
             let algorithm = (Value::Word("fixed_window"), Origin::Compat);
             self.slot("defaults.algorithm").get_or_insert(algorithm);
             self.slot("defaults.count_denied").get_or_insert((Value::Flag(true), Origin::Compat));
+            self.slot("metrics.envoy_names").get_or_insert((Value::Flag(true), Origin::Compat));
         }
     }
 

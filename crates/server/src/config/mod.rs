@@ -34,7 +34,7 @@ pub mod origin;
 pub mod secret;
 pub mod settings;
 pub mod table;
-mod units;
+pub(crate) mod units;
 
 pub use address::Listen;
 pub use environment::variable;

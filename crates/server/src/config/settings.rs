@@ -13,6 +13,7 @@ use super::gather::{Sources, load};
 use super::origin::{EffectiveSettings, Origin};
 use super::secret::{Secret, redacted};
 use crate::bounds::Bounds;
+use crate::metrics::OtherNames;
 
 /// All settings. [`docs/settings.md`](super::document) describes each.
 #[derive(Clone, Debug)]
@@ -65,10 +66,14 @@ pub struct Settings {
     pub memory: Memory,
     /// `audit.*`
     pub audit: Audit,
+    /// `warnings.*`
+    pub warnings: Warnings,
     /// `history.*`
     pub history: Retention,
     /// `drain.*`
     pub drain: Drain,
+    /// `metrics.*`
+    pub other_names: OtherNames,
     /// `log.*`
     pub log: Log,
     /// `traces.*`; `None` without an endpoint.
@@ -83,6 +88,17 @@ pub enum Store {
     Memory,
     /// Redis or Valkey, which nodes share.
     Redis(StoreUrl),
+}
+
+/// Who is told of keys that are near their limits.
+#[derive(Clone, Debug, Default)]
+pub struct Warnings {
+    /// The address of the receiver.
+    pub webhook: Option<String>,
+    /// The key of the signature.
+    pub secret: Secret,
+    /// The authorities that vouch for the receiver; `None` for those of the system.
+    pub ca: Option<PathBuf>,
 }
 
 /// The location of the catalog.

@@ -73,7 +73,7 @@ const KEY: &str = "File with the certificate's private key, PEM.";
 const CLIENT_CA: &str = "File with the authorities of client certificates, PEM. With it a client without a certificate is rejected (mTLS).";
 
 /// The sections, each with a description. The settings at the top have no section.
-pub const SECTIONS: [(&str, &str); 17] = [
+pub const SECTIONS: [(&str, &str); 19] = [
     ("", "Rules, and where data is stored."),
     ("defaults", "Defaults for rules."),
     ("grpc", "The listener for Envoy's rate limit protocol and tidegate.v1."),
@@ -90,8 +90,10 @@ pub const SECTIONS: [(&str, &str); 17] = [
     ("fallback", "What rules with `on_store_error: local` admit while the shared store fails."),
     ("memory", "The memory of the process, and the embedded store."),
     ("audit", "Files in the data folder that record changes and, sampled, denials."),
+    ("warnings", "Who is told of keys that are near their limits, by rules with `warn_at`."),
     ("history", "How much history the catalog keeps. Use the same values on all nodes that share a catalog."),
     ("drain", "How the service stops."),
+    ("metrics", "Metrics under the names of others."),
     ("log", "The log on standard error."),
     ("traces", "OpenTelemetry traces."),
 ];
@@ -291,7 +293,7 @@ pub static SETTINGS: &[Setting] = &[
         "connections.max",
         "16384",
         whole(1, 10_000_000),
-        "Maximum number of connections on the gRPC listener, and on the HTTP listener; the admin listener has up to 256 of its own. There are fewer if the limit on open files or `memory.max_bytes` does not allow more, which is logged. When a listener is full, a connection without a request in progress (over gRPC: one that has not begun to speak HTTP/2) is closed for the new one; if there is none, the new one is closed.",
+        "Maximum number of connections on the gRPC listener, and on the HTTP listener; the admin listener has up to 256 of its own. There are fewer if the limit on open files or `memory.max_bytes` does not allow more, which is logged. When a listener is full, the connection that has been without a request for longest is closed for the new one; if there is none, the new one is closed.",
     ),
     row(
         "connections.handshake_timeout",
@@ -465,6 +467,24 @@ pub static SETTINGS: &[Setting] = &[
     ),
     row("audit.keep", "9600h", up_to(24 * 36_500), "How long files are kept."),
     row(
+        "warnings.webhook",
+        "",
+        Kind::Url,
+        "Address to which warnings are POSTed as JSON, such as `https://example.com/hooks/tidegate`; empty for none. Without TLS only on this machine.",
+    ),
+    row(
+        "warnings.secret",
+        "",
+        Kind::Secret,
+        "Key of the signature of warnings: the header `tidegate-signature` is `v1=` and the HMAC-SHA256 of the time in `tidegate-timestamp`, a dot and the body. Needed with a webhook.",
+    ),
+    row(
+        "warnings.ca",
+        "",
+        Kind::OptionalPath,
+        "File with the authorities that vouch for the webhook, PEM; empty for those of the system.",
+    ),
+    row(
         "history.versions",
         "100",
         whole(1, 1_000_000),
@@ -483,6 +503,18 @@ pub static SETTINGS: &[Setting] = &[
         "How long the service reports that it is not ready before it stops accepting, so that load balancers notice.",
     ),
     row("drain.grace", "20s", up_to_or(24, "no time"), "How long accepted requests may take to finish."),
+    row(
+        "metrics.compat_names",
+        "false",
+        Kind::Flag,
+        "Whether metrics are also exported as `rate_limit_allowed_total`, `rate_limit_rejected_total`, `rate_limit_check_duration_seconds`, `rate_limit_redis_errors_total` and `rate_limit_fallback_active`.",
+    ),
+    row(
+        "metrics.envoy_names",
+        "false",
+        Kind::Flag,
+        "Whether metrics are also exported as `ratelimit_service_rate_limit_total_hits` and so on, with `domain`, `key1` and `key2`, for boards made for envoyproxy/ratelimit. `compat: envoy-ratelimit` implies it.",
+    ),
     row(
         "log.level",
         "info",

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan as _};
-use tidegate::{CatalogRules, Limiter, Owner};
+use tidegate::{Limiter, Origin, Problems, RulesText, Update};
 use tidegate_catalog::{Changes, Error, Rules, Status, TenantChange, Token};
 use tokio::time::{Instant, sleep};
 
@@ -48,10 +48,10 @@ impl CatalogState {
         self.version = changes.version;
     }
 
-    fn catalog_rules(&self) -> Vec<CatalogRules> {
+    fn texts(&self) -> Vec<RulesText> {
         let text = |rules: &Rules| rules.text.clone().unwrap_or_default();
         let rules = self.rules.iter();
-        rules.map(|(domain, rules)| CatalogRules { domain: domain.clone(), text: text(rules) }).collect()
+        rules.map(|(domain, rules)| RulesText { domain: domain.clone(), text: text(rules) }).collect()
     }
 }
 
@@ -117,7 +117,7 @@ impl Control {
         let mut state = self.0.state.lock().await;
         // Without rules there is nothing to compile.
         if !state.rules.is_empty() {
-            state.incomplete = !self.compile_rules(limiter, &state).await;
+            state.incomplete = !self.put(limiter, Some(state.texts()), Update::new()).await;
         }
         drop(state);
         self.put_switches().await;
@@ -210,7 +210,7 @@ impl Control {
         let is_another = self.0.is_copy && status.identity != state.identity;
         if status.version == state.version && !is_another {
             if state.incomplete {
-                state.incomplete = !(self.compile_rules(limiter, &state).await && reload(limiter).await);
+                state.incomplete = !self.put(limiter, Some(state.texts()), Update::new().all_tenants()).await;
             }
             return Ok(());
         }
@@ -236,20 +236,20 @@ impl Control {
         if changes.whole || !changes.switches.is_empty() {
             self.put_switches().await;
         }
-        if changes.whole || !changes.rules.is_empty() {
-            state.incomplete = !self.compile_rules(limiter, &state).await;
-        }
-        // Loading rules reads all tenants; only then those that do not exist any more are dropped.
-        if changes.whole {
-            state.incomplete |= !reload(limiter).await;
+        let rules = (changes.whole || !changes.rules.is_empty()).then(|| state.texts());
+        let update = if changes.whole {
+            // Those that do not exist any more are dropped.
+            Update::new().all_tenants()
         } else {
             let now = self.now();
-            let tenants = changes.tenants.iter().map(|change| match change {
+            Update::new().tenants(changes.tenants.iter().map(|change| match change {
                 TenantChange::Put(tenant) => tidegate::TenantChange::Put(engine_tenant(tenant, now)),
                 TenantChange::Gone(name) => tidegate::TenantChange::Gone(name.clone()),
-            });
-            let (limiter, tenants) = (limiter.clone(), tenants.collect::<Vec<_>>());
-            run_blocking(move || limiter.change_tenants(tenants)).await;
+            }))
+        };
+        let is_complete = self.put(limiter, rules, update).await;
+        if changes.whole || !changes.rules.is_empty() {
+            state.incomplete = !is_complete;
         }
         drop(due_until);
         self.0.retime.notify_one();
@@ -274,8 +274,7 @@ impl Control {
             }
         }
         if !changes.is_empty() {
-            let limiter = limiter.clone();
-            run_blocking(move || limiter.change_tenants(changes)).await;
+            self.put(limiter, None, Update::new().tenants(changes)).await;
         }
         *due_until = now;
         Ok(())
@@ -288,29 +287,24 @@ impl Control {
         until.unwrap_or(Duration::ZERO).min(POLL)
     }
 
-    /// Compiles the catalog's rules on another thread. Returns whether all of them are in force then.
-    async fn compile_rules(&self, limiter: &Limiter, state: &CatalogState) -> bool {
-        let (limiter, mut rules) = (limiter.clone(), state.catalog_rules());
+    /// Puts an update in force on another thread, with the catalog's rules if they are given. Returns whether all of
+    /// it is in force then.
+    async fn put(&self, limiter: &Limiter, rules: Option<Vec<RulesText>>, update: Update) -> bool {
+        let (limiter, with_rules) = (limiter.clone(), rules.is_some());
         let put = move || {
-            // A domain of a rule file stays the file's, which does not affect the others.
-            let mut clashes = Vec::new();
-            rules.retain(|rules| match limiter.owner_of(&rules.domain) {
-                Some(Owner::File(file)) => {
-                    clashes.push(format!("domain {:?} is also in the rule file {file}", rules.domain));
-                    false
-                }
-                _ => true,
-            });
-            match limiter.set_catalog_rules(rules) {
-                Ok(()) if clashes.is_empty() => None,
-                Ok(()) => Some(clashes.join("; ")),
-                Err(problems) => Some(problems.to_string()),
-            }
+            let (update, clashes) = match rules {
+                Some(rules) => with_own_domains(&limiter, rules, update),
+                None => (update, Vec::new()),
+            };
+            let problems = limiter.update(update).err().as_ref().map(Problems::to_string);
+            problems.or_else(|| (!clashes.is_empty()).then(|| clashes.join("; ")))
         };
         let refused = tokio::task::spawn_blocking(put).await.unwrap_or_else(|error| Some(error.to_string()));
-        let complete = refused.is_none();
-        self.0.health.set_refused(refused);
-        complete
+        let is_complete = refused.is_none();
+        if with_rules || !is_complete {
+            self.0.health.set_refused(refused);
+        }
+        is_complete
     }
 
     /// Puts the current switches in force.
@@ -357,10 +351,18 @@ impl Control {
     }
 }
 
-/// Reloads the rules. Returns whether all were loaded; a failure has been logged.
-async fn reload(limiter: &Limiter) -> bool {
-    let limiter = limiter.clone();
-    tokio::task::spawn_blocking(move || limiter.reload()).await.is_ok_and(|loaded| loaded.is_ok())
+/// Adds the rules of the catalog to an update, without the domains that rule files have: such a domain stays the
+/// file's, which does not affect the others. Returns what to tell about each of those.
+fn with_own_domains(limiter: &Limiter, mut rules: Vec<RulesText>, update: Update) -> (Update, Vec<String>) {
+    let mut clashes = Vec::new();
+    rules.retain(|rules| match limiter.owner_of(&rules.domain) {
+        Some(owner) if owner.origin == Origin::Files => {
+            clashes.push(format!("domain {:?} is also in the rule file {}", rules.domain, owner.source));
+            false
+        }
+        _ => true,
+    });
+    (update.rules(Origin::Catalog, rules), clashes)
 }
 
 /// Runs work that may wait for a lock on another thread.

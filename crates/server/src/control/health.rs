@@ -20,7 +20,7 @@ struct State {
     /// Whether this node is not ready before it has read the catalog.
     required: AtomicBool,
     switches: Mutex<Vec<SwitchState>>,
-    /// Changes of which it is not known whether they were made.
+    /// Changes that are not in the audit files yet.
     unrecorded: AtomicU64,
     /// Changes that are missing in the audit files and will stay so.
     lost: AtomicU64,
@@ -72,7 +72,8 @@ impl CatalogHealth {
         self.0.switches.lock().clone()
     }
 
-    /// Returns how many changes may have been made or not: the catalog did not answer their commit.
+    /// Returns how many changes are not in the audit files yet: they are being written, the disk does not take them, or
+    /// the catalog did not answer their commit.
     pub fn unrecorded(&self) -> u64 {
         self.0.unrecorded.load(Ordering::Relaxed)
     }
@@ -97,8 +98,13 @@ impl CatalogHealth {
         *self.0.switches.lock() = switches;
     }
 
-    pub(super) fn set_unrecorded(&self, count: usize) {
-        self.0.unrecorded.store(count as u64, Ordering::Relaxed);
+    /// Counts a change that is not in the audit files yet, and returns how many there are.
+    pub(super) fn add_unrecorded(&self) -> u64 {
+        self.0.unrecorded.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn remove_unrecorded(&self) {
+        self.0.unrecorded.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(super) fn lose_record(&self) {

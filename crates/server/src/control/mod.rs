@@ -8,7 +8,8 @@
 //! - [`clock`][]: the time by which overrides and tokens begin and end
 //! - [`switches`][]: kill switches, and which of several applies
 //! - [`tenants`][]: converts the catalog's tenants to the limiter's
-//! - [`write`][]: changes that administrators make; [`record`][]: their audit records
+//! - [`write`][]: changes that administrators make; [`record`][]: their audit records; [`outbox`][]: those that are not
+//!   in the audit files yet
 //! - [`read`][]: what administrators read
 //! - [`purge`][]: removes old history
 //! - [`health`][]: the health of the catalog as this node sees it
@@ -16,6 +17,7 @@
 pub mod clock;
 mod follow;
 pub mod health;
+mod outbox;
 mod purge;
 mod read;
 mod record;
@@ -33,17 +35,20 @@ use jiff::Timestamp;
 use tidegate::{Limiter, Switches};
 use tidegate_audit::Trail;
 use tidegate_catalog::{Catalog, Error, Listen, Retention};
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify};
 
 pub use self::clock::CatalogClock;
 use self::follow::CatalogState;
 pub use self::health::CatalogHealth;
+use self::outbox::Outbox;
 use self::record::Uncertain;
 pub(crate) use self::switches::ALL;
 use self::switches::SwitchBoard;
 pub use self::tenants::{CatalogTenants, engine_override};
 use crate::access::TokenRegistry;
 use crate::config::settings::CatalogLocation;
+use crate::recorder::Recorder;
 
 /// The control plane of a node. Clones share their state.
 #[derive(Clone)]
@@ -57,6 +62,8 @@ struct Inner {
     is_copy: bool,
     /// Set once it is built: it reads tenants from here.
     limiter: OnceLock<Limiter>,
+    /// The runtime that the control plane runs on.
+    runtime: Handle,
     registry: TokenRegistry,
     trail: Option<Trail>,
     retention: Retention,
@@ -66,6 +73,8 @@ struct Inner {
     state: Mutex<CatalogState>,
     /// Locked while switches are put in force.
     switches: parking_lot::Mutex<SwitchBoard>,
+    /// Changes that are not in the audit files yet.
+    outbox: Outbox,
     /// Changes that may have been made or not.
     uncertain: Uncertain,
     /// Until when overrides have begun and ended. Locked while tenants are put in force.
@@ -74,6 +83,8 @@ struct Inner {
     retime: Notify,
     /// Notified when `PostgreSQL` announces a change.
     notified: Notify,
+    /// Marks changes on the charts of the dashboard.
+    recorder: OnceLock<Recorder>,
 }
 
 /// Creates a file that only its owner may read, if it does not exist. An error shows when it is opened.
@@ -119,14 +130,17 @@ impl Control {
         let is_copy = matches!(place, CatalogLocation::Postgres(_));
         let ControlParts { registry, trail, switches, listen: _, required, retention, node } = parts;
         let health = CatalogHealth::new(registry.clock().clone(), required);
+        let (outbox, left_behind) = Outbox::open(data.join("outbox"), node.clone(), health.clone());
         let inner = Inner {
             catalog,
             local,
             is_copy,
             limiter: OnceLock::new(),
+            runtime: Handle::current(),
             registry,
             trail,
             switches: parking_lot::Mutex::new(SwitchBoard::new(switches)),
+            outbox,
             uncertain: Uncertain::default(),
             retention,
             node,
@@ -135,6 +149,7 @@ impl Control {
             due_until: Mutex::default(),
             retime: Notify::new(),
             notified: Notify::new(),
+            recorder: OnceLock::new(),
         };
         let control = Self(Arc::new(inner));
         if is_copy {
@@ -143,6 +158,7 @@ impl Control {
             control.0.health.set_known();
         }
         control.load().await?;
+        control.take_over(left_behind, &data.join("audit")).await;
         Ok(control)
     }
 
@@ -163,7 +179,13 @@ impl Control {
 
     /// Returns the tenants for the limiter, which are read on threads that may block.
     pub fn tenants(&self) -> CatalogTenants {
-        CatalogTenants::new(self.0.local.clone(), self.0.registry.clock().clone())
+        CatalogTenants::new(self.0.local.clone(), self.0.registry.clock().clone(), self.0.runtime.clone())
+    }
+
+    /// Marks changes in this recorder from now on.
+    pub fn set_recorder(&self, recorder: &Recorder) {
+        // It is set once.
+        let _ = self.0.recorder.set(recorder.clone());
     }
 
     /// Returns the audit trail.

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use tidegate::Switch;
 use tidegate_audit::Change;
 use tidegate_catalog::{
-    By, Catalog, Error, Journal, Precondition, Role, Rules, SwitchMode, Tenant, TenantDraft, Token,
-    TokenDraft, TokenHash,
+    By, Catalog, Error, Precondition, Role, Rules, SwitchMode, Tenant, TenantDraft, Token, TokenDraft,
+    TokenHash,
 };
 
 use super::Control;
-use super::record::micros;
+use super::record::{Announced, micros};
 use super::switches::{SwitchOrigin, SwitchState};
 use crate::access::{Secret, node_tokens};
 
@@ -141,7 +141,7 @@ impl Control {
                 request_id: by.request_id,
                 node: control.0.node.clone(),
             };
-            control.record_change(change).await;
+            control.record_local(change).await;
             Ok(was_there)
         })
         .await
@@ -195,17 +195,20 @@ impl Control {
     {
         let control = self.clone();
         whole(async move {
-            let journal = Journal::default();
+            let announced = Announced::new(&control.0.outbox);
+            let journal = announced.journal();
             let written = write(control.0.catalog.with_journal(&journal)).await;
             match &written {
                 Ok(_) => {
+                    control.note_made(&journal, &announced).await;
                     // A failure has been logged, and is retried within a second.
                     let _ = control.refresh().await;
-                    control.record(&journal).await;
+                    control.record(&journal, &announced).await;
                 }
-                Err(Error::Uncertain { entry, .. }) => control.keep_uncertain((**entry).clone()),
+                Err(Error::Uncertain { entry, .. }) => control.keep_uncertain(entry, &announced).await,
                 Err(_) => {}
             }
+            announced.forget_rest().await;
             written
         })
         .await

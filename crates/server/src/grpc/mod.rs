@@ -21,7 +21,7 @@ use std::sync::Arc;
 use bytes::Buf;
 use http::{Request, Response, header};
 use prost::Message;
-use tidegate_http2::{Answer, Inbox, Later, MemoryBudget, Refusal, Server, Service, Whole};
+use tidegate_http2::{Answer, Inbox, Later, MemoryBudget, MemoryClaim, Refusal, Server, Service, Whole};
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::{Code, Status};
@@ -36,6 +36,7 @@ use crate::body::{BodyError, PATIENCE};
 use crate::config::Settings;
 use crate::listen::connection::Connection;
 use crate::listen::listener::{Api, Serving};
+use crate::memory::{Memory, deciding_bytes};
 use crate::{protocols, trace};
 
 /// The methods whose message is collected before they are called.
@@ -85,6 +86,9 @@ pub const PREFIX_BYTES: usize = 5;
 /// Calls of health and reflection at once on one connection. Each has buffers of its own.
 const MAX_CALLS: usize = 256;
 
+/// Bytes of a message of health and reflection: the name of a service or of a type.
+const CALL_MESSAGE_BYTES: usize = 4 << 10;
+
 /// Initial capacity of an answer; longer ones grow.
 const ANSWER_BYTES: usize = 192;
 
@@ -102,6 +106,8 @@ struct Inner {
     /// What all connections may hold together: bodies that have not arrived completely, calls that are being
     /// answered, and answers that clients have not read.
     budget: MemoryBudget,
+    /// The memory of calls that wait for a store.
+    deciding: MemoryBudget,
     http2: tidegate_http2::Settings,
 }
 
@@ -132,7 +138,7 @@ impl GrpcApi {
         rate_limit: RateLimit,
         health: HealthServer<impl HealthService>,
         tokens: Option<TokenRegistry>,
-        budget: MemoryBudget,
+        memory: &Memory,
         settings: &Settings,
     ) -> Result<Self, tonic_reflection::server::Error> {
         let reflection = || {
@@ -140,8 +146,10 @@ impl GrpcApi {
                 .register_encoded_file_descriptor_set(protocols::DESCRIPTORS)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
-        // Older tools ask for the alpha version only.
-        let (reflection, alpha) = (reflection().build_v1()?, reflection().build_v1alpha()?);
+        // Older tools ask for the alpha version only. What tonic holds of a message is not in the budget.
+        let reflection_v1 = reflection().build_v1()?.max_decoding_message_size(CALL_MESSAGE_BYTES);
+        let alpha = reflection().build_v1alpha()?.max_decoding_message_size(CALL_MESSAGE_BYTES);
+        let (reflection, health) = (reflection_v1, health.max_decoding_message_size(CALL_MESSAGE_BYTES));
         let streaming = Routes::new(health).add_service(reflection).add_service(alpha).prepare();
         let tidegate = TidegateV1 { decider: rate_limit.decider.clone(), bounds: rate_limit.bounds };
         let grpc = &settings.grpc;
@@ -153,11 +161,12 @@ impl GrpcApi {
             max_calls: MAX_CALLS,
             keep_alive: grpc.keepalive_interval.map(|interval| (interval, grpc.keepalive_timeout)),
         };
-        Ok(Self(Arc::new(Inner { rate_limit, tidegate, streaming, tokens, budget, http2 })))
+        let (budget, deciding) = (memory.streams().clone(), memory.deciding().clone());
+        Ok(Self(Arc::new(Inner { rate_limit, tidegate, streaming, tokens, budget, deciding, http2 })))
     }
 
     /// Answers a call whose store takes a while. The message is copied.
-    fn later(&self, span: Span, method: Method, message: &[u8]) -> Later {
+    fn later(&self, span: Span, method: Method, message: &[u8], claim: MemoryClaim) -> Later {
         let (inner, message) = (Arc::clone(&self.0), message.to_vec());
         let call_span = span.clone();
         let answered = async move {
@@ -165,6 +174,7 @@ impl GrpcApi {
             let answered = inner.answer(method, &message, &mut out).await;
             let answered = answered.inspect_err(|_| inner.count_refusal(method));
             trace::grpc_status(&call_span, code_of(&answered));
+            drop((message, claim));
             answered.map(|()| out).map_err(refusal)
         };
         Box::pin(answered.instrument(span))
@@ -185,21 +195,31 @@ impl Inner {
         method: Method,
         body: Whole<'b>,
         out: &mut Vec<u8>,
-    ) -> Result<Option<&'b [u8]>, Status> {
+    ) -> Result<Option<(&'b [u8], MemoryClaim)>, Status> {
         let is_rate_limit = method == Method::ShouldRateLimit;
         let message = match body {
             Whole::Bytes(body) => unframed(body)?,
             Whole::TooLong if is_rate_limit => return self.rate_limit.answer_too_long(out).map(|_| None),
-            Whole::NoRoom if is_rate_limit => return self.rate_limit.answer_no_room(out).map(|_| None),
+            Whole::NoRoom => return self.answer_no_room(method, out).map(|()| None),
             Whole::TooLong => return Err(self.rate_limit.bounds.message_too_long().into()),
-            Whole::NoRoom => return Err(Status::resource_exhausted(BodyError::NoRoom.to_string())),
             Whole::Late(_) => return Err(Status::deadline_exceeded(BodyError::Late.to_string())),
         };
         if !is_rate_limit || self.rate_limit.decider.limiter().is_shared() {
-            return Ok(Some(message));
+            return match self.deciding.take(deciding_bytes(message.len())) {
+                Some(claim) => Ok(Some((message, claim))),
+                None => self.answer_no_room(method, out).map(|()| None),
+            };
         }
         self.rate_limit.answer_now(message, out)?;
         Ok(None)
+    }
+
+    /// Answers a call that there is no memory for.
+    fn answer_no_room(&self, method: Method, out: &mut Vec<u8>) -> Result<(), Status> {
+        match method {
+            Method::ShouldRateLimit => self.rate_limit.answer_no_room(out).map(drop),
+            _ => Err(Status::resource_exhausted(BodyError::NoRoom.to_string())),
+        }
     }
 
     async fn answer(&self, method: Method, message: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
@@ -245,7 +265,8 @@ fn refusal(status: Status) -> Refusal {
 impl Api for GrpcApi {
     fn serve<'c>(&'c self, connection: Connection<'c>) -> Serving<'c> {
         let start = |io| Server::new(io, self.clone(), self.0.http2).with_budget(self.0.budget.clone());
-        Box::pin(connection.serve_with(start, |server| server.get_mut().graceful_shutdown()))
+        let requests = |server: &Server<_, _>| (server.requests(), server.collected_streams());
+        Box::pin(connection.serve_with(start, |server| server.get_mut().graceful_shutdown(), requests))
     }
 }
 
@@ -272,7 +293,7 @@ impl Service for GrpcApi {
 
     fn answer(&self, call: &Call, body: Whole<'_>, out: &mut Vec<u8>) -> Answer {
         let Call::Method { method, is_grpc, credential, traced } = call else {
-            return Answer::Refused(refusal(Status::unimplemented("")));
+            return Answer::Misdirected(refusal(Status::unimplemented("")));
         };
         let span = traced.as_ref().map_or_else(Span::none, |head| trace::span(head));
         let answered = span.in_scope(|| {
@@ -282,12 +303,13 @@ impl Service for GrpcApi {
             self.0.expect_token(|| credential.clone())?;
             self.0.answer_now(*method, body, out).inspect_err(|_| self.0.count_refusal(*method))
         });
-        if let Ok(Some(message)) = answered {
-            return Answer::Later(self.later(span, *method, message));
-        }
+        let answered = match answered {
+            Ok(Some((message, claim))) => return Answer::Later(self.later(span, *method, message, claim)),
+            answered => answered.map(drop),
+        };
         trace::grpc_status(&span, code_of(&answered));
         match answered {
-            Ok(_) => Answer::Message,
+            Ok(()) => Answer::Message,
             Err(status) => Answer::Refused(refusal(status)),
         }
     }

@@ -11,11 +11,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use http::header::{HeaderMap, HeaderName};
+use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use tidegate::{ForwardAuth, MappedEntry, Proxy, Request, ValueFrom};
+use tidegate_middleware::ClientIp;
 
 use super::{Body, HttpApi, no_rules};
 use crate::bounds::{Bounds, canonical_text, is_control};
@@ -58,7 +59,7 @@ impl HttpApi {
             return Err(no_rules());
         }
         let (domain, mapping) = self.forward_auth_domain(head.uri.query())?;
-        let values = self.values(head, &mapping);
+        let values = values(&self.client_ip, &self.bounds, self.peer, &head.headers, &mapping);
         let response = match self.request(&domain, &mapping, &values)? {
             Some(request) => {
                 let decision = self.decider.decide(&request).await;
@@ -103,37 +104,6 @@ impl HttpApi {
         Ok((name, mapping))
     }
 
-    /// Returns the value of every entry, in order; `None` if it is missing and has no default.
-    fn values<'h>(&self, head: &'h Parts, mapping: &'h ForwardAuth) -> Vec<Option<Cow<'h, str>>> {
-        let client = self.client_ip.resolve(self.peer, &head.headers);
-        let by_address =
-            || mapping.descriptors.iter().flatten().any(|entry| entry.from == ValueFrom::ClientIp);
-        let forwarded = head.headers.contains_key(self.client_ip.forwarding_header().name());
-        if forwarded && !self.client_ip.believes(self.peer) && by_address() {
-            warn_untrusted(self.peer);
-        }
-        // Without a proxy in the rules none of these headers is read.
-        let proxy = match mapping.proxy {
-            Some(Proxy::Nginx) => Some(&ORIGINAL),
-            Some(Proxy::Traefik | Proxy::Caddy) => Some(&FORWARDED),
-            None => None,
-        };
-        let value = |entry: &'h MappedEntry| {
-            let found = match &entry.from {
-                ValueFrom::Header(name) => text(&head.headers, name),
-                ValueFrom::ClientIp => Some(Cow::Owned(client.key.clone())),
-                ValueFrom::Method => proxy.and_then(|proxy| text(&head.headers, &proxy.method)),
-                ValueFrom::Path => {
-                    proxy.and_then(|proxy| text(&head.headers, &proxy.uri)).map(|uri| path(&uri).into())
-                }
-                ValueFrom::Host => proxy.and_then(|proxy| text(&head.headers, &proxy.host)),
-            };
-            let found = found.filter(|value| !value.is_empty()).map(|value| counted(value, &self.bounds));
-            found.or(entry.default.as_deref().map(Cow::Borrowed))
-        };
-        mapping.descriptors.iter().flatten().map(value).collect()
-    }
-
     /// Builds a request of the descriptors that have all of their values.
     fn request<'r>(
         &self,
@@ -142,15 +112,7 @@ impl HttpApi {
         values: &'r [Option<Cow<'_, str>>],
     ) -> Result<Option<Request<'r>>, Problem> {
         let mut request: Option<Request<'r>> = None;
-        let mut values = values.iter();
-        for descriptor in &mapping.descriptors {
-            let of_it = values.by_ref().take(descriptor.len());
-            let entries: Option<Vec<(&str, &str)>> = descriptor
-                .iter()
-                .zip(of_it)
-                .map(|(entry, value)| Some((&*entry.key, value.as_deref()?)))
-                .collect();
-            let Some(entries) = entries else { continue };
+        for entries in descriptors(mapping, values) {
             // The values are in canonical form already, whatever their length.
             for (key, _) in &entries {
                 self.bounds.entry(key, "").map_err(|refusal| Problem::from(refusal).at(key))?;
@@ -162,6 +124,83 @@ impl HttpApi {
         }
         Ok(request)
     }
+}
+
+/// Returns the value of every entry, in order; `None` if it is missing and has no default.
+pub(crate) fn values<'h>(
+    client_ip: &ClientIp,
+    bounds: &Bounds,
+    peer: IpAddr,
+    headers: &'h HeaderMap,
+    mapping: &'h ForwardAuth,
+) -> Vec<Option<Cow<'h, str>>> {
+    let client = client_ip.resolve(peer, headers);
+    let by_address = || mapping.descriptors.iter().flatten().any(|entry| entry.from == ValueFrom::ClientIp);
+    let forwarded = headers.contains_key(client_ip.forwarding_header().name());
+    if forwarded && !client_ip.believes(peer) && by_address() {
+        warn_untrusted(peer);
+    }
+    let proxy = proxy_headers(mapping);
+    let value = |entry: &'h MappedEntry| {
+        let found = match &entry.from {
+            ValueFrom::Header(name) => text(headers, name),
+            ValueFrom::ClientIp => Some(Cow::Owned(client.key.clone())),
+            ValueFrom::Method => proxy.and_then(|proxy| text(headers, &proxy.method)),
+            ValueFrom::Path => proxy.and_then(|proxy| text(headers, &proxy.uri)).map(|uri| path(&uri).into()),
+            ValueFrom::Host => proxy.and_then(|proxy| text(headers, &proxy.host)),
+        };
+        let found = found.filter(|value| !value.is_empty()).map(|value| counted(value, bounds));
+        found.or(entry.default.as_deref().map(Cow::Borrowed))
+    };
+    mapping.descriptors.iter().flatten().map(value).collect()
+}
+
+/// Returns the headers in which the proxy of the rules describes requests. Without a proxy in the rules none of these
+/// headers is read.
+fn proxy_headers(mapping: &ForwardAuth) -> Option<&'static ProxyHeaders> {
+    match mapping.proxy {
+        Some(Proxy::Nginx) => Some(&ORIGINAL),
+        Some(Proxy::Traefik | Proxy::Caddy) => Some(&FORWARDED),
+        None => None,
+    }
+}
+
+/// Adds the headers in which the proxy of the rules would describe a request with this method and path.
+///
+/// # Errors
+/// The name of the one that is not valid in a header.
+pub(crate) fn describe(
+    headers: &mut HeaderMap,
+    mapping: &ForwardAuth,
+    method: Option<&str>,
+    path: Option<&str>,
+) -> Result<(), &'static str> {
+    let Some(proxy) = proxy_headers(mapping) else { return Ok(()) };
+    let host = headers.get(HOST).cloned();
+    for (field, name, value) in [("method", &proxy.method, method), ("path", &proxy.uri, path)] {
+        if let Some(value) = value {
+            headers.insert(name, HeaderValue::from_str(value).map_err(|_| field)?);
+        }
+    }
+    if let Some(host) = host {
+        headers.entry(&proxy.host).or_insert(host);
+    }
+    Ok(())
+}
+
+/// Returns the descriptors that have all of their values.
+pub(crate) fn descriptors<'r>(
+    mapping: &'r ForwardAuth,
+    values: &'r [Option<Cow<'_, str>>],
+) -> Vec<Vec<(&'r str, &'r str)>> {
+    let mut values = values.iter();
+    let of = |descriptor: &'r Vec<MappedEntry>| {
+        let of_it = values.by_ref().take(descriptor.len());
+        descriptor.iter().zip(of_it).map(|(entry, value)| Some((&*entry.key, value.as_deref()?))).collect()
+    };
+    // Every descriptor takes its values, whether it has all of them or not.
+    let all: Vec<Option<Vec<_>>> = mapping.descriptors.iter().map(of).collect();
+    all.into_iter().flatten().collect()
 }
 
 /// Returns the token of a request, if it has one.

@@ -11,6 +11,7 @@
 //! | `POST /v1/release` | 204, also if it is repeated |
 //! | `GET /v1/forward-auth` | 200, or the status that the rules give a denial |
 //! | `POST /json` | Envoy's `RateLimitRequest` as protojson: 200, or 429 |
+//! | `GET /usage/LINK` | what a tenant has used, by a link that an administrator made |
 //! | `GET /openapi.json` | this API as an `OpenAPI` document |
 //! | `GET /healthcheck` | 200 `OK`, or 500 |
 //! | `GET /readyz` | 200 or 503, with the reasons |
@@ -29,7 +30,7 @@ mod batch;
 mod check;
 mod check_body;
 mod envoy;
-mod forward_auth;
+pub(crate) mod forward_auth;
 mod inline_limit;
 mod permits;
 mod read;
@@ -45,18 +46,20 @@ use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use tidegate_http2::MemoryClaim;
 use tidegate_middleware::{ClientIp, Renderer};
 
 use crate::access::TokenRegistry;
-use crate::body::unsupported_coding;
+use crate::body::{BodyError, unsupported_coding};
 use crate::bounds::Bounds;
 use crate::decider::{Decider, NO_RULES};
 use crate::grpc::rate_limit::RateLimit;
 use crate::health::Health;
 use crate::listen::connection::{Connection, HttpService};
 use crate::listen::listener::{Api, Serving};
-use crate::memory::Memory;
+use crate::memory::{Memory, deciding_bytes};
 use crate::problem::Problem;
+use crate::usage_link::{self, UsageLinks};
 
 /// This API as an `OpenAPI` document. A test compares the service with it.
 const OPENAPI: &str = include_str!("openapi.json");
@@ -85,6 +88,8 @@ pub struct HttpApi {
     pub cross_site: bool,
     /// The bound on memory.
     pub memory: Memory,
+    /// Answers the links of tenants, if there are any.
+    pub links: Option<UsageLinks>,
     /// The address of the peer; 127.0.0.1 on a Unix socket.
     pub peer: IpAddr,
 }
@@ -171,6 +176,12 @@ impl HttpApi {
         B::Error: Display,
     {
         let (head, body) = request.into_parts();
+        if let Some(links) = &self.links
+            && let Some(link) = head.uri.path().strip_prefix(usage_link::PATH)
+            && matches!(head.method, Method::GET | Method::HEAD)
+        {
+            return Ok(links.answer(link, &head.headers).await);
+        }
         let route = Route::of(head.uri.path()).ok_or_else(|| no_such_path(head.uri.path()))?;
         if !route.allows(&head.method) {
             let detail = format!("the method must be {}, got {}", route.allow(), head.method);
@@ -216,6 +227,17 @@ impl HttpApi {
         who.map(drop).map_err(Problem::from)
     }
 
+    /// Takes the memory of a request that waits for a store. The embedded one keeps nobody waiting.
+    fn expect_room(&self, body_bytes: usize) -> Result<Option<MemoryClaim>, Problem> {
+        if !self.decider.limiter().is_shared() {
+            return Ok(None);
+        }
+        match self.memory.deciding().take(deciding_bytes(body_bytes)) {
+            None => Err(Problem::busy(StatusCode::SERVICE_UNAVAILABLE, BodyError::NoRoom.to_string())),
+            claim => Ok(claim),
+        }
+    }
+
     async fn decide_on<B>(
         &self,
         route: Route,
@@ -238,6 +260,7 @@ impl HttpApi {
             return Err(Problem::busy(StatusCode::SERVICE_UNAVAILABLE, detail));
         }
         let message = read::body(body, &self.bounds, self.memory.bodies()).await?;
+        let _deciding = self.expect_room(message.len())?;
         if route.needs_rules() && !self.decider.limiter().has_rules() {
             return Err(no_rules());
         }

@@ -3,11 +3,12 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt::Display;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use tidegate_http2::Turn;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tracing::Instrument;
@@ -41,6 +43,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Headers of one request.
 const MAX_HEADERS: usize = 100;
+/// Bytes that a connection may read for each unit of work in its turn: about what a request of the usual size takes.
+const BYTES_PER_WORK: usize = 32;
 /// How often a silent HTTP/2 connection is pinged, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -112,20 +116,47 @@ impl Connection<'_> {
         let builder = http_builder(listener.header_bytes);
         let service = hyper_service(service, activity, listener.listener.traced);
         let connection = builder.serve_connection(TokioIo::new(io), service);
-        drive(pin!(connection), auto::Connection::graceful_shutdown, listener, activity).await;
+        let mut turn = Turn::default();
+        let poll =
+            |connection: Pin<&mut _>, cx: &mut Context<'_>| poll_in_turn(connection, &mut turn, activity, cx);
+        drive(pin!(connection), poll, auto::Connection::graceful_shutdown, listener, activity).await;
     }
 
-    /// Serves with a server of one's own, which `start` makes of the bytes, until the connection ends.
+    /// Serves with a server of one's own, which `start` makes of the bytes, until the connection ends. The server takes
+    /// its turns by itself; `requests` returns how many requests it has had, and how many are in progress.
     pub async fn serve_with<C, E: Display>(
         self,
         start: impl FnOnce(WatchedIo) -> C,
         graceful_shutdown: impl Fn(Pin<&mut C>),
+        requests: impl Fn(&C) -> (u64, usize),
     ) where
         C: Future<Output = Result<(), E>>,
     {
         let Self { io, activity, listener, .. } = self;
-        drive(pin!(start(io)), graceful_shutdown, listener, activity).await;
+        let poll = |mut connection: Pin<&mut C>, cx: &mut Context<'_>| {
+            let polled = connection.as_mut().poll(cx);
+            let (started, open) = requests(&connection);
+            activity.note_requests(started, open);
+            polled
+        };
+        drive(pin!(start(io)), poll, graceful_shutdown, listener, activity).await;
     }
+}
+
+/// Polls a connection that reads as much as it finds, within its turn.
+fn poll_in_turn<C: Future>(
+    connection: Pin<&mut C>,
+    turn: &mut Turn,
+    activity: &Activity,
+    cx: &mut Context<'_>,
+) -> Poll<C::Output> {
+    let allowed = ready!(turn.begin(cx)) as usize * BYTES_PER_WORK;
+    activity.start_turn(allowed);
+    let polled = connection.poll(cx);
+    let (left, put_off) = activity.turn();
+    let work = u32::try_from((allowed - left) / BYTES_PER_WORK).unwrap_or(u32::MAX);
+    turn.end(work, put_off && polled.is_pending(), cx);
+    polled
 }
 
 /// Returns a service whose requests the activity counts. It is shared by the requests of one connection only, so that
@@ -197,6 +228,7 @@ fn http_builder(header_bytes: usize) -> auto::Builder<TokioExecutor> {
 /// Drives a connection until it ends, and ends it when its time has come.
 async fn drive<C, E: Display>(
     mut connection: Pin<&mut C>,
+    mut poll: impl FnMut(Pin<&mut C>, &mut Context<'_>) -> Poll<Result<(), E>>,
     graceful_shutdown: impl Fn(Pin<&mut C>),
     listener: &OpenListener,
     activity: &Activity,
@@ -212,7 +244,7 @@ async fn drive<C, E: Display>(
     loop {
         tokio::select! {
             biased;
-            ended = connection.as_mut() => {
+            ended = poll_fn(|cx| poll(connection.as_mut(), cx)) => {
                 if let Err(error) = ended {
                     tracing::debug!(%error, "a connection ended");
                 }

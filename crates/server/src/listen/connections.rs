@@ -2,11 +2,12 @@
 //!
 //! A connection that has sent nothing yet, or only a piece of a request, costs its sender next to nothing, and
 //! enough of them would keep everybody else out. So a full listener does not refuse the newest connection: the oldest
-//! one that has not had a response yet is closed for it, and if there is none, an old one that is kept open without a
-//! request. A client that sends its request at once is answered long before its connection is the oldest.
+//! one that has not had a response yet is closed for it, and if there is none, the one that has been without a request
+//! for longest. A client that sends its request at once is answered long before its connection is the oldest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -26,11 +27,9 @@ const MAX_EXAMINED: usize = 256;
 /// Which connection of a full listener is closed for a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eviction {
-    /// The oldest that has not begun to speak HTTP/2. The server ends idle connections itself.
-    NotBegun,
-    /// The oldest without a request in progress, or whose first request takes too long.
+    /// One without a request in progress, or whose first request takes too long.
     IdleOrSlow,
-    /// The oldest without a request in progress.
+    /// One without a request in progress.
     Idle,
 }
 
@@ -39,6 +38,8 @@ pub enum Eviction {
 pub struct ConnectionTable {
     max: usize,
     eviction: Eviction,
+    /// The moment that the times of its connections count from.
+    base: Instant,
     entries: Mutex<Entries>,
     /// Notified when an evicted connection has closed; the acceptor waits for it.
     closed: Notify,
@@ -49,8 +50,8 @@ struct Entries {
     next: u64,
     /// Connections without a response yet, oldest first.
     fresh: BTreeMap<u64, Arc<Entry>>,
-    /// All others, oldest first.
-    known: BTreeMap<u64, Arc<Entry>>,
+    /// All others, by when they were last active and by number. The time is brought up to date when it matters.
+    known: BTreeMap<(u64, u64), Arc<Entry>>,
     /// Connections that were evicted and have not closed yet.
     closing: usize,
 }
@@ -62,6 +63,8 @@ pub struct Entry {
     since: Instant,
     /// Its signs of life.
     pub activity: Arc<Activity>,
+    /// The time under which it is found among the known ones. Changes only while the table is locked.
+    filed_us: AtomicU64,
     evict: Notify,
 }
 
@@ -75,7 +78,7 @@ impl Entry {
 impl ConnectionTable {
     /// Returns an empty table for at most `max` connections.
     pub fn new(max: usize, eviction: Eviction) -> Self {
-        Self { max, eviction, entries: Mutex::default(), closed: Notify::new() }
+        Self { max, eviction, base: Instant::now(), entries: Mutex::default(), closed: Notify::new() }
     }
 
     /// Returns how many connections are open.
@@ -103,7 +106,8 @@ impl ConnectionTable {
         }
         let number = entries.next;
         entries.next += 1;
-        let entry = Arc::new(Entry { number, since: now, activity: Arc::default(), evict: Notify::new() });
+        let (activity, filed_us) = (Arc::new(Activity::new(self.base)), AtomicU64::new(0));
+        let entry = Arc::new(Entry { number, since: now, activity, filed_us, evict: Notify::new() });
         entries.fresh.insert(number, Arc::clone(&entry));
         Some((entry, is_full))
     }
@@ -111,7 +115,8 @@ impl ConnectionTable {
     /// Removes a connection that has closed.
     pub fn remove(&self, entry: &Entry) {
         let mut entries = self.entries.lock();
-        if entries.fresh.remove(&entry.number).is_none() && entries.known.remove(&entry.number).is_none() {
+        let filed = (entry.filed_us.load(Relaxed), entry.number);
+        if entries.fresh.remove(&entry.number).is_none() && entries.known.remove(&filed).is_none() {
             entries.closing -= 1;
             self.closed.notify_one();
         }
@@ -126,8 +131,8 @@ impl Entries {
         while busy.len() < MAX_EXAMINED
             && let Some((number, entry)) = self.fresh.pop_first()
         {
-            if is_known(&entry, eviction) {
-                self.known.insert(number, entry);
+            if entry.activity.finished() > 0 {
+                self.file(entry, 0);
                 continue;
             }
             let is_slow = eviction == Eviction::IdleOrSlow && now - entry.since >= FIRST_RESPONSE;
@@ -138,20 +143,28 @@ impl Entries {
             busy.push((number, entry));
         }
         self.fresh.extend(busy);
-        if found.is_some() || eviction == Eviction::NotBegun {
-            return found;
-        }
-        let mut examined = self.known.iter().take(MAX_EXAMINED);
-        let idle = examined.find(|(_, entry)| entry.activity.in_flight() == 0);
-        let number = idle.map(|(number, _)| *number)?;
-        self.known.remove(&number)
+        found.or_else(|| self.remove_idle())
     }
-}
 
-/// Returns whether a connection has been of use.
-fn is_known(entry: &Entry, eviction: Eviction) -> bool {
-    match eviction {
-        Eviction::NotBegun => entry.activity.multiplexed(),
-        Eviction::IdleOrSlow | Eviction::Idle => entry.activity.finished() > 0,
+    /// Removes the known connection that has been without a request for longest.
+    fn remove_idle(&mut self) -> Option<Arc<Entry>> {
+        for _ in 0..MAX_EXAMINED {
+            let ((filed_us, _), entry) = self.known.pop_first()?;
+            let is_busy = entry.activity.in_flight() > 0;
+            if !is_busy && entry.activity.active_us() <= filed_us {
+                return Some(entry);
+            }
+            // It has been active since, or is: others come first.
+            let newest_us = self.known.last_key_value().map_or(0, |((last_us, _), _)| *last_us);
+            self.file(entry, if is_busy { newest_us } else { 0 });
+        }
+        None
+    }
+
+    /// Files a connection under the time when it was last active, or under a later one.
+    fn file(&mut self, entry: Arc<Entry>, least_us: u64) {
+        let filed_us = entry.activity.active_us().max(least_us);
+        entry.filed_us.store(filed_us, Relaxed);
+        self.known.insert((filed_us, entry.number), entry);
     }
 }

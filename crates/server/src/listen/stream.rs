@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 
 /// The first bytes of every HTTP/2 connection.
@@ -33,8 +34,12 @@ pub enum Io {
 }
 
 /// The activity of one connection. All of it happens on one thread, so the atomics cost next to nothing.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Activity {
+    /// The moment that `active_us` counts from.
+    base: Instant,
+    /// When a request last began or ended, in microseconds.
+    active_us: AtomicU64,
     /// Requests whose headers have arrived.
     started: AtomicU64,
     /// Requests that have been answered.
@@ -49,6 +54,10 @@ pub struct Activity {
     stuck: AtomicBool,
     /// How often the client read again after that.
     unstuck: AtomicU64,
+    /// Bytes that may still be read in this turn.
+    readable: AtomicUsize,
+    /// Whether a read was put off to the next turn.
+    put_off: AtomicBool,
 }
 
 /// Counts a request as finished when it is dropped.
@@ -86,10 +95,62 @@ impl Io {
 }
 
 impl Activity {
+    /// Returns the activity of a connection that is opened now. Its times count from `base`.
+    pub fn new(base: Instant) -> Self {
+        let activity = Self {
+            base,
+            active_us: AtomicU64::new(0),
+            started: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            bytes_at_begin: AtomicU64::new(0),
+            preface_bytes: AtomicUsize::new(0),
+            stuck: AtomicBool::new(false),
+            unstuck: AtomicU64::new(0),
+            readable: AtomicUsize::new(usize::MAX),
+            put_off: AtomicBool::new(false),
+        };
+        activity.touch();
+        activity
+    }
+
+    /// Notes that a request begins or ends now.
+    fn touch(&self) {
+        self.active_us.store(self.base.elapsed().as_micros() as u64, Relaxed);
+    }
+
+    /// Returns when a request last began or ended, in microseconds since the base; at first, when the connection was
+    /// opened.
+    pub fn active_us(&self) -> u64 {
+        self.active_us.load(Relaxed)
+    }
+
+    /// Notes how many requests a connection has had, and how many of them are in progress, for a server that counts
+    /// them itself.
+    pub fn note_requests(&self, requests: u64, open: usize) {
+        let finished = requests.saturating_sub(open as u64);
+        let known = (self.started.swap(requests, Relaxed), self.finished.swap(finished, Relaxed));
+        if known != (requests, finished) {
+            self.touch();
+        }
+    }
+
+    /// Begins a turn in which so many bytes may be read.
+    pub fn start_turn(&self, bytes: usize) {
+        self.readable.store(bytes, Relaxed);
+        self.put_off.store(false, Relaxed);
+    }
+
+    /// Returns how many bytes may still be read in this turn, and whether a read was put off to the next.
+    pub fn turn(&self) -> (usize, bool) {
+        (self.readable.load(Relaxed), self.put_off.load(Relaxed))
+    }
+
     /// Notes that a request begins.
     #[inline]
     pub fn begin(&self) -> InFlight<'_> {
         self.started.fetch_add(1, Relaxed);
+        self.touch();
         self.bytes_at_begin.store(self.bytes(), Relaxed);
         InFlight(self)
     }
@@ -159,6 +220,7 @@ impl Activity {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.finished.fetch_add(1, Relaxed);
+        self.0.touch();
         // The body is not the start of another request.
         self.0.bytes_at_begin.store(self.0.bytes(), Relaxed);
     }
@@ -177,8 +239,18 @@ impl AsyncRead for WatchedIo {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let readable = self.activity.readable.load(Relaxed);
+        if readable == 0 {
+            // Whoever has begun the turn polls again in the next.
+            self.activity.put_off.store(true, Relaxed);
+            return Poll::Pending;
+        }
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        let read = buf.filled().len() - before;
+        if readable < usize::MAX {
+            self.activity.readable.store(readable.saturating_sub(read), Relaxed);
+        }
         self.activity.note_read(&buf.filled()[before..]);
         polled
     }

@@ -10,11 +10,12 @@ use prometheus_client::registry::Registry;
 use tidegate::{Counts, Limiter, RuleCount, StoreHealth, Switch};
 use tidegate_stores::redis::{Circuit, Failures, LATENCY_BOUNDS, Latencies};
 
-use super::{Connections, Metrics, Reservations, memory};
+use super::{Connections, Metrics, Reservations, memory, other_names};
 use crate::build_info;
 use crate::control::CatalogHealth;
 use crate::control::switches::SwitchState;
 use crate::health::Health;
+use crate::recorder::{Recorder, TENTHS, TierUtilisation};
 
 /// The format of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +44,13 @@ pub fn export(
     limiter: &Limiter,
     metrics: &Metrics,
     health: &Health,
+    recorder: &Recorder,
     audit_dropped: u64,
     format: Format,
 ) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     let (limiter, metrics, health) = (limiter.clone(), metrics.clone(), health.clone());
-    let snapshot = Snapshot { limiter, metrics, health, audit_dropped };
+    let snapshot = Snapshot { limiter, metrics, health, recorder: recorder.clone(), audit_dropped };
     registry.register_collector(Box::new(snapshot));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry)?;
@@ -81,6 +83,7 @@ struct Snapshot {
     limiter: Limiter,
     metrics: Metrics,
     health: Health,
+    recorder: Recorder,
     audit_dropped: u64,
 }
 
@@ -94,6 +97,7 @@ impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         build_info(&mut encoder)?;
         self.decisions(&mut encoder)?;
+        self.recorded(&mut encoder)?;
         self.durations(&mut encoder)?;
         self.reservations(&mut encoder)?;
         self.rules(&mut encoder)?;
@@ -104,7 +108,9 @@ impl Collector for Snapshot {
         if let Some(memory) = &self.metrics.memory {
             memory::encode(&mut encoder, memory, &self.limiter)?;
         }
-        self.certificates(&mut encoder)
+        self.certificates(&mut encoder)?;
+        let store = self.limiter.store_health();
+        other_names::encode(&mut encoder, &self.metrics, &self.limiter.counts(), store.as_ref())
     }
 }
 
@@ -118,6 +124,11 @@ impl Snapshot {
         }
         let errors = self.metrics.refused.get();
         counter(&mut all, &[("domain", ""), ("rule", ""), ("outcome", "error")], errors)?;
+        let help = "Decisions in which a rule denied the request";
+        let mut denied = encoder.encode_descriptor("ratelimit_denied", help, None, MetricType::Counter)?;
+        for rule in rules.iter().filter(|rule| rule.value.is_none()) {
+            counter(&mut denied, &[("domain", &*rule.domain), ("rule", &*rule.rule)], rule.counts.denied)?;
+        }
         let help = "Requests decided in canonical form, because a value was not text or exceeded a bound";
         let mut canonical =
             encoder.encode_descriptor("ratelimit_canonicalized_requests", help, None, MetricType::Counter)?;
@@ -136,6 +147,39 @@ impl Snapshot {
             outcomes(&mut by_value, &labels, &rule.counts)?;
         }
         Ok(())
+    }
+
+    /// Writes what the recorder knows.
+    #[expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "Prometheus counts in shares")]
+    fn recorded(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help =
+            "Share of a limit that was used after a decision, by tier; estimated from a sample of decisions";
+        let mut family =
+            encoder.encode_descriptor("ratelimit_remaining", help, None, MetricType::Histogram)?;
+        for (tier, TierUtilisation { buckets, sum_thousandths }) in self.recorder.utilisation() {
+            let bound = |tenth: usize| if tenth + 1 == TENTHS { 1.0 } else { (tenth + 1) as f64 / 10.0 };
+            let mut counts: Vec<(f64, u64)> =
+                buckets.iter().enumerate().map(|(tenth, count)| (bound(tenth), *count)).collect();
+            counts.push((f64::INFINITY, 0));
+            let (sum, count) = (sum_thousandths as f64 / 1000.0, buckets.iter().sum());
+            let labels = [("tier", tier.as_str())];
+            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &counts, None)?;
+        }
+        let counts = self.recorder.warning_counts();
+        let help = "Keys that reached a percentage of a limit, each once in its window";
+        let mut warned = encoder.encode_descriptor("ratelimit_warnings", help, None, MetricType::Counter)?;
+        warned.encode_counter::<NoLabelSet, u64, u64>(&counts.warned, None)?;
+        let help = "Warnings for the webhook, by what became of them";
+        let mut sent = encoder.encode_descriptor("ratelimit_webhook", help, None, MetricType::Counter)?;
+        for (outcome, count) in
+            [("sent", counts.sent), ("failed", counts.failed), ("dropped", counts.dropped)]
+        {
+            counter(&mut sent, &[("outcome", outcome)], count)?;
+        }
+        let help = "Samples of decisions that were dropped because too many waited to be recorded";
+        let mut dropped =
+            encoder.encode_descriptor("ratelimit_recorder_dropped", help, None, MetricType::Counter)?;
+        dropped.encode_counter::<NoLabelSet, u64, u64>(&self.recorder.dropped(), None)
     }
 
     fn durations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -209,7 +253,8 @@ impl Snapshot {
         let help =
             "1 after this node has read the catalog; before, it is not ready if catalog_required is set";
         gauge(encoder, "ratelimit_catalog_known", help, i64::from(catalog.is_known()))?;
-        let help = "Changes that may have been made or not, because the catalog did not answer their commit";
+        let help =
+            "Changes that are not in the audit files yet, because the disk or the catalog does not answer";
         gauge(encoder, "ratelimit_audit_waiting", help, catalog.unrecorded().cast_signed())?;
         if let Some(skew) = catalog.clock().skew() {
             let help = "How far this node's clock is ahead of the catalog's";
@@ -404,6 +449,6 @@ pub(super) fn counter(family: &mut MetricEncoder<'_>, labels: &[(&str, &str)], v
     family.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, u64>(&value, None)
 }
 
-fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64) -> fmt::Result {
+pub(super) fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64) -> fmt::Result {
     encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
 }

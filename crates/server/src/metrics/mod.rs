@@ -2,11 +2,12 @@
 //! atomic addition.
 //!
 //! - [`durations`]: histograms of durations
-//! - [`export`]: the metrics for Prometheus; `memory`: those of memory
+//! - [`export`]: the metrics for Prometheus; `memory`: those of memory; [`other_names`]: those under names of others
 
 mod durations;
 mod export;
 mod memory;
+mod other_names;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,8 +15,10 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-pub use self::durations::{Durations, Timer};
+use self::durations::Reading;
+pub use self::durations::{DURATION_BUCKETS, Durations, Timer, percentile_us};
 pub use self::export::{Format, export};
+pub use self::other_names::OtherNames;
 use crate::memory::Memory;
 
 /// The metrics of the service. Clones share their state.
@@ -38,6 +41,8 @@ pub struct MetricsInner {
     pub reservations: Reservations,
     /// The bound on memory, if there is one.
     memory: Option<Memory>,
+    /// Which names are exported besides our own.
+    other_names: OtherNames,
 }
 
 /// A front end that decides requests: `grpc`, `http`.
@@ -62,6 +67,15 @@ impl Metrics {
         registered(&self.listeners, |listener| listener.name == name, new)
     }
 
+    /// Returns the durations of the checks of all front ends, by bucket.
+    pub fn durations(&self) -> [u64; DURATION_BUCKETS] {
+        let mut sum = [0; DURATION_BUCKETS];
+        for front_end in self.front_ends() {
+            sum.iter_mut().zip(front_end.durations.counts()).for_each(|(sum, more)| *sum += more);
+        }
+        sum
+    }
+
     fn front_ends(&self) -> Vec<Arc<FrontEnd>> {
         self.front_ends.lock().clone()
     }
@@ -70,9 +84,25 @@ impl Metrics {
         self.listeners.lock().clone()
     }
 
-    /// Returns the metrics of a service with this bound on memory.
-    pub fn new(memory: Memory) -> Self {
-        Self(Arc::new(MetricsInner { memory: Some(memory), ..MetricsInner::default() }))
+    /// Returns the metrics of a service with this bound on memory, which are exported under these names too.
+    pub fn new(memory: Memory, other_names: OtherNames) -> Self {
+        Self(Arc::new(MetricsInner { memory: Some(memory), other_names, ..MetricsInner::default() }))
+    }
+
+    /// Returns the durations of all front ends: the sum in seconds, the count, and the count of each bucket.
+    #[expect(clippy::float_arithmetic, reason = "Prometheus counts in seconds")]
+    fn all_durations(&self) -> Reading {
+        let mut all: Option<Reading> = None;
+        for (sum, count, buckets) in self.front_ends().iter().map(|front_end| front_end.durations.read()) {
+            match &mut all {
+                None => all = Some((sum, count, buckets)),
+                Some(all) => {
+                    (all.0, all.1) = (all.0 + sum, all.1 + count);
+                    all.2.iter_mut().zip(buckets).for_each(|(bucket, (_, more))| bucket.1 += more);
+                }
+            }
+        }
+        all.unwrap_or_else(|| Durations::default().read())
     }
 }
 

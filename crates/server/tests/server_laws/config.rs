@@ -208,7 +208,7 @@ fn mistakes_in_the_file() {
     let table = [
         (
             "[1]",
-            "tidegate.yaml:1:1: must be a mapping, got a list; its fields: rules, reload, data, store, catalog, catalog_listen, catalog_required, node, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, denial, redis, fallback, memory, audit, history, drain, log, traces",
+            "tidegate.yaml:1:1: must be a mapping, got a list; its fields: rules, reload, data, store, catalog, catalog_listen, catalog_required, node, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, denial, redis, fallback, memory, audit, warnings, history, drain, metrics, log, traces",
         ),
         (
             "grpc: on",
@@ -221,7 +221,7 @@ fn mistakes_in_the_file() {
         ),
         (
             "max_keys: 5",
-            "tidegate.yaml:1:1: max_keys: unknown setting; allowed here: rules, reload, data, store, catalog, catalog_listen, catalog_required, node, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, denial, redis, fallback, memory, audit, history, drain, log, traces; did you mean memory.max_keys?",
+            "tidegate.yaml:1:1: max_keys: unknown setting; allowed here: rules, reload, data, store, catalog, catalog_listen, catalog_required, node, enforcement, switches, compat, workers, defaults, grpc, http, admin, connections, bounds, headers, denial, redis, fallback, memory, audit, warnings, history, drain, metrics, log, traces; did you mean memory.max_keys?",
         ),
         (
             "grpc.listen: x",

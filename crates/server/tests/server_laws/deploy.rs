@@ -109,6 +109,7 @@ fn the_memory_of_every_example_has_room_for_counters_and_connections() {
     };
     let limits = [
         number("deploy/kubernetes/deployment.yaml", "limits: { memory: ", "Gi }") << 30,
+        number("deploy/helm/tidegate/values.yaml", "limits: { memory: ", "Gi }") << 30,
         number("deploy/compose/compose.yaml", "mem_limit: ", "m\n") << 20,
         number("deploy/systemd/tidegate.service", "\nMemoryMax=", "G\n") << 30,
     ];

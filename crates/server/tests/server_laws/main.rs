@@ -24,6 +24,7 @@ mod lifecycle;
 mod metrics;
 mod odd_values;
 mod overload;
+mod recorder;
 mod rendering;
 mod reservations;
 mod scenario;

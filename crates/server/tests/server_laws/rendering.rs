@@ -123,6 +123,7 @@ impl Case {
             peer: Ipv4Addr::LOCALHOST.into(),
             cross_site: false,
             memory: tidegate_server::memory::Memory::of(1 << 30, tidegate_server::memory::Source::Setting),
+            links: None,
         }
     }
 }

@@ -17,33 +17,10 @@ use tidegate_core::{Key, Limit, Micros, Outcome, Verdict};
 /// See the module's table. Aligned, so that none lies across two cache lines.
 #[repr(align(32))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cell(pub(super) [u64; 4]);
+pub(super) struct Cell(pub(super) CellWords);
 
-/// The verdict on a charge that fits. Smaller than a [`Verdict`], so that it travels in registers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fit {
-    remaining: u64,
-    reset_after_us: u64,
-}
-
-impl Fit {
-    pub(super) const NOTHING: Self = Self { remaining: 0, reset_after_us: 0 };
-
-    /// The verdict of a charge that fits and does not have to wait; `None` for any other.
-    #[inline]
-    pub(super) fn of(verdict: &Verdict) -> Option<Self> {
-        let Verdict { outcome, remaining, reset_after_us } = *verdict;
-        (outcome == Outcome::Allowed).then_some(Self { remaining, reset_after_us })
-    }
-}
-
-impl From<Fit> for Verdict {
-    #[inline]
-    fn from(fit: Fit) -> Self {
-        let Fit { remaining, reset_after_us } = fit;
-        Self { outcome: Outcome::Allowed, remaining, reset_after_us }
-    }
-}
+/// The words of a cell, without its alignment.
+pub(super) type CellWords = [u64; 4];
 
 /// Whose cell it is: 76 bits of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,6 +154,12 @@ impl Cell {
         ])
     }
 
+    /// The cell of a counter whose state is too large for it: `index` is where the state is in the page.
+    #[inline]
+    pub(super) fn large(key: CellKey, fill: u8, expires: Micros, index: u64) -> Self {
+        Self::new(key, Kind::Large, fill, expires, (0, index, 0))
+    }
+
     /// The state of a token or leaky bucket: it expires when it has drained.
     #[inline]
     pub(super) fn arrival(&self) -> arrival::State {
@@ -207,7 +190,7 @@ impl Cell {
         quick: Quick<'_>,
         cost: u64,
         now: Micros,
-    ) -> Option<Fit> {
+    ) -> Option<Verdict> {
         if !self.is_bucket_of(quick) {
             return None;
         }
@@ -218,7 +201,8 @@ impl Cell {
         let fill = limit.weight_of(limit.burst() - taken.remaining);
         self.0[1] = self.0[1] & !EXPIRES_MASK | (now.0 + taken.us);
         self.0[2] = (Kind::Arrival as u64) << KIND_SHIFT | u64::from(fill) << FILL_SHIFT | taken.part;
-        Some(Fit { remaining: taken.remaining, reset_after_us: taken.reset_after_us() })
+        let (remaining, reset_after_us) = (taken.remaining, taken.reset_after_us());
+        Some(Verdict { outcome: Outcome::Allowed, remaining, reset_after_us })
     }
 
     /// Denies `cost` of a bucket that was last charged under the same limit and has no room for it. Nothing

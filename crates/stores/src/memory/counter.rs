@@ -1,12 +1,13 @@
 //! Reading a counter from its cell, charging it, and writing it back.
 
+use smallvec::SmallVec;
 use tidegate_core::algorithm::{
     arrival, concurrency, fixed_window, leaky_bucket, sliding_window, token_bucket,
 };
 use tidegate_core::{Algorithm, Limit, Micros, State, Taken, Verdict};
 
-use super::cell::{Cell, CellKey, Fit, Kind};
-use super::shard::{Place, Shard};
+use super::cell::{Cell, CellKey, CellWords, Kind};
+use super::shard::{CellIndex, Shard};
 use crate::charge::Charge;
 
 /// A state that fits its cell.
@@ -89,25 +90,57 @@ fn kind_of(limit: &Limit) -> Kind {
     }
 }
 
-/// Whether the state of a limit's counters fits a cell.
+/// Returns whether the state of a limit's counters fits a cell.
 #[inline]
 pub(super) fn fits_cell(limit: &Limit) -> bool {
     kind_of(limit) != Kind::Large
 }
 
-/// Settles `cost` of a window as is usual: the cell holds one. Answers `None`, having changed nothing, if
-/// it does not, or if the cost does not fit and is counted all the same.
+/// Takes a charge of a counter that has a cell already, if it fits, and adds what the cell held to `before`. Returns
+/// false, having changed nothing, if it does not fit, costs nothing, or the cell is of another algorithm.
+// Not inlined into the loop over the charges: together they have more values than there are registers.
+#[inline(never)]
+pub(super) fn take_in_place(
+    shard: &mut Shard,
+    charge: &Charge<'_>,
+    now: Micros,
+    before: &mut SmallVec<[CellWords; 4]>,
+    verdict: &mut Verdict,
+) -> bool {
+    let Some(cell) = shard.cell_mut(CellKey::of(charge.key)) else { return false };
+    let words = cell.0;
+    let Some(taken) = take_in_cell(cell, charge, now) else { return false };
+    before.push(words);
+    *verdict = taken;
+    true
+}
+
+/// Takes a charge in its cell, if it fits. Returns `None`, having changed nothing, if it does not fit, costs nothing,
+/// or the cell is of another algorithm.
 #[inline]
-pub(super) fn settle_window(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Verdict> {
+pub(super) fn take_in_cell(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Verdict> {
+    let Charge { limit, cost, .. } = *charge;
+    match limit.quick() {
+        _ if cost == 0 => None,
+        Some(quick) => cell.take_bucket(limit, quick, cost, now),
+        None => settle_in_place(cell, charge, now).filter(Verdict::allowed),
+    }
+}
+
+/// Takes or denies a charge of a counter that has a cell already. Returns `None`, having changed nothing, if the
+/// cell is of another algorithm, or if the charge is denied and that changes the counter.
+#[inline(never)]
+pub(super) fn settle_in_place(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Verdict> {
     match kind_of(charge.limit) {
-        Kind::SlidingWindow => settle_counted::<sliding_window::State>(cell, charge, now),
-        Kind::FixedWindow => settle_counted::<fixed_window::State>(cell, charge, now),
-        Kind::Arrival | Kind::Large => None,
+        Kind::SlidingWindow => settle_small::<sliding_window::State>(cell, charge, now),
+        Kind::FixedWindow => settle_small::<fixed_window::State>(cell, charge, now),
+        Kind::Arrival => settle_small::<arrival::State>(cell, charge, now),
+        Kind::Large => None,
     }
 }
 
 #[inline]
-fn settle_counted<S: CellState>(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Verdict> {
+fn settle_small<S: CellState>(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Verdict> {
     if cell.kind() != S::KIND {
         return None;
     }
@@ -115,49 +148,30 @@ fn settle_counted<S: CellState>(cell: &mut Cell, charge: &Charge<'_>, now: Micro
     let (next, verdict) = S::read(cell, limit).charge(charge, now);
     if verdict.allowed() {
         *cell = next.write(cell.key(), limit.weight(verdict.remaining), limit);
+        return Some(verdict);
     }
-    (verdict.allowed() || !charge.count_denied).then_some(verdict)
+    // A denial may be counted, and it adapts a bucket to changed numbers of its limit.
+    (!charge.count_denied && S::KIND != Kind::Arrival).then_some(verdict)
 }
 
-/// Whether a limit counts in windows that fit a cell.
-#[inline]
-pub(super) fn is_window(limit: &Limit) -> bool {
-    matches!(limit.algorithm(), Algorithm::FixedWindow | Algorithm::SlidingWindow)
-}
-
-/// Takes a charge in its cell if it fits. Returns `None`, having changed nothing, if it does not, costs nothing, has to
-/// wait in a queue, or the cell was another algorithm's.
-#[inline]
-pub(super) fn take_in_place(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Fit> {
-    let Charge { limit, cost, .. } = *charge;
-    if cost == 0 {
-        return None;
-    }
-    match limit.quick() {
-        Some(quick) => cell.take_bucket(limit, quick, cost, now),
-        None => take_window(cell, charge, now),
-    }
-}
-
+/// Takes a charge of a counter whose state is too large for a cell, if it is there already and the charge fits.
+/// Returns `None`, having changed nothing, if not.
 #[inline(never)]
-fn take_window(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Fit> {
-    match kind_of(charge.limit) {
-        Kind::SlidingWindow => take_counted::<sliding_window::State>(cell, charge, now),
-        Kind::FixedWindow => take_counted::<fixed_window::State>(cell, charge, now),
-        Kind::Arrival | Kind::Large => None,
-    }
-}
-
-#[inline]
-fn take_counted<S: CellState>(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Fit> {
-    if cell.kind() != S::KIND {
+pub(super) fn take_large_in_place(
+    shard: &mut Shard,
+    key: CellKey,
+    charge: &Charge<'_>,
+    now: Micros,
+) -> Option<Verdict> {
+    let Charge { limit, cost, hold, .. } = *charge;
+    let (cell, state) = shard.large_mut(key).filter(|_| cost > 0)?;
+    let verdict = limit.assess(state, cost, now, hold);
+    if !verdict.allowed() {
         return None;
     }
-    let limit = charge.limit;
-    let (next, verdict) = S::read(cell, limit).charge(charge, now);
-    let fit = Fit::of(&verdict)?;
-    *cell = next.write(cell.key(), limit.weight(verdict.remaining), limit);
-    Some(fit)
+    take_large(state, charge, true, now);
+    *cell = Cell::large(key, limit.weight(verdict.remaining), state.expires(limit), cell.b());
+    Some(verdict)
 }
 
 /// The verdict of a charge that was not settled as assessed, with what is left as it stands now. A
@@ -184,8 +198,8 @@ pub(super) fn as_it_stands(
 /// A charge that has been looked at under the lock, and not been taken yet.
 pub(super) struct Assessed {
     pub(super) verdict: Verdict,
-    place: Place,
-    /// What the cell will be if the charge is taken; large states change in their place.
+    index: CellIndex,
+    /// What the cell will be if the charge is taken; large states change in their index.
     taken: Cell,
 }
 
@@ -197,13 +211,13 @@ pub(super) fn assess(shard: &Shard, key: CellKey, charge: &Charge<'_>, now: Micr
         Kind::SlidingWindow => assess_cell::<sliding_window::State>(shard, key, charge, now),
         Kind::FixedWindow => assess_cell::<fixed_window::State>(shard, key, charge, now),
         Kind::Large => {
-            let place = shard.find(key);
+            let index = shard.find(key);
             let limit = charge.limit;
-            let verdict = match large(shard, place) {
+            let verdict = match large(shard, index) {
                 Some(state) => limit.assess(state, charge.cost, now, charge.hold),
                 None => limit.assess(&limit.fresh(), charge.cost, now, charge.hold),
             };
-            Assessed { verdict, place, taken: Cell::EMPTY }
+            Assessed { verdict, index, taken: Cell::EMPTY }
         }
     }
 }
@@ -211,8 +225,8 @@ pub(super) fn assess(shard: &Shard, key: CellKey, charge: &Charge<'_>, now: Micr
 #[inline]
 fn assess_cell<S: CellState>(shard: &Shard, key: CellKey, charge: &Charge<'_>, now: Micros) -> Assessed {
     let limit = charge.limit;
-    let place = shard.find(key);
-    let cell = place.slot.map(|slot| shard.page(place.page).cell(slot));
+    let index = shard.find(key);
+    let cell = index.slot.map(|slot| shard.page(index.page).cell(slot));
     let state = match cell {
         Some(cell) if cell.kind() == S::KIND => S::read(cell, limit),
         _ => S::default(),
@@ -223,19 +237,19 @@ fn assess_cell<S: CellState>(shard: &Shard, key: CellKey, charge: &Charge<'_>, n
         next.take(limit, charge.cost, now);
         fill = u8::MAX;
     }
-    Assessed { verdict, place, taken: next.write(key, fill, limit) }
+    Assessed { verdict, index, taken: next.write(key, fill, limit) }
 }
 
-fn large(shard: &Shard, place: Place) -> Option<&State> {
-    let page = shard.page(place.page);
-    page.large(page.cell(place.slot?))
+fn large(shard: &Shard, index: CellIndex) -> Option<&State> {
+    let page = shard.page(index.page);
+    page.large(page.cell(index.slot?))
 }
 
 /// Writes what a denied charge leaves behind: a bucket whose limit has changed goes on at the new rate.
 pub(super) fn carry_on(shard: &mut Shard, charge: &Charge<'_>, assessed: &Assessed) {
-    let Assessed { place, taken, .. } = assessed;
-    let page = shard.page_mut(place.page);
-    match place.slot {
+    let Assessed { index, taken, .. } = assessed;
+    let page = shard.page_mut(index.page);
+    match index.slot {
         Some(slot) if kind_of(charge.limit) == Kind::Arrival && page.cell(slot).kind() == Kind::Arrival => {
             page.set(slot, *taken);
         }
@@ -253,16 +267,16 @@ pub(super) fn take(
     assessed: &Assessed,
     now: Micros,
 ) -> bool {
-    let Assessed { place, taken, verdict } = assessed;
-    match place.slot {
+    let Assessed { index, taken, verdict } = assessed;
+    match index.slot {
         _ if kind_of(charge.limit) == Kind::Large => {
             let fill = charge.limit.weight(verdict.remaining);
-            change_large(shard, *place, key, charge.limit, fill, now, |state| {
+            change_large(shard, *index, key, charge.limit, fill, now, |state| {
                 take_large(state, charge, verdict.allowed(), now);
             })
         }
         Some(slot) => {
-            shard.page_mut(place.page).set(slot, *taken);
+            shard.page_mut(index.page).set(slot, *taken);
             false
         }
         None => {
@@ -301,36 +315,36 @@ pub(super) fn give_back(
         None => limit.give_back(state, cost, now),
         Some(taken) => limit.give_back_taken(state, cost, taken, now),
     };
-    let place = shard.find(key);
-    let Some(slot) = place.slot else { return };
-    let cell = *shard.page(place.page).cell(slot);
+    let index = shard.find(key);
+    let Some(slot) = index.slot else { return };
+    let cell = *shard.page(index.page).cell(slot);
     if cell.kind() != kind_of(limit) {
         return;
     }
     if cell.kind() == Kind::Large {
-        change_large(shard, place, key, limit, cell.fill(), now, give_back);
+        change_large(shard, index, key, limit, cell.fill(), now, give_back);
         return;
     }
     let mut state = state(shard, key, limit);
     give_back(&mut state);
     if let Some(given) = small_cell(&state, key, cell.fill(), limit) {
-        shard.page_mut(place.page).set(slot, given);
+        shard.page_mut(index.page).set(slot, given);
     }
 }
 
 /// Charges what was used already, whether it fits or not.
 pub(super) fn overdraw(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, now: Micros) {
     let Charge { limit, cost, .. } = *charge;
-    let place = shard.find(key);
+    let index = shard.find(key);
     if kind_of(limit) == Kind::Large {
-        change_large(shard, place, key, limit, u8::MAX, now, |state| limit.overdraw(state, cost, now));
+        change_large(shard, index, key, limit, u8::MAX, now, |state| limit.overdraw(state, cost, now));
         return;
     }
     let mut state = state(shard, key, limit);
     limit.overdraw(&mut state, cost, now);
     let Some(cell) = small_cell(&state, key, u8::MAX, limit) else { return };
-    match place.slot {
-        Some(slot) => shard.page_mut(place.page).set(slot, cell),
+    match index.slot {
+        Some(slot) => shard.page_mut(index.page).set(slot, cell),
         None => shard.insert(key, now, cell),
     }
 }
@@ -349,44 +363,36 @@ fn small_cell(state: &State, key: CellKey, fill: u8, limit: &Limit) -> Option<Ce
 pub(super) fn change_leases(
     shard: &mut Shard,
     key: CellKey,
-    slot: &Charge<'_>,
-    now: Micros,
     change: impl FnOnce(&mut concurrency::State) -> bool,
 ) -> bool {
-    let place = shard.find(key);
-    let (Some(held), Some(State::Concurrency(_))) = (place.slot, large(shard, place)) else { return false };
-    let fill = shard.page(place.page).cell(held).fill();
-    let mut changed = false;
-    change_large(shard, place, key, slot.limit, fill, now, |state| {
-        if let State::Concurrency(leases) = state {
-            changed = change(leases);
-        }
-    });
+    let Some((cell, State::Concurrency(leases))) = shard.large_mut(key) else { return false };
+    let changed = change(leases);
+    *cell = Cell::large(key, cell.fill(), leases.expires(), cell.b());
     changed
 }
 
 /// Changes a large state, or a fresh one if there is none yet; answers whether it was added.
 fn change_large(
     shard: &mut Shard,
-    place: Place,
+    index: CellIndex,
     key: CellKey,
     limit: &Limit,
     fill: u8,
     now: Micros,
     change: impl FnOnce(&mut State),
 ) -> bool {
-    let page = shard.page_mut(place.page);
-    let state = place.slot.and_then(|slot| page.large_mut(slot));
-    if let (Some(slot), Some(state)) = (place.slot, state) {
+    let page = shard.page_mut(index.page);
+    let state = index.slot.and_then(|slot| page.large_mut(slot));
+    if let (Some(slot), Some(state)) = (index.slot, state) {
         change(state);
         let expires = state.expires(limit);
         let index = page.cell(slot).b();
-        page.set(slot, Cell::new(key, Kind::Large, fill, expires, (0, index, 0)));
+        page.set(slot, Cell::large(key, fill, expires, index));
         return false;
     }
-    if let Some(slot) = place.slot {
+    if let Some(slot) = index.slot {
         // The key was another algorithm's.
-        shard.remove(place.page, slot);
+        shard.remove(index.page, slot);
     }
     let mut state = limit.fresh();
     change(&mut state);
@@ -396,12 +402,12 @@ fn change_large(
 
 /// A counter's state, for charges that build on one another.
 pub(super) fn state(shard: &Shard, key: CellKey, limit: &Limit) -> State {
-    let place = shard.find(key);
-    let cell = place.slot.map(|slot| *shard.page(place.page).cell(slot));
+    let index = shard.find(key);
+    let cell = index.slot.map(|slot| *shard.page(index.page).cell(slot));
     match cell.map(|cell| (cell.kind(), cell)) {
         Some((Kind::FixedWindow, cell)) => State::FixedWindow(cell.fixed_window()),
         Some((Kind::SlidingWindow, cell)) => State::SlidingWindow(cell.sliding_window(limit.period_us())),
         Some((Kind::Arrival, cell)) => State::Arrival(cell.arrival()),
-        Some((Kind::Large, _)) | None => large(shard, place).cloned().unwrap_or_else(|| limit.fresh()),
+        Some((Kind::Large, _)) | None => large(shard, index).cloned().unwrap_or_else(|| limit.fresh()),
     }
 }

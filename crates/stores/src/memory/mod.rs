@@ -1,4 +1,4 @@
-//! The embedded store: one process, many threads.
+//! The memory store: counters of one process, for many threads.
 //!
 //! Keys are spread over shards by one half of their fingerprint, each shard under its own lock.
 //! Within a shard, cells of 32 bytes lie in small pages; see [`page`] for why.
@@ -7,13 +7,15 @@
 //! - [`page`]: a table of at most 256 cells, the unit of bounded work
 //! - [`shard`]: pages under one lock
 //! - [`counter`]: charging a cell
-//! - [`settle`]: charges, all or nothing
-//! - [`correct`]: putting estimates right
-//! - [`snapshot`]: to disk and back
+//! - [`settle`]: settling charges, all or nothing
+//! - [`grant`]: as much of a charge as fits
+//! - [`correct`]: correcting charges whose cost was an estimate
+//! - [`snapshot`]: writing counters to disk, and restoring them
 
 mod cell;
 mod correct;
 mod counter;
+mod grant;
 mod page;
 mod settle;
 mod shard;
@@ -29,7 +31,7 @@ use self::cell::CellKey;
 use self::page::PAGE_CELLS;
 use self::shard::Shard;
 pub use self::snapshot::{SnapshotError, SnapshotSummary};
-use crate::charge::{Charge, Corrected, Correction, Intent, Timed, Verdicts};
+use crate::charge::{Charge, Corrected, Correction, Grant, Intent, Timed, Verdicts};
 use crate::sync::Mutex;
 use crate::{Store, StoreError, SystemClock};
 
@@ -38,13 +40,13 @@ pub const STEP_CELLS: usize = 4 * PAGE_CELLS;
 
 const MAX_SHARDS: usize = 256;
 
-/// How a memory store is set up.
+/// The settings of a memory store.
 #[derive(Clone)]
 pub struct MemoryStoreConfig {
-    /// The most keys held at once. At the bound a new key displaces the one that is cheapest to
-    /// forget among its neighbours: an expired one, else the least used.
+    /// The most keys held at once. At the bound a new key evicts one of its neighbours: an expired one, else the
+    /// one that has used the least of its limit.
     pub max_keys: usize,
-    /// Where time comes from.
+    /// The clock that decisions take their time from.
     pub clock: Arc<dyn Clock>,
     /// The secret of the key fingerprints; the same seed must build the keys that are charged.
     pub seed: KeySeed,
@@ -72,15 +74,15 @@ fn random_seed() -> KeySeed {
 /// Counters in memory. Share it by reference or in an [`Arc`].
 pub struct MemoryStore {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
-    /// By how many bits, after the first, `home` is shifted to be the number of a shard.
+    /// The index of a key's shard is its `home`, shifted right by one and then by this.
     shard_shift: u32,
     clock: StoreClock,
     seed: KeySeed,
-    /// One snapshot at a time.
+    /// Held while a snapshot is written, because only one may be at a time.
     snapshotting: Mutex<()>,
 }
 
-/// Where time comes from. Mostly it is the system's, and then who asks need not be told which clock.
+/// The clock of a store. Nearly always it is the system clock, which is then called without dynamic dispatch.
 enum StoreClock {
     System(Arc<SystemClock>),
     Other(Arc<dyn Clock>),
@@ -95,19 +97,19 @@ impl StoreClock {
     }
 }
 
-/// What a store holds and has done.
+/// Statistics of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStats {
-    /// Keys held, expired ones included until they are swept.
+    /// The number of keys, including expired ones that have not been swept yet.
     pub keys: usize,
-    /// Live keys displaced because the store was full.
+    /// The number of live keys that were evicted because the store was full.
     pub evicted: u64,
-    /// The most cells touched in one step; never above [`STEP_CELLS`].
+    /// The most cells that one step has touched; at most [`STEP_CELLS`].
     pub longest_step: usize,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new(config: MemoryStoreConfig) -> Self {
         let max_keys = config.max_keys.max(1);
         // A shard has room for a page at least, so that a full one has a neighbourhood to choose from.
@@ -123,12 +125,12 @@ impl MemoryStore {
         Self { shards, shard_shift, clock, seed: config.seed, snapshotting: Mutex::new(()) }
     }
 
-    /// The seed that keys must be built with.
+    /// Returns the seed that keys must be built with.
     pub fn seed(&self) -> KeySeed {
         self.seed
     }
 
-    /// The time by this store's clock.
+    /// Returns the time by the store's clock.
     #[inline]
     pub fn now(&self) -> Micros {
         match &self.clock {
@@ -137,7 +139,7 @@ impl MemoryStore {
         }
     }
 
-    /// The index of a key's shard: the leading bits of `home`, never more of them than a cell keeps.
+    /// Returns the index of a key's shard: the leading bits of `home`, of which a cell keeps enough.
     #[inline]
     fn shard_number(&self, key: Key) -> usize {
         shard_number(key, self.shard_shift)
@@ -148,13 +150,13 @@ impl MemoryStore {
         &self.shards[self.shard_number(key)]
     }
 
-    /// The shard of a key of which only the part in its cell is known.
+    /// Returns the shard of a key, given the bits of it that a cell keeps.
     #[inline]
     fn shard(&self, key: CellKey) -> &Mutex<Shard> {
         &self.shards[(key.leading_home() >> 1 >> self.shard_shift) as usize]
     }
 
-    /// What the store holds and has done.
+    /// Returns the statistics of the store.
     pub fn stats(&self) -> MemoryStats {
         let mut stats = MemoryStats::default();
         for shard in &self.shards {
@@ -167,7 +169,7 @@ impl MemoryStore {
     }
 
     /// Drops expired keys in the next page of every shard, holding one lock at a time for one page.
-    /// Answers whether any shard has pages left in its round.
+    /// Returns whether any shard has pages left in its round.
     pub fn sweep_step(&self) -> bool {
         let mut more = false;
         for shard in &self.shards {
@@ -195,7 +197,7 @@ impl MemoryStore {
     }
 }
 
-/// The index of a key's shard, where it is the leading bits of `home` that are left after this shift.
+/// Returns the index of a key's shard, for a store with this [`MemoryStore::shard_shift`].
 #[inline]
 fn shard_number(key: Key, shard_shift: u32) -> usize {
     // Shifting by 64 is not defined, so one bit is shifted first.
@@ -212,6 +214,10 @@ impl Store for MemoryStore {
 
     async fn settle_timed(&self, charges: &[Charge<'_>]) -> Result<Timed, StoreError> {
         Ok(self.settle_timed_now(charges, Intent::Take))
+    }
+
+    async fn take_up_to(&self, charge: &Charge<'_>) -> Result<Grant, StoreError> {
+        self.take_up_to_now(charge)
     }
 
     async fn correct(&self, corrections: &[(Charge<'_>, Correction)]) -> Corrected {

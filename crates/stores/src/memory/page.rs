@@ -85,7 +85,21 @@ impl Page {
     #[inline]
     pub(super) fn cell_mut(&mut self, key: CellKey) -> Option<&mut Cell> {
         let first = self.first_slot(key.mark);
-        let (before, after) = self.slots.split_at_mut_checked(first)?;
+        Self::cell_from(&mut self.slots, first, key)
+    }
+
+    /// The cell and the state of a key whose state is too large for a cell.
+    #[inline]
+    pub(super) fn large_of_key(&mut self, key: CellKey) -> Option<(&mut Cell, &mut State)> {
+        let first = self.first_slot(key.mark);
+        let cell = Self::cell_from(&mut self.slots, first, key).filter(|cell| cell.kind() == Kind::Large)?;
+        let state = self.large.as_mut()?.0.get_mut(cell.b() as usize)?;
+        Some((cell, state))
+    }
+
+    #[inline]
+    fn cell_from(slots: &mut [Cell], first: usize, key: CellKey) -> Option<&mut Cell> {
+        let (before, after) = slots.split_at_mut_checked(first)?;
         for cell in after {
             if cell.is_of(key) {
                 return Some(cell);
@@ -145,7 +159,7 @@ impl Page {
         let large = &mut self.large.get_or_insert_default().0;
         let index = large.len() as u64;
         large.push(state);
-        self.insert(Cell::new(key, Kind::Large, fill, expires, (0, index, 0)));
+        self.insert(Cell::large(key, fill, expires, index));
     }
 
     fn place(&mut self, cell: Cell) {

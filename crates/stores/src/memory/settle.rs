@@ -1,86 +1,81 @@
-//! Settling charges on the shards that hold their counters.
+//! Settles charges on the shards that hold their counters.
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::concurrency;
-use tidegate_core::{Key, Limit, Micros, State, Verdict};
+use tidegate_core::{Key, Limit, Micros, Outcome, State, Verdict};
 
-use super::cell::{Cell, CellKey, Fit};
+use super::cell::{Cell, CellKey, CellWords};
 use super::counter::{self, Assessed};
 use super::shard::Shard;
 use super::{MemoryStore, shard_number};
-use crate::charge::{Charge, Intent, Verdicts, blocked};
+use crate::charge::{Charge, Intent, VerdictSink, Verdicts, blocked};
 use crate::sync::MutexGuard;
 
 impl MemoryStore {
-    /// Settles without waiting: takes every charge or none, and adds one verdict per charge. Returns the time
+    /// Settles without waiting: takes every charge or none, and writes one verdict per charge. Returns the time
     /// of the settlement by the store's clock.
-    pub fn settle_now(&self, charges: &[Charge<'_>], intent: Intent, verdicts: &mut Verdicts) -> Micros {
-        let Some((first, others)) = charges.split_first() else { return self.now() };
-        // The limits of one rule share a shard.
-        let number = self.shard_number(first.key);
-        if others.iter().all(|charge| self.shard_number(charge.key) == number) {
-            let mut shard = self.shards[number].lock();
-            return self.settle_locked(&mut *shard, charges, intent, verdicts);
-        }
-        self.settle_locked(&mut Locked::new(self, charges), charges, intent, verdicts)
-    }
-
     #[inline]
-    fn settle_locked(
+    pub fn settle_now(
         &self,
-        shards: &mut impl Shards,
         charges: &[Charge<'_>],
         intent: Intent,
-        verdicts: &mut Verdicts,
+        verdicts: &mut impl VerdictSink,
     ) -> Micros {
+        let mut locked = Locked { held: SmallVec::new(), shard_shift: self.shard_shift };
+        locked.lock(self, charges);
         let now = self.now();
-        if intent == Intent::Look || !take_in_place(shards, charges, verdicts, now) {
-            take_carefully(shards, charges, intent, verdicts, now);
+        if intent == Intent::Look || !take_in_place(&mut locked, charges, verdicts, now) {
+            let settled = take_carefully(&mut locked, charges, intent, now);
+            settled
+                .into_iter()
+                .enumerate()
+                .for_each(|(index, verdict)| *verdicts.verdict_mut(index) = verdict);
         }
         now
     }
 
-    /// Takes `cost` of each of a few limits of one home, whose counters all have cells and room for it: the short
-    /// path of a rule with several limits. Returns their verdicts in order; or `None`, having changed nothing, if it
-    /// is not that. [`MemoryStore::settle_now`] settles those charges, and decides the same.
+    /// Takes `cost` of each of a few limits with the same home, if all of their counters have cells and room for it:
+    /// the fast path of a rule with several limits. A `None` result means that the fast path does not apply and
+    /// nothing has changed: call [`MemoryStore::settle_now`], which settles any charges with the same result.
     #[inline]
-    pub fn settle_cells<'l>(
+    pub fn take_cells<'l>(
         &self,
         home: Key,
-        limits: impl ExactSizeIterator<Item = (u64, &'l Limit)> + Clone,
+        limits: &(impl ExactSizeIterator<Item = (u64, &'l Limit)> + Clone),
         cost: u64,
     ) -> Option<[Verdict; 4]> {
-        if limits.len() > FEW || limits.clone().any(|(_, limit)| !counter::fits_cell(limit)) {
+        const NONE: Verdict = Verdict { outcome: Outcome::Allowed, remaining: 0, reset_after_us: 0 };
+        let (mut verdicts, mut before) = ([NONE; 4], [Cell::EMPTY; 4]);
+        if limits.len() > verdicts.len() || limits.clone().any(|(_, limit)| !counter::fits_cell(limit)) {
             return None;
         }
-        let (mut fits, mut before) = ([Fit::NOTHING; FEW], [Cell::EMPTY; FEW]);
         let mut shard = self.shard_of(home).lock();
         let now = self.now();
         for (index, (salt, limit)) in limits.clone().enumerate() {
             let charge = Charge::new(home.of_limit(salt), limit, cost);
-            let cell = shard.cell_mut(CellKey::of(charge.key));
-            let taken = cell.and_then(|cell| {
-                before[index % FEW] = *cell;
-                counter::take_in_place(cell, &charge, now)
+            let taken = shard.cell_mut(CellKey::of(charge.key)).and_then(|cell| {
+                before[index % 4] = *cell;
+                counter::take_in_cell(cell, &charge, now)
             });
-            let Some(fit) = taken else {
-                let keys = limits.map(|(salt, _)| home.of_limit(salt)).take(index);
-                undo(&mut *shard, keys, &before);
+            let Some(verdict) = taken else {
+                for held in before[..index].iter().rev() {
+                    shard.cell_mut(held.key()).into_iter().for_each(|cell| *cell = *held);
+                }
                 return None;
             };
-            fits[index % FEW] = fit;
+            verdicts[index % 4] = verdict;
         }
-        Some(fits.map(Verdict::from))
+        Some(verdicts)
     }
 
-    /// Settles a single charge on a counter that has a cell already: the short path of most decisions. Returns
-    /// `None`, having changed nothing, where more than the cell is needed. [`MemoryStore::settle_now`] settles
-    /// those charges, and decides the same.
+    /// Settles a single charge whose counter has a cell already: the fast path of most decisions. A `None` result
+    /// means that the fast path does not apply and nothing has changed: call [`MemoryStore::settle_now`], which
+    /// settles any charge with the same result.
     #[expect(clippy::inline_always, reason = "nearly every decision comes here")]
     #[inline(always)]
     pub fn settle_cell(&self, key: Key, limit: &Limit, cost: u64, count_denied: bool) -> Option<Verdict> {
         let Some(quick) = limit.quick().filter(|_| cost > 0) else {
-            return self.settle_window(key, limit, cost, count_denied);
+            return self.settle_other_cell(key, limit, cost, count_denied);
         };
         let mut shard = self.shard_of(key).lock();
         // The clock is read after the cell has been looked up, so that the processor fetches the one from
@@ -88,25 +83,25 @@ impl MemoryStore {
         let cell = shard.cell_mut(CellKey::of(key))?;
         let now = self.now();
         match cell.take_bucket(limit, quick, cost, now) {
-            Some(fit) => Some(fit.into()),
+            Some(taken) => Some(taken),
             None if count_denied => None,
             None => cell.deny_bucket(limit, quick, cost, now),
         }
     }
 
     #[inline(never)]
-    fn settle_window(&self, key: Key, limit: &Limit, cost: u64, count_denied: bool) -> Option<Verdict> {
-        if cost == 0 || !counter::is_window(limit) {
+    fn settle_other_cell(&self, key: Key, limit: &Limit, cost: u64, count_denied: bool) -> Option<Verdict> {
+        if cost == 0 || !counter::fits_cell(limit) {
             return None;
         }
         let charge = Charge { count_denied, ..Charge::new(key, limit, cost) };
         let key = CellKey::of(key);
         let mut shard = self.shard(key).lock();
         let cell = shard.cell_mut(key)?;
-        counter::settle_window(cell, &charge, self.now())
+        counter::settle_in_place(cell, &charge, self.now())
     }
 
-    /// Gives each charge's cost back without waiting.
+    /// Refunds the cost of each charge to its counter, never above full.
     pub fn give_back_now(&self, charges: &[Charge<'_>]) {
         for charge in charges {
             let key = CellKey::of(charge.key);
@@ -116,16 +111,16 @@ impl MemoryStore {
         }
     }
 
-    /// Starts the time-out of a held slot anew without waiting.
+    /// Restarts the timeout of a held slot. Returns false if the slot is not held any more.
     pub fn renew_now(&self, slot: &Charge<'_>) -> bool {
         let key = CellKey::of(slot.key);
         let mut shard = self.shard(key).lock();
         let now = self.now();
         let renew = |state: &mut _| concurrency::renew(slot.limit, state, slot.lease, now);
-        counter::change_leases(&mut shard, key, slot, now, renew)
+        counter::change_leases(&mut shard, key, renew)
     }
 
-    /// Returns a held slot without waiting.
+    /// Releases a held slot. Returns false if the slot is not held any more.
     pub fn release_now(&self, slot: &Charge<'_>) -> bool {
         let key = CellKey::of(slot.key);
         let mut shard = self.shard(key).lock();
@@ -136,74 +131,73 @@ impl MemoryStore {
             concurrency::release(state, slot.lease);
             held
         };
-        counter::change_leases(&mut shard, key, slot, now, release)
+        counter::change_leases(&mut shard, key, release)
     }
 }
 
-/// So many charges are taken in place; more are settled with more care.
-const FEW: usize = 4;
-
-/// Takes charges of counters that have small cells, each in its cell at once, because mostly all of them fit, and adds
-/// their verdicts. If one does not fit, or needs more than a cell, the cells before it get back what they held and
+/// Takes charges one after the other, each in its counter at once, because nearly always all of them fit. If one
+/// does not, or its counter is not there yet, the counters before it get back what they held and false is returned.
+///
+/// States that are too large for a cell are not worth copying: one of them is taken last, and if there are several,
 /// false is returned.
 #[inline]
 fn take_in_place(
-    shards: &mut impl Shards,
+    locked: &mut Locked<'_>,
     charges: &[Charge<'_>],
-    verdicts: &mut Verdicts,
+    verdicts: &mut impl VerdictSink,
     now: Micros,
 ) -> bool {
-    if charges.len() > FEW || charges.iter().any(|charge| !counter::fits_cell(charge.limit)) {
-        return false;
-    }
-    let mut before = [Cell::EMPTY; FEW];
+    let mut before: SmallVec<[CellWords; 4]> = SmallVec::new();
+    let mut large = None;
     for (index, charge) in charges.iter().enumerate() {
-        let cell = shards.of(charge.key).cell_mut(CellKey::of(charge.key));
-        let taken = cell.and_then(|cell| {
-            before[index % FEW] = *cell;
-            counter::take_in_place(cell, charge, now)
-        });
-        let Some(fit) = taken else {
-            undo(shards, charges[..index].iter().map(|charge| charge.key), &before);
-            verdicts.clear();
-            return false;
+        if !counter::fits_cell(charge.limit) {
+            if large.replace((index, charge)).is_some() {
+                return undo(locked, &before);
+            }
+            continue;
+        }
+        let shard = locked.shard(charge.key);
+        if !counter::take_in_place(shard, charge, now, &mut before, verdicts.verdict_mut(index)) {
+            return undo(locked, &before);
+        }
+    }
+    if let Some((index, charge)) = large {
+        let (key, shard) = (CellKey::of(charge.key), locked.shard(charge.key));
+        let Some(verdict) = counter::take_large_in_place(shard, key, charge, now) else {
+            return undo(locked, &before);
         };
-        verdicts.push(fit.into());
+        *verdicts.verdict_mut(index) = verdict;
     }
     true
 }
 
-/// Gives cells back what they held, the last one first: two may be of the same counter.
+/// Gives cells back what they held, the last one first: two may be of the same counter. Returns false.
 #[cold]
 #[inline(never)]
-fn undo(shards: &mut impl Shards, keys: impl Iterator<Item = Key>, before: &[Cell; FEW]) {
-    let held: SmallVec<[(Key, Cell); FEW]> = keys.zip(before.iter().copied()).collect();
-    for (key, held) in held.into_iter().rev() {
-        if let Some(cell) = shards.of(key).cell_mut(CellKey::of(key)) {
+fn undo(locked: &mut Locked<'_>, before: &[CellWords]) -> bool {
+    for held in before.iter().rev().map(|words| Cell(*words)) {
+        let key = held.key();
+        let home = key.leading_home();
+        if let Some(cell) = locked.shard(Key { home, mark: key.mark }).cell_mut(key) {
             *cell = held;
         }
     }
+    false
 }
 
-/// Settles charges of any kind: those that do not fit, cost nothing, are only looked at, are of the same counter,
-/// of counters that are not there yet, or of algorithms that keep more than a cell. Each is assessed first; then
-/// they are taken.
+/// Settles charges of any kind: charges that do not fit or cost nothing, that are not to be taken, that share a
+/// counter, or whose counters do not exist yet. All are assessed first, then taken.
 #[inline(never)]
-fn take_carefully(
-    shards: &mut impl Shards,
-    charges: &[Charge<'_>],
-    intent: Intent,
-    verdicts: &mut Verdicts,
-    now: Micros,
-) {
+fn take_carefully(locked: &mut Locked<'_>, charges: &[Charge<'_>], intent: Intent, now: Micros) -> Verdicts {
+    let mut verdicts = Verdicts::new();
     let repeats = has_repeats(charges);
     let mut all: SmallVec<[Assessed; 4]> = SmallVec::with_capacity(charges.len());
     let mut all_fit = intent == Intent::Take && !repeats;
     for (index, charge) in charges.iter().enumerate() {
-        let (key, shard) = (CellKey::of(charge.key), shards.of(charge.key));
+        let (key, shard) = (CellKey::of(charge.key), locked.shard(charge.key));
         let mut assessed = counter::assess(shard, key, charge, now);
         if repeats {
-            let earlier = charges[..index].iter().zip(&*verdicts);
+            let earlier = charges[..index].iter().zip(&verdicts);
             assessed.verdict = assess_after(shard, key, charge, earlier, now);
         }
         all_fit &= assessed.verdict.allowed() && charge.cost > 0;
@@ -211,12 +205,13 @@ fn take_carefully(
         all.push(assessed);
     }
     if !all_fit {
-        return take_some(shards, charges, &all, intent, repeats, verdicts, now);
+        take_some(locked, charges, &all, intent, repeats, &mut verdicts, now);
+        return verdicts;
     }
     // Once a key was added, cells may have moved.
     let mut moved = false;
     for (charge, assessed) in charges.iter().zip(&all) {
-        let (key, shard) = (CellKey::of(charge.key), shards.of(charge.key));
+        let (key, shard) = (CellKey::of(charge.key), locked.shard(charge.key));
         moved |= if moved {
             let again = counter::assess(shard, key, charge, now);
             counter::take(shard, key, charge, &again, now)
@@ -224,12 +219,13 @@ fn take_carefully(
             counter::take(shard, key, charge, assessed, now)
         };
     }
+    verdicts
 }
 
-/// Takes those of the assessed charges that are to be taken, where not all fit.
+/// Takes the assessed charges that are to be taken, if not all of them fit.
 #[inline(never)]
 fn take_some(
-    shards: &mut impl Shards,
+    locked: &mut Locked<'_>,
     charges: &[Charge<'_>],
     all: &[Assessed],
     intent: Intent,
@@ -245,7 +241,7 @@ fn take_some(
     // Once a key was added, cells may have moved; and a repeated key's state changes.
     let mut moved = repeats;
     for ((charge, assessed), verdict) in charges.iter().zip(all).zip(&*verdicts) {
-        let (key, shard) = (CellKey::of(charge.key), shards.of(charge.key));
+        let (key, shard) = (CellKey::of(charge.key), locked.shard(charge.key));
         let again = moved.then(|| counter::assess(shard, key, charge, now));
         let assessed = again.as_ref().unwrap_or(assessed);
         if taken(charge, verdict) {
@@ -258,27 +254,13 @@ fn take_some(
         let taken = taken(charge, verdict);
         let stale = blocked && (repeats || verdict.allowed());
         if stale || taken && !verdict.allowed() {
-            let (key, shard) = (CellKey::of(charge.key), shards.of(charge.key));
+            let (key, shard) = (CellKey::of(charge.key), locked.shard(charge.key));
             *verdict = counter::as_it_stands(shard, key, charge, *verdict, taken, now);
         }
     }
 }
 
-/// The locked shards of some charges.
-trait Shards {
-    /// The shard of a charge's key.
-    fn of(&mut self, key: Key) -> &mut Shard;
-}
-
-/// One shard has all of them.
-impl Shards for Shard {
-    #[inline]
-    fn of(&mut self, _: Key) -> &mut Shard {
-        self
-    }
-}
-
-/// Several shards, each with its number.
+/// The locked shards of some charges, each with its number.
 ///
 /// Two requests never wait for each other: a shard is waited for only while all shards that are held have lower
 /// numbers.
@@ -290,55 +272,52 @@ struct Locked<'a> {
 impl<'a> Locked<'a> {
     /// Locks the shards in the order of the charges as long as that needs no waiting, else in ascending order.
     #[inline]
-    fn new(store: &'a MemoryStore, charges: &[Charge<'_>]) -> Self {
-        let mut locked = Self { held: SmallVec::new(), shard_shift: store.shard_shift };
+    fn lock(&mut self, store: &'a MemoryStore, charges: &[Charge<'_>]) {
         let mut highest = 0;
         for charge in charges {
             let number = store.shard_number(charge.key);
-            if locked.index(number).is_some() {
+            if self.index(number).is_some() {
                 continue;
             }
             let shard = &store.shards[number];
             let guard = if number >= highest { Some(shard.lock()) } else { shard.try_lock() };
-            let Some(guard) = guard else {
-                drop(locked);
-                return Self::in_order(store, charges);
-            };
-            locked.held.push((number, guard));
+            let Some(guard) = guard else { return self.lock_in_order(store, charges) };
+            self.held.push((number, guard));
             highest = highest.max(number);
         }
-        locked
     }
 
     #[cold]
     #[inline(never)]
-    fn in_order(store: &'a MemoryStore, charges: &[Charge<'_>]) -> Self {
+    fn lock_in_order(&mut self, store: &'a MemoryStore, charges: &[Charge<'_>]) {
+        self.held.clear();
         let mut numbers: SmallVec<[usize; 8]> =
             charges.iter().map(|charge| store.shard_number(charge.key)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let held = numbers.into_iter().map(|number| (number, store.shards[number].lock())).collect();
-        Self { held, shard_shift: store.shard_shift }
+        self.held.extend(numbers.into_iter().map(|number| (number, store.shards[number].lock())));
     }
 
     #[inline]
     fn index(&self, number: usize) -> Option<usize> {
         self.held.iter().position(|(held, _)| *held == number)
     }
-}
 
-impl Shards for Locked<'_> {
+    /// The shard of a key.
     #[inline]
-    fn of(&mut self, key: Key) -> &mut Shard {
+    fn shard(&mut self, key: Key) -> &mut Shard {
         let number = shard_number(key, self.shard_shift);
         let index = self.index(number).expect("the shards of all charges are locked");
         &mut self.held[index].1
     }
 }
 
-/// Whether two charges are of the same counter, as when a request repeats a descriptor.
+/// Returns whether two charges have the same counter, as when a request repeats a descriptor.
 fn has_repeats(charges: &[Charge<'_>]) -> bool {
     const FEW: usize = 16;
+    if charges.len() < 2 {
+        return false;
+    }
     if charges.len() <= FEW {
         let same = |index: usize, one: &Charge<'_>| charges[..index].iter().any(|two| two.key == one.key);
         return charges.iter().enumerate().any(|(index, charge)| same(index, charge));
@@ -348,7 +327,7 @@ fn has_repeats(charges: &[Charge<'_>]) -> bool {
     keys.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Assesses a charge as if the earlier ones of the same counter had been taken.
+/// Returns the verdict of a charge as if the earlier ones of the same counter had been taken.
 fn assess_after<'a>(
     shard: &Shard,
     key: CellKey,

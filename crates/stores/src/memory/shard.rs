@@ -38,9 +38,9 @@ const SPARE_DEPTH: u32 = 8;
 const REACH_CELLS: usize = PAGE_CELLS / 4;
 const REACH_PAGES: usize = 16;
 
-/// A cell's place in the shard.
+/// The page of a key in a shard, and the slot of its cell, if it has one.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct CellIndex {
     pub(super) page: u32,
     pub(super) slot: Option<usize>,
 }
@@ -78,9 +78,9 @@ impl Shard {
     }
 
     #[inline]
-    pub(super) fn find(&self, key: CellKey) -> Place {
+    pub(super) fn find(&self, key: CellKey) -> CellIndex {
         let page = self.directory[self.index(key.mark)];
-        Place { page, slot: self.pages[page as usize].find(key) }
+        CellIndex { page, slot: self.pages[page as usize].find(key) }
     }
 
     /// The cell of a key, if it has one.
@@ -88,6 +88,13 @@ impl Shard {
     pub(super) fn cell_mut(&mut self, key: CellKey) -> Option<&mut Cell> {
         let page = self.directory[self.index(key.mark)];
         self.pages[page as usize].cell_mut(key)
+    }
+
+    /// The cell and the state of a key whose state is too large for a cell.
+    #[inline]
+    pub(super) fn large_mut(&mut self, key: CellKey) -> Option<(&mut Cell, &mut State)> {
+        let page = self.directory[self.index(key.mark)];
+        self.pages[page as usize].large_of_key(key)
     }
 
     #[inline]
@@ -151,7 +158,7 @@ impl Shard {
                 break;
             }
         }
-        let Place { page, slot } = self.find(self.newcomer);
+        let CellIndex { page, slot } = self.find(self.newcomer);
         debug_assert!(slot.is_some(), "the key that came last to a full shard has a cell");
         if let Some(slot) = slot {
             self.evict(page, slot, now);

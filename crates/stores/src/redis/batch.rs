@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::routes::partition_of;
 use super::script::Kind;
-use crate::charge::{Charge, Correction, Force, Intent, Verdicts};
+use crate::charge::{Charge, Correction, Force, Grant, Intent, Verdicts};
 use crate::error::StoreError;
 
 /// Counters of one batch; more go into the next.
@@ -34,6 +34,8 @@ pub(super) enum Operation {
     Settle(Intent),
     /// Settle some charges of a request whose other charges are settled elsewhere.
     SettleSome(Intent),
+    /// Take as much of the only charge as fits.
+    TakeUpTo,
     /// Give them back, to the window they were taken in if that is known.
     GiveBack { taken_at: Option<Micros> },
     /// Correct each of them.
@@ -51,6 +53,8 @@ pub(super) enum Completion {
     Settled(Verdicts),
     /// Of [`Operation::SettleSome`]. Boxed because the others are much smaller.
     SettledSome(Box<PartialSettlement>),
+    /// Of [`Operation::TakeUpTo`].
+    Granted(Grant),
     /// Of [`Operation::Renew`] and [`Operation::Release`]: whether the slot was held.
     Slot(bool),
     /// Of [`Operation::GiveBack`].
@@ -81,7 +85,10 @@ pub(super) struct BatchRequest {
 impl BatchRequest {
     /// Whether the script charges it, in the order of arrival.
     pub(super) fn takes(&self) -> bool {
-        matches!(self.operation, Operation::Settle(Intent::Take) | Operation::SettleSome(Intent::Take))
+        matches!(
+            self.operation,
+            Operation::Settle(Intent::Take) | Operation::SettleSome(Intent::Take) | Operation::TakeUpTo
+        )
     }
 
     pub(super) fn finish(&mut self, result: Result<Completion, StoreError>) {
@@ -188,7 +195,7 @@ impl Batch {
         }
         let limit = self.limit_index(charge.limit);
         let counter = self.counters.len() as u32;
-        let partition = partition_of(charge.part, self.partitions);
+        let partition = partition_of(charge.partition, self.partitions);
         self.counters.push(Counter { key: charge.key, partition, limit, demand: 0, most_asked: 0 });
         self.by_key.insert(charge.key, counter);
         counter

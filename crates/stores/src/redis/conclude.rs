@@ -6,7 +6,6 @@ use tidegate_core::{Micros, State};
 use super::batch::{Batch, BatchRequest, Completion, Operation, PartialSettlement};
 use super::replay::Replay;
 use super::state;
-use crate::charge::Intent;
 use crate::error::StoreError;
 
 /// Stands in the script's reply for a counter that another program has overwritten.
@@ -46,43 +45,42 @@ impl Batch {
             request.finish(Err(StoreError::Foreign));
         }
         let mut replay = Replay { batch: &self, states, now };
-        self.finish_others(&mut requests, &mut replay, slots);
+        let mut held = slots.iter().map(|slot| *slot == Value::Int(1));
+        // Those that charge nothing see the counters as they were before anything was charged, and after
+        // everything was corrected.
+        for request in requests.iter_mut().filter(|request| !request.takes()) {
+            let completion = self.complete(request, &mut replay, &mut held);
+            request.finish(Ok(completion));
+        }
         // In the order in which the script has charged them.
         for request in requests.iter_mut().filter(|request| request.takes() && !is_foreign(request)) {
-            let charges = self.charges_of(request);
-            let completion = if request.operation == Operation::Settle(Intent::Take) {
-                Completion::Settled(replay.settle(charges, Intent::Take))
-            } else {
-                let before = replay.peek(charges);
-                let verdicts = replay.settle(charges, Intent::Take);
-                Completion::SettledSome(Box::new(PartialSettlement { verdicts, before, now }))
-            };
+            let completion = self.complete(request, &mut replay, &mut held);
             request.finish(Ok(completion));
         }
         Ok(failed)
     }
 
-    /// Finishes the requests that charge nothing. They see the counters as they were before anything was
-    /// charged, and after everything was corrected.
-    fn finish_others(&self, requests: &mut [BatchRequest], replay: &mut Replay<'_>, slots: &[Value]) {
-        let mut held = slots.iter().map(|slot| *slot == Value::Int(1));
-        for request in requests.iter_mut().filter(|request| !request.takes()) {
-            let charges = self.charges_of(request);
-            let completion = match request.operation {
-                Operation::Settle(intent) => Completion::Settled(replay.settle(charges, intent)),
-                Operation::SettleSome(intent) => {
-                    let (before, now) = (replay.peek(charges), replay.now);
-                    let verdicts = replay.settle(charges, intent);
-                    Completion::SettledSome(Box::new(PartialSettlement { verdicts, before, now }))
-                }
-                Operation::Correct(_) => Completion::Settled(replay.peek(charges)),
-                Operation::GiveBack { .. } => Completion::GivenBack,
-                Operation::Renew | Operation::Release => {
-                    let held = held.by_ref().take(charges.len());
-                    Completion::Slot(held.fold(true, |all, held| all & held))
-                }
-            };
-            request.finish(Ok(completion));
+    /// Returns the result of a request. `held` says of each slot that is renewed or released whether it was held.
+    fn complete(
+        &self,
+        request: &BatchRequest,
+        replay: &mut Replay<'_>,
+        held: &mut impl Iterator<Item = bool>,
+    ) -> Completion {
+        let charges = self.charges_of(request);
+        match request.operation {
+            Operation::Settle(intent) => Completion::Settled(replay.settle(charges, intent)),
+            Operation::SettleSome(intent) => {
+                let (before, now) = (replay.peek(charges), replay.now);
+                let verdicts = replay.settle(charges, intent);
+                Completion::SettledSome(Box::new(PartialSettlement { verdicts, before, now }))
+            }
+            Operation::TakeUpTo => Completion::Granted(replay.take_up_to(&charges[0])),
+            Operation::Correct(_) => Completion::Settled(replay.peek(charges)),
+            Operation::GiveBack { .. } => Completion::GivenBack,
+            Operation::Renew | Operation::Release => {
+                Completion::Slot(held.take(charges.len()).fold(true, |all, held| all & held))
+            }
         }
     }
 

@@ -58,6 +58,8 @@ impl Events {
             StoreError::Refused(_) => &self.refused,
             StoreError::Garbled => &self.garbled,
             StoreError::Foreign => &self.foreign,
+            // The caller's mistake: no server has seen it.
+            StoreError::Indivisible => return,
         };
         counter.fetch_add(1, Relaxed);
         tracing::debug!(server = node.name, %error, "a batch failed");

@@ -10,9 +10,12 @@ use tokio::sync::oneshot;
 use super::RedisStore;
 use super::batch::{Completion, Operation, PartialSettlement};
 use super::lane::Refusal;
+use super::node::Node;
 use super::routes::{Route, Routes, partition_of};
 use crate::Store;
-use crate::charge::{Charge, Corrected, Correction, Force, Intent, Timed, Verdicts, blocked, blocked_by};
+use crate::charge::{
+    Charge, Corrected, Correction, Force, Grant, Intent, Timed, Verdicts, blocked, blocked_by,
+};
 use crate::error::StoreError;
 
 /// Indexes of some of a request's charges.
@@ -36,7 +39,7 @@ impl RedisStore {
 
     /// Returns the partition of a charge.
     pub(super) fn partition(&self, charge: &Charge<'_>) -> u32 {
-        partition_of(charge.part, self.shared.settings.partitions)
+        partition_of(charge.partition, self.shared.settings.partitions)
     }
 
     /// Sends charges of one route. Returns what receives their result.
@@ -49,6 +52,16 @@ impl RedisStore {
         if !route.node.breaker.admits() {
             return Err(StoreError::Open);
         }
+        self.send_admitted(route, charges, operation)
+    }
+
+    /// Sends charges of one route whose server the breaker admits.
+    fn send_admitted(
+        &self,
+        route: Route<'_>,
+        charges: &[Charge<'_>],
+        operation: Operation,
+    ) -> Result<Receiver, StoreError> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(StoreError::Unreachable("there is no tokio runtime here".into()));
         }
@@ -159,7 +172,7 @@ impl RedisStore {
         }
         // One that was denied by itself has taken nothing.
         settled.retain(|(indexes, some)| {
-            !blocked_by(indexes.iter().map(|index| without_quota(charges[*index]).force), &some.verdicts)
+            !blocked_by(indexes.iter().map(|index| without_quota(charges[*index]).force).zip(&some.verdicts))
         });
         if intent == Intent::Take {
             self.undo(charges, &settled);
@@ -256,14 +269,24 @@ impl Store for RedisStore {
         Ok(Timed { verdicts, at })
     }
 
+    async fn take_up_to(&self, charge: &Charge<'_>) -> Result<Grant, StoreError> {
+        let Charge { key, limit, cost, partition, .. } = *charge;
+        if !limit.is_divisible() {
+            return Err(StoreError::Indivisible);
+        }
+        let cost = cost.min(limit.burst().max(1));
+        let charge = Charge { partition, ..Charge::new(key, limit, cost) };
+        match self.run_one(&charge, Operation::TakeUpTo).await? {
+            Completion::Granted(grant) => Ok(grant),
+            _ => Err(StoreError::Garbled),
+        }
+    }
+
     async fn correct(&self, corrections: &[(Charge<'_>, Correction)]) -> Corrected {
         let charges: SmallVec<[Charge<'_>; 4]> = corrections.iter().map(|(charge, _)| *charge).collect();
         self.shared.denials.forget(&charges);
         // All are on their way before the first is waited for, and so mostly go together.
-        let sent: SmallVec<[_; 4]> = corrections
-            .iter()
-            .map(|(charge, correction)| self.send_correction(charge, *correction))
-            .collect();
+        let sent = self.send_corrections(corrections);
         let mut corrected = Corrected::new();
         for sent in sent {
             corrected.push(receive(sent).await.and_then(|completion| match completion {
@@ -293,17 +316,39 @@ impl Store for RedisStore {
 }
 
 impl RedisStore {
-    fn send_correction(&self, charge: &Charge<'_>, correction: Correction) -> Result<Receiver, StoreError> {
+    /// Sends corrections that belong together. A server that has just come back is asked once whether it
+    /// admits them, so that it takes all of its own or none.
+    fn send_corrections(
+        &self,
+        corrections: &[(Charge<'_>, Correction)],
+    ) -> SmallVec<[Result<Receiver, StoreError>; 4]> {
         let routes = self.shared.routes.load();
-        let route = routes.of(self.partition(charge)).ok_or_else(nowhere)?;
-        self.send(route, std::slice::from_ref(charge), Operation::Correct(correction))
+        let mut admissions: SmallVec<[(&Arc<Node>, bool); 1]> = SmallVec::new();
+        let mut send = |charge: &Charge<'_>, correction: Correction| {
+            let route = routes.of(self.partition(charge)).ok_or_else(nowhere)?;
+            let known = admissions.iter().find(|(node, _)| Arc::ptr_eq(node, route.node));
+            let admitted = known.map_or_else(|| route.node.breaker.admits(), |(_, admitted)| *admitted);
+            if known.is_none() {
+                admissions.push((route.node, admitted));
+            }
+            if !admitted {
+                return Err(StoreError::Open);
+            }
+            self.send_admitted(route, std::slice::from_ref(charge), Operation::Correct(correction))
+        };
+        corrections.iter().map(|(charge, correction)| send(charge, *correction)).collect()
     }
 
     async fn slot(&self, slot: &Charge<'_>, operation: Operation) -> Result<bool, StoreError> {
-        match self.run(std::slice::from_ref(slot), operation).await.pop() {
-            Some((_, Ok(Completion::Slot(held)))) => Ok(held),
-            Some((_, Err(error))) => Err(error),
+        match self.run_one(slot, operation).await? {
+            Completion::Slot(held) => Ok(held),
             _ => Err(StoreError::Garbled),
         }
+    }
+
+    /// Sends a single charge, and waits for its result.
+    async fn run_one(&self, charge: &Charge<'_>, operation: Operation) -> Result<Completion, StoreError> {
+        let result = self.run(std::slice::from_ref(charge), operation).await.pop();
+        result.map_or(Err(StoreError::Garbled), |(_, result)| result)
     }
 }

@@ -168,11 +168,10 @@ impl Driver {
         loop {
             let batches = self.lane.0.take();
             let Some(oldest) = batches.first().and_then(Batch::oldest) else { return };
-            let term = self.node.term();
-            if self.node.is_fenced() {
+            let Some(term) = self.node.open_term() else {
                 self.give_up(batches, &fenced());
                 continue;
-            }
+            };
             let began = quanta::Instant::now();
             let deadline = oldest + self.shared.settings.deadline;
             timer.as_mut().reset(deadline);

@@ -36,11 +36,7 @@ pub(super) async fn keep_probing(store: Weak<Shared>) {
 async fn is_well(shared: &Arc<Shared>, node: &Arc<Node>) -> bool {
     let open = node.breaker.circuit() == Circuit::Open;
     let idle_for = if open { node.unprobed_for() } else { node.silent_for() };
-    // Before the fence is read: one that is set later begins another term.
-    let term = node.term();
-    if node.is_fenced() || idle_for < IDLE {
-        return !open;
-    }
+    let Some(term) = node.open_term().filter(|_| idle_for >= IDLE) else { return !open };
     // A server that has failed has to run every command before its breaker closes.
     let command = if open { rehearsal(shared, node) } else { small_write(shared, node) };
     let Some(command) = command else { return true };

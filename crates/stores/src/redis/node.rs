@@ -88,14 +88,21 @@ impl Node {
         shared.connect(&self.host.load_full()).await
     }
 
-    /// Returns the term of the server. Read it before sending and again after the reply: if it has changed, the
-    /// reply is from a server that has been replaced.
+    /// Returns the term of the server. If it is not the [`open_term`](Self::open_term) that something was sent in,
+    /// the reply to that is from a server that has been replaced.
     pub(super) fn term(&self) -> u64 {
         self.term.load(Ordering::Acquire)
     }
 
     pub(super) fn is_fenced(&self) -> bool {
         self.fence.load(Ordering::Acquire) != 0
+    }
+
+    /// Returns the term in which something may be sent now; `None` while the server is fenced. The term is read
+    /// first: a fence that is set after that begins another one, so that the reply does not count.
+    pub(super) fn open_term(&self) -> Option<u64> {
+        let term = self.term();
+        (!self.is_fenced()).then_some(term)
     }
 
     /// Fences the server because it is about to be replaced: nothing is sent to it, and no reply of it counts, until
@@ -213,6 +220,17 @@ pub(super) fn broken(error: RedisError) -> StoreError {
     StoreError::Broken(error.to_string().into())
 }
 
+impl StoreError {
+    /// Returns the error as it is after something else was sent: that may have been done.
+    pub(super) fn after_sending(self) -> Self {
+        match self {
+            Self::Unreachable(why) => Self::Broken(why),
+            Self::Open | Self::Full => Self::Broken(self.to_string().into()),
+            other => other,
+        }
+    }
+}
+
 /// Returns the number of this thread's lane; threads are numbered as they come.
 fn thread_number() -> usize {
     use std::sync::atomic::AtomicUsize;
@@ -221,4 +239,58 @@ fn thread_number() -> usize {
         static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed) % LANES;
     }
     NUMBER.with(|number| *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUNDS: u64 = 5_000;
+
+    fn node() -> Node {
+        Node::new("n".to_owned(), Host { name: "h".to_owned(), port: 1 })
+    }
+
+    #[test]
+    fn nothing_is_sent_behind_a_fence_and_no_reply_from_before_it_counts() {
+        let node = node();
+        let before = node.open_term().expect("there is no fence");
+        let number = node.fence().expect("the first fence");
+        assert!(node.open_term().is_none() && node.term() != before);
+        assert!(node.fence().is_none(), "there is one already");
+        node.lift_fence(number + 1);
+        assert!(node.open_term().is_none(), "another fence was lifted");
+        node.lift_fence(number);
+        assert_ne!(node.open_term().expect("it was lifted"), before);
+    }
+
+    /// However a fence and a request run into each other: what is sent after the server was fenced does not count.
+    #[test]
+    fn a_reply_to_what_was_sent_behind_a_fence_never_counts() {
+        let (node, fenced, done) = (node(), AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::SeqCst) {
+                        let Some(term) = node.open_term() else { continue };
+                        // This is when it is sent.
+                        let behind = fenced.load(Ordering::SeqCst);
+                        assert!(!(behind && node.term() == term), "sent behind a fence, and counted");
+                    }
+                });
+            }
+            for round in 0..ROUNDS {
+                let number = node.fence();
+                fenced.store(true, Ordering::SeqCst);
+                std::thread::yield_now();
+                fenced.store(false, Ordering::SeqCst);
+                match number {
+                    Some(number) if round % 3 == 0 => node.lift_fence(number),
+                    _ if round % 3 == 1 => node.lift_any_fence(),
+                    _ => node.move_to(Host { name: "h".to_owned(), port: 2 }),
+                }
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+    }
 }

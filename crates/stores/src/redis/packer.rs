@@ -38,8 +38,9 @@ impl Packer {
         write_uint(&mut self.0, number).expect(INFALLIBLE);
     }
 
-    pub(super) fn minus_one(&mut self) {
-        write_nfix(&mut self.0, -1).expect(INFALLIBLE);
+    /// A number from -32 to -1.
+    pub(super) fn small_negative(&mut self, number: i8) {
+        write_nfix(&mut self.0, number).expect(INFALLIBLE);
     }
 
     pub(super) fn numbers(&mut self, numbers: impl ExactSizeIterator<Item = u64>) {

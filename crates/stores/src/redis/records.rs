@@ -51,14 +51,16 @@ impl RedisStore {
     }
 
     /// Removes a record. Returns it and the server's time; `None` if it was taken before or there was none.
+    /// Whoever got no reply takes it again by the same `claim`, a number that nobody else uses.
     ///
     /// # Errors
-    /// If the server did not reply. The record may be gone all the same, unless
+    /// If the server did not reply. The record may be taken all the same, unless
     /// [nothing was sent](StoreError::nothing_sent).
-    pub async fn take_kept(&self, name: &str) -> Result<(Option<Vec<u8>>, Micros), StoreError> {
+    pub async fn take_kept(&self, name: &str, claim: u64) -> Result<(Option<Vec<u8>>, Micros), StoreError> {
         // Together with the time, which tells whether a record has outlived itself.
         let mut command = redis::cmd("EVAL");
-        command.arg(TAKE).arg(1).arg(self.record_key(name));
+        command.arg(TAKE).arg(2).arg(self.record_key(name)).arg(self.claim_key(name));
+        command.arg(format!("{claim:016x}")).arg(CLAIM_MS);
         let value = self.in_time(self.on_record(name, &command)).await?;
         let Value::Array(found) = value else { return Err(StoreError::Garbled) };
         let (record, now) = match <[Value; 2]>::try_from(found) {
@@ -69,6 +71,71 @@ impl RedisStore {
         let by_server = Micros(now.unsigned_abs());
         let clock = self.shared.settings.clock.as_ref();
         Ok((record, clock.map_or(by_server, |clock| clock.now())))
+    }
+
+    /// Returns a record and keeps it.
+    ///
+    /// # Errors
+    /// If the server did not reply.
+    pub async fn read_kept(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut command = redis::cmd("GET");
+        command.arg(self.record_key(name));
+        match self.in_time(self.on_record(name, &command)).await? {
+            Value::BulkString(record) => Ok(Some(record)),
+            Value::Nil => Ok(None),
+            _ => Err(StoreError::Garbled),
+        }
+    }
+
+    /// Claims a name for a lifetime. Returns whether nobody else has: of all nodes that claim the same name in that
+    /// time, one gets it.
+    ///
+    /// # Errors
+    /// If the server did not reply. The name may be claimed all the same, unless
+    /// [nothing was sent](StoreError::nothing_sent).
+    pub async fn claim(&self, name: &str, lifetime: Duration) -> Result<bool, StoreError> {
+        let lifetime_ms = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX).max(1);
+        let mut command = redis::cmd("SET");
+        command.arg(self.record_key(name)).arg("").arg("NX").arg("PX").arg(lifetime_ms);
+        match self.in_time(self.on_record(name, &command)).await? {
+            Value::Okay => Ok(true),
+            Value::Nil => Ok(false),
+            _ => Err(StoreError::Garbled),
+        }
+    }
+
+    /// Puts a member into a list of that name, which is kept for a lifetime from the last time, and returns all of its
+    /// members. Those that `is_over` accepts are removed.
+    ///
+    /// # Errors
+    /// If the server did not reply.
+    pub async fn register(
+        &self,
+        list: &str,
+        (member, record): (&str, &[u8]),
+        lifetime: Duration,
+        is_over: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let lifetime_ms = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX).max(1);
+        let mut command = redis::cmd("EVAL");
+        command.arg(REGISTER).arg(1).arg(self.record_key(list)).arg(member).arg(record).arg(lifetime_ms);
+        let Value::Array(pairs) = self.in_time(self.on_record(list, &command)).await? else {
+            return Err(StoreError::Garbled);
+        };
+        let mut members = Vec::new();
+        for pair in pairs.chunks_exact(2) {
+            let [Value::BulkString(name), Value::BulkString(record)] = pair else {
+                return Err(StoreError::Garbled);
+            };
+            if is_over(record) {
+                let mut command = redis::cmd("HDEL");
+                command.arg(self.record_key(list)).arg(name.as_slice());
+                self.in_time(self.on_record(list, &command)).await?;
+            } else {
+                members.push(record.clone());
+            }
+        }
+        Ok(members)
     }
 
     async fn in_time<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
@@ -90,6 +157,11 @@ impl RedisStore {
         format!("{}:{{{}}}:r:{name}", self.shared.settings.prefix, self.record_partition(name))
     }
 
+    /// Returns the key of a record that was taken, for whoever has the claim to it.
+    fn claim_key(&self, name: &str) -> String {
+        format!("{}:{{{}}}:t:{name}", self.shared.settings.prefix, self.record_partition(name))
+    }
+
     /// Sends a command to the server that has a record, and follows redirections.
     async fn on_record(&self, name: &str, command: &Cmd) -> Result<Value, StoreError> {
         let route =
@@ -98,10 +170,7 @@ impl RedisStore {
         if !node.breaker.admits() {
             return Err(StoreError::Open);
         }
-        let term = node.term();
-        if node.is_fenced() {
-            return Err(fenced());
-        }
+        let term = node.open_term().ok_or_else(fenced)?;
         let mut host = node.host.load_full().to_string();
         let mut asking = false;
         for _ in 0..MAX_REDIRECTS {
@@ -137,9 +206,27 @@ impl RedisStore {
     }
 }
 
-/// Removes a key. Returns its value and the server's time.
+/// Sets a member of a hash and returns all of them.
+const REGISTER: &str = "\
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return redis.call('HGETALL', KEYS[1])";
+
+/// How long a record that was taken is there for whoever has the claim to it and got no reply.
+const CLAIM_MS: u64 = 60_000;
+
+/// Removes a key. Returns its value and the server's time. The value stays for a while behind the claim, 16
+/// digits, so that whoever got no reply can ask again.
 const TAKE: &str = "\
 local found = redis.call('GETDEL', KEYS[1])
+if found then
+  redis.call('SET', KEYS[2], ARGV[1] .. found, 'PX', ARGV[2])
+else
+  local claimed = redis.call('GET', KEYS[2])
+  if claimed and string.sub(claimed, 1, 16) == ARGV[1] then
+    found = string.sub(claimed, 17)
+  end
+end
 local time = redis.call('TIME')
 return { found, time[1] * 1000000 + time[2] }";
 

@@ -5,7 +5,7 @@ use tidegate_core::algorithm::concurrency;
 use tidegate_core::{Limit, Micros, State, Verdict};
 
 use super::batch::{Batch, BatchCharge};
-use crate::charge::{Intent, Verdicts, blocked_by};
+use crate::charge::{Grant, Intent, Verdicts, blocked_by};
 
 /// Counters as they were when the script ran, and what the requests before made of them.
 pub(super) struct Replay<'a> {
@@ -20,7 +20,7 @@ impl Replay<'_> {
     /// Settles a request as the script did, and returns the verdict on each of its charges.
     pub(super) fn settle(&mut self, charges: &[BatchCharge], intent: Intent) -> Verdicts {
         let verdicts = self.assess_all(charges);
-        let denied = blocked_by(charges.iter().map(|charge| charge.force), &verdicts);
+        let denied = blocked_by(charges.iter().map(|charge| charge.force).zip(&verdicts));
         if intent == Intent::Take {
             for (charge, verdict) in charges.iter().zip(&verdicts).filter(|(charge, _)| charge.cost > 0) {
                 if charge.count_denied || verdict.allowed() && !denied {
@@ -49,6 +49,14 @@ impl Replay<'_> {
             *verdict
         };
         charges.iter().zip(&verdicts).map(standing).collect()
+    }
+
+    /// Takes as much of a charge as fits, as the script did.
+    pub(super) fn take_up_to(&mut self, charge: &BatchCharge) -> Grant {
+        let limit = self.batch.limit(&self.batch.counters[charge.counter as usize]);
+        let state = &mut self.states[charge.counter as usize];
+        let (units, verdict) = limit.charge_up_to(state, charge.cost, self.now);
+        Grant { units, verdict, at: self.now }
     }
 
     /// Returns the verdict of each charge's limit on a cost of 0.

@@ -9,10 +9,13 @@ use tidegate_core::algorithm::{
 };
 
 const PRELUDE: &str = include_str!("lua/prelude.lua");
+const LOAD: &str = include_str!("lua/load.lua");
+const DECODE: &str = include_str!("lua/decode.lua");
 const STATES: &str = include_str!("lua/states.lua");
 const CORRECTIONS: &str = include_str!("lua/corrections.lua");
 const REQUESTS: &str = include_str!("lua/requests.lua");
 const SETTLE: &str = include_str!("lua/settle.lua");
+const WRITE: &str = include_str!("lua/write.lua");
 
 /// The kinds of counters that the script tells apart, by the number that stands for each in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,17 +75,19 @@ impl Kind {
 }
 
 /// The source of the script. A call makes the functions of the kinds it has counters of, and the rest of the
-/// script only if its batch needs it.
+/// script only if its batch needs it: making the functions costs more than settling a small batch.
 pub(super) static CODE: LazyLock<String> = LazyLock::new(|| {
     let mut code = format!("local FIXED_WINDOW = {}\n{PRELUDE}", Kind::FixedWindow as u8);
     add_used("values", &Kind::VALUES, &mut code);
-    code.push_str("local algorithms, read_large, open, has_room, charge\n");
+    code.push_str(LOAD);
+    code.push_str("if at_length then\nlocal algorithms, read_large, open, has_room, charge\n");
     code.push_str("local function set_up()\nif algorithms then return end\nalgorithms = {}\n");
     code.push_str(WIDE_SCRIPT);
+    code.push_str(DECODE);
     add_used("algorithms", &Kind::ALGORITHMS, &mut code);
     // Writing to a string cannot fail.
-    let _ = write!(code, "{STATES}end\nlocal function correct()\n{CORRECTIONS}end\n");
-    let _ = write!(code, "local function settle_in_order()\n{REQUESTS}end\n{SETTLE}");
+    let _ = write!(code, "{STATES}end\nif args[7] or args[8] or args[9] then\nset_up()\n{CORRECTIONS}end\n");
+    let _ = write!(code, "local function settle_in_order()\n{REQUESTS}end\n{SETTLE}end\n{WRITE}");
     code
 });
 

@@ -176,7 +176,14 @@ fn requests(batch: &Batch, order: &Order) -> Vec<u8> {
     for request in batch.requests.iter().filter(|request| request.takes()) {
         let charges = batch.charges_of(request);
         let cost = charges.first().map_or(0, |charge| charge.cost);
-        if charges.iter().all(|charge| charge.cost == cost && batch.is_plain(charge)) {
+        if request.operation == Operation::TakeUpTo {
+            for charge in charges {
+                out.small_negative(-2);
+                out.number(charge.cost);
+                out.number(order.number(charge));
+                length += 3;
+            }
+        } else if charges.iter().all(|charge| charge.cost == cost && batch.is_plain(charge)) {
             out.number(cost);
             out.number(charges.len() as u64);
             for charge in charges {
@@ -184,7 +191,7 @@ fn requests(batch: &Batch, order: &Order) -> Vec<u8> {
             }
             length += 2 + charges.len();
         } else {
-            out.minus_one();
+            out.small_negative(-1);
             out.number(charges.len() as u64);
             for charge in charges {
                 out.number(order.number(charge));
@@ -240,6 +247,7 @@ impl Corrections {
                 match request.operation {
                     Operation::Settle(_)
                     | Operation::SettleSome(_)
+                    | Operation::TakeUpTo
                     | Operation::Correct(Correction::Look) => {}
                     Operation::GiveBack { taken_at } => {
                         corrections.refund(batch, order, charge, [taken_at.map_or(0, |at| at.0), 0]);

@@ -126,6 +126,19 @@ async fn agrees<W: World>(mut world: W, life: Life, upheavals: bool) {
             Charge { force: request.force, lease: lease as u64, ..Charge::new(keys[lead], &limits[lead], 0) };
         let left = model.settle(&[charge], Intent::Look, now)[0].remaining;
         let charge = match action {
+            Action::Charge { amount, .. } if request.beside.is_empty() && limits[lead].is_divisible() => {
+                let charge =
+                    Charge { cost: amount.units(&limits[lead], left), force: Force::Enforced, ..charge };
+                let grant = world.take_up_to(charge).await;
+                let expected = model.take_up_to(&charge, now);
+                assert_eq!(
+                    (grant.units, grant.verdict),
+                    expected,
+                    "step {lease} at {now:?}: up to {charge:?}"
+                );
+                assert_eq!(grant.at, now);
+                continue;
+            }
             Action::Charge { amount, hold } => {
                 Charge { cost: amount.units(&limits[lead], left), hold, ..charge }
             }

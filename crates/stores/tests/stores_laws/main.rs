@@ -4,7 +4,7 @@
 //! - [`world`]: the stores it is stamped over, each with its time in hand
 //! - [`model`], [`agreement`]: random schedules, decision by decision beside a plain map of states
 //! - [`vectors`]: the golden vectors of every algorithm
-//! - [`usual`]: the short way of settling beside the long one
+//! - [`short_paths`]: the short ways of settling beside the long one
 //! - [`threads`]: many threads on few keys
 //! - [`adversary`]: a flood that tries to have keys at their limits forgotten
 //! - [`bound`], [`steps`]: how many keys are held, which are forgotten, and how long one step takes

@@ -49,6 +49,21 @@ impl Model {
         charges.iter().zip(&verdicts).map(answer).collect()
     }
 
+    /// Takes the largest cost that is allowed, and says how much that is; if none is, what denies a cost of 1.
+    pub(crate) fn take_up_to(&mut self, charge: &Charge<'_>, now: Micros) -> (u64, Verdict) {
+        let (mut fits, mut too_much) = (0, charge.cost.saturating_add(1));
+        while too_much - fits > 1 {
+            let cost = fits + (too_much - fits) / 2;
+            if self.assess(&Charge { cost, ..*charge }, now).allowed() {
+                fits = cost;
+            } else {
+                too_much = cost;
+            }
+        }
+        let cost = if fits == 0 { charge.cost.min(1) } else { fits };
+        (fits, self.settle(&[Charge { cost, ..*charge }], Intent::Take, now)[0])
+    }
+
     pub(crate) fn give_back(&mut self, charges: &[Charge<'_>], now: Micros) {
         for charge in charges {
             if let Some(state) = self.0.get_mut(&charge.key) {

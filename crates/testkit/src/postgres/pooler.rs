@@ -45,11 +45,12 @@ impl Pooler {
         let settings = folder.path().join("pgbouncer.ini");
         let log = folder.path().join("log");
         let users = folder.path().join("users");
+        // A server has few connections, and one pooler may be used for many databases, one after the other.
         write(account, &users, "\"tidegate\" \"\"\n");
         let text = format!(
             "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
              unix_socket_dir =\nauth_type = trust\nauth_file = {}\nlogfile = {}\npool_mode = {mode}\n\
-             default_pool_size = {connections}\n",
+             default_pool_size = {connections}\nserver_idle_timeout = 2\n",
             server.port(),
             users.display(),
             log.display(),

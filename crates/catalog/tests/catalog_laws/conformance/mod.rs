@@ -1,6 +1,6 @@
-//! One suite, stamped over both databases.
+//! One suite, stamped over both databases, and over `PostgreSQL` behind a pooler in statement mode.
 
-/// Tests for each database of the laws named, which are functions of a world.
+/// Tests for each way to a database of the laws named, which are functions of a world.
 macro_rules! laws {
     ($($law:ident),* $(,)?) => {
         mod sqlite {
@@ -18,6 +18,15 @@ macro_rules! laws {
             $(#[tokio::test]
             async fn $law() {
                 super::$law(World::postgres().await).await;
+            })*
+        }
+
+        mod per_statement {
+            use crate::world::World;
+
+            $(#[tokio::test]
+            async fn $law() {
+                super::$law(World::per_statement().await).await;
             })*
         }
     };

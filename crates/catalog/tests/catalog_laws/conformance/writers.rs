@@ -1,8 +1,8 @@
 //! Several who write at once.
 
-use tidegate_catalog::{Allowance, AuditFilter, Catalog, Error, Precondition, SwitchMode};
+use tidegate_catalog::{Allowance, AuditFilter, By, Catalog, Error, Precondition, SwitchMode};
 
-use crate::world::{World, ann, requests, tier, with};
+use crate::world::{World, ann, at, requests, tier, with};
 
 laws! {
     of_two_who_expect_the_same_revision_one_wins,
@@ -40,13 +40,15 @@ async fn of_two_who_expect_the_same_revision_one_wins(world: World) {
     }
 }
 
-/// Raises a tenant's limit by one, however often others are in the way.
-async fn increment(catalog: &Catalog) {
+/// Raises a tenant's limit by one, however often others are in the way. Requests have names of their own: by these
+/// a writer whose commit was not answered recognizes its change.
+async fn increment(catalog: &Catalog, request: &str) {
+    let by = By::new("ann", request, at(0));
     loop {
         let tenant = catalog.tenant("acme").await.unwrap();
         let Allowance::Limited(numbers) = &tenant.overrides[0].allowance else { panic!("{tenant:?}") };
         let draft = with(vec![requests(numbers.requests.cast_signed() + 1)]);
-        let put = catalog.put_tenant("acme", &draft, Precondition::Revision(tenant.revision), &ann()).await;
+        let put = catalog.put_tenant("acme", &draft, Precondition::Revision(tenant.revision), &by).await;
         match put {
             Ok(_) => return,
             Err(Error::Precondition { .. }) => {}
@@ -60,11 +62,11 @@ async fn no_update_is_lost(world: World) {
     let draft = with(vec![requests(0)]);
     world.catalog.put_tenant("acme", &draft, Precondition::Any, &ann()).await.unwrap();
     let mut writers = Vec::new();
-    for _ in 0..4 {
+    for writer in 0..4 {
         let catalog = world.another().await;
         writers.push(tokio::spawn(async move {
-            for _ in 0..EACH {
-                increment(&catalog).await;
+            for round in 0..EACH {
+                increment(&catalog, &format!("request-{writer}-{round}")).await;
             }
         }));
     }

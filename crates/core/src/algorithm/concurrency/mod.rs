@@ -3,6 +3,8 @@
 //! Promise: at most `requests` slots are held at any moment, and a slot that its holder neither renews
 //! nor releases becomes free after the limit's window.
 
+use smallvec::SmallVec;
+
 use crate::{Limit, Micros, NEVER_US, Outcome, Verdict};
 
 /// The Lua implementation of `concurrency`, for stores that run scripts beside their data.
@@ -11,8 +13,8 @@ pub const SCRIPT: &str = include_str!("script.lua");
 /// The slots in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// One entry per slot holder.
-    pub leases: Vec<Lease>,
+    /// One entry per slot holder. The first needs no allocation.
+    pub leases: SmallVec<[Lease; 1]>,
 }
 
 /// The slots of one holder.

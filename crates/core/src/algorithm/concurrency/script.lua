@@ -30,10 +30,10 @@ end
 
 return {
   read = function(key)
-    local found = call('HGETALL', key)
+    local found = read_key('HGETALL', key)
     local state = { {}, {}, exists = found[1] ~= nil }
     for index = 1, #found, 2 do
-      state[1][found[index]] = { unpack_bytes(FORMAT, found[index + 1]) }
+      state[1][found[index]] = { decode(FORMAT, 14, found[index + 1]) }
     end
     return state, found
   end,

@@ -22,6 +22,10 @@ return {
   room = function(limit, state, now)
     return limit[2] - count_in(state, window_end(limit, now))
   end,
+  -- The room after a charge that does not fit was taken all the same. A count stops at the largest there is.
+  exceed = function(limit, room, cost)
+    return max(room - cost, limit[2] - EXACT)
+  end,
   take = function(limit, state, cost, now)
     local window = window_end(limit, now)
     state[2] = count_up(count_in(state, window), cost)

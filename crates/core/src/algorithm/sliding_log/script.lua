@@ -2,7 +2,7 @@
 -- all costs up to it since the list began, so the units of any range of the list are one subtraction.
 -- State: the units that count now, and the pending changes to the list. Limit: {kind, requests, period}.
 
-local FORMAT = '>I7I7I7'
+local FORMAT, STAMP_BYTES = '>I7I7I7', 21
 local CHUNK = 16
 -- How many of the oldest stamps are returned one by one.
 local FEW = 1000
@@ -10,9 +10,9 @@ local FEW = 1000
 local MOST_REWRITTEN = 10000
 
 local function stamp(key, index)
-  local value = call('LINDEX', key, index)
+  local value = read_key('LINDEX', key, index)
   if value then
-    return unpack_bytes(FORMAT, value)
+    return decode(FORMAT, STAMP_BYTES, value)
   end
 end
 
@@ -20,9 +20,9 @@ end
 local function count_old(limit, key, now)
   local old, oldest = 0, now - limit[3]
   while true do
-    local chunk = call('LRANGE', key, old, old + CHUNK - 1)
+    local chunk = read_key('LRANGE', key, old, old + CHUNK - 1)
     for _, value in ipairs(chunk) do
-      if unpack_bytes(FORMAT, value) > oldest then
+      if decode(FORMAT, STAMP_BYTES, value) > oldest then
         return old
       end
       old = old + 1

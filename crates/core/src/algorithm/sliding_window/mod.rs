@@ -4,10 +4,10 @@
 //! the previous window that lies within one window's length before now. The result is exact if the
 //! requests of the previous window were spread evenly.
 //!
-//! Sums are in units x microseconds, so nothing is rounded; 2^53 units over 10 years need 102 bits.
+//! The weighted count is a fraction of units x microseconds, exact in 128 bits: 2^53 units over 10 years need 102.
 
 use super::Taken;
-use crate::wide::{clamp, div_floor, mul};
+use crate::wide::{clamp, div_ceil, div_floor, mul};
 use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
 
 /// The Lua implementation of `sliding_window`, for stores that run scripts beside their data.
@@ -55,19 +55,24 @@ pub fn charge(limit: &Limit, state: State, cost: u64, now: Micros) -> (State, Ve
     let (requests, period_us) = (limit.requests(), limit.period_us());
     let seen = state.at(now, period_us);
     let left_us = period_us - now.since(seen.start);
-    let budget = mul(requests, period_us);
-    let used = mul(seen.current, period_us) + mul(seen.previous, left_us);
-    let after = used + mul(cost, period_us);
-    if after <= budget {
-        let remaining = clamp(div_floor(budget - after, period_us));
+    // Counts and costs are whole units, so rounding up the units of the previous window denies nothing that fits.
+    let used = seen.current.saturating_add(carried(&seen, left_us, period_us));
+    let after = used.saturating_add(cost);
+    if after <= requests {
         let taken = State { current: seen.current + cost, ..seen };
         let reset_after_us = reset_after_us(taken.current, taken.previous, left_us, period_us);
-        return (taken, Verdict { outcome: Outcome::Allowed, remaining, reset_after_us });
+        return (taken, Verdict { outcome: Outcome::Allowed, remaining: requests - after, reset_after_us });
     }
     let retry_after_us = retry_after_us(&seen, requests, cost, left_us, period_us);
-    let remaining = clamp(div_floor(budget.saturating_sub(used), period_us));
+    let remaining = requests.saturating_sub(used);
     let reset_after_us = reset_after_us(seen.current, seen.previous, left_us, period_us);
     (state, Verdict { outcome: Outcome::Denied { retry_after_us }, remaining, reset_after_us })
+}
+
+/// Returns the units of the previous window that still count, rounded up.
+#[inline]
+fn carried(seen: &State, left_us: u64, period_us: u64) -> u64 {
+    if seen.previous == 0 { 0 } else { clamp(div_ceil(mul(seen.previous, left_us), period_us)) }
 }
 
 #[inline]

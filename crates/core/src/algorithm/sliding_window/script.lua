@@ -13,6 +13,12 @@ local function seen(limit, state, now)
   return start, 0, 0
 end
 
+-- How many units fit beside a count of the current window and previous x overlap; negative if those are too many.
+local function room_beside(limit, current, previous, start, now)
+  local hi, lo = mul(previous, limit[3] - (now - start))
+  return limit[2] - current - divide_up(hi, lo, limit[3])
+end
+
 return {
   read = function(value)
     if value then
@@ -23,11 +29,15 @@ return {
   pack = function(state)
     return pack_bytes('>I7I7I7', state[1], state[2], state[3])
   end,
-  -- How many units fit beside the current count and previous x overlap; negative if those are too many already.
+  -- How many units fit; negative if more were taken than the limit has.
   room = function(limit, state, now)
     local start, current, previous = seen(limit, state, now)
-    local hi, lo = mul(previous, limit[3] - (now - start))
-    return limit[2] - current - divide_up(hi, lo, limit[3])
+    return room_beside(limit, current, previous, start, now)
+  end,
+  -- The room after a charge that does not fit was taken all the same. A count stops at the largest there is.
+  exceed = function(limit, room, cost, state, now)
+    local start, _, previous = seen(limit, state, now)
+    return max(room - cost, room_beside(limit, EXACT, previous, start, now))
   end,
   take = function(limit, state, cost, now)
     local start, current, previous = seen(limit, state, now)

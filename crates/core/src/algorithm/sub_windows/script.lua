@@ -57,13 +57,13 @@ end
 
 return {
   read = function(key)
-    local found = call('HGETALL', key)
+    local found = read_key('HGETALL', key)
     local state = { 0, {}, {}, exists = found[1] ~= nil }
     for index = 1, #found, 2 do
       if found[index] == 'n' then
-        state[1] = tonumber(found[index + 1])
+        state[1] = number(found[index + 1])
       else
-        state[2][tonumber(found[index])] = tonumber(found[index + 1])
+        state[2][number(found[index])] = number(found[index + 1])
       end
     end
     return state, found
@@ -83,6 +83,10 @@ return {
   -- How many units fit; negative if more were taken than the limit has.
   room = function(limit, state, now)
     return limit[2] - used(limit, state, bucket_at(limit, now))
+  end,
+  -- The room after a charge that does not fit was taken all the same. A count stops at the largest there is.
+  exceed = function(limit, room, cost)
+    return max(room - cost, limit[2] - EXACT)
   end,
   take = function(limit, state, cost, now)
     local bucket = bucket_at(limit, now)

@@ -35,6 +35,10 @@ pub struct Quick<'l> {
     pub(crate) prepared: &'l Prepared,
 }
 
+/// The most debt on the fast path, in units x microseconds. The debt before a charge and that of the charge are each
+/// at most this, so their sum plus a window's length is a valid dividend of a [`Divisor`].
+const MOST_DEBT: u64 = Divisor::END / 4;
+
 /// Numbers precomputed from a limit for the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prepared {
@@ -42,7 +46,7 @@ pub(crate) struct Prepared {
     requests_factor: u64,
     /// The factor of the [`Divisor`] by the window's length.
     period_factor: u64,
-    /// The debt that the bucket holds, in units x microseconds.
+    /// The debt that the bucket holds, in units x microseconds; at most [`MOST_DEBT`].
     capacity: u64,
     /// The longest time that the bucket takes to drain, in microseconds. A state that lies further in the
     /// future was not written by this limit.
@@ -70,9 +74,8 @@ impl Prepared {
             burst_trace,
         };
         let with = || {
-            // The debt before a charge and the charge itself are each at most the capacity, so below this
-            // bound their sum does not overflow.
-            let capacity = burst.checked_mul(period_us).filter(|capacity| *capacity < Divisor::END)?;
+            // A larger bucket has a fast path as long as its debt is below the bound.
+            let capacity = burst.saturating_mul(period_us).min(MOST_DEBT);
             let (requests, period_us) = (Divisor::new(requests)?, Divisor::new(period_us)?);
             Some(Self {
                 requests_factor: requests.factor,
@@ -132,10 +135,13 @@ impl Quick<'_> {
     #[inline(always)]
     pub fn take(&self, at: Micros, part: u64, cost: u64, now: Micros) -> Option<Taken> {
         let after = self.debt(at, part, now)? + self.cost_debt(cost)?;
-        let left = self.prepared.capacity.checked_sub(after)?;
+        if after > self.prepared.capacity {
+            return None;
+        }
         let us = self.requests().quotient(after);
         let part = after - us * self.requests().get();
-        Some(Taken { us, part, remaining: self.period_us().quotient(left) })
+        let used = self.period_us().quotient(after + self.period_us().get() - 1);
+        Some(Taken { us, part, remaining: self.limit.burst() - used })
     }
 
     /// Returns the verdict of a charge that does not fit into a bucket that was last charged under the same
@@ -143,8 +149,8 @@ impl Quick<'_> {
     /// path does not apply: call [`charge`] instead.
     pub fn deny(&self, at: Micros, part: u64, cost: u64, now: Micros) -> Option<Verdict> {
         let debt = self.debt(at, part, now)?;
-        // A debt above the capacity was not written by this limit.
-        let free = self.prepared.capacity.checked_sub(debt)?;
+        // A debt above the capacity was not written by this limit, and a larger bucket is never full here.
+        let free = self.prepared.capacity.checked_sub(debt).filter(|_| self.prepared.capacity < MOST_DEBT)?;
         let over = self.cost_debt(cost)?.checked_sub(free).filter(|over| *over > 0)?;
         let ceil = |debt: u64| debt.checked_sub(1).map_or(0, |less| self.requests().quotient(less) + 1);
         Some(Verdict {
@@ -164,10 +170,10 @@ impl Quick<'_> {
         }
     }
 
-    /// Converts a cost to debt, in units x microseconds. Returns `None` if the cost is above the burst.
+    /// Converts a cost to debt, in units x microseconds. Returns `None` if that is above the capacity.
     #[inline]
     fn cost_debt(&self, cost: u64) -> Option<u64> {
-        (cost <= self.limit.burst()).then(|| cost * self.period_us().get())
+        cost.checked_mul(self.period_us().get()).filter(|debt| *debt <= self.prepared.capacity)
     }
 }
 

@@ -10,7 +10,7 @@ use super::tiers::tiers;
 use super::value::Value;
 use crate::rules::model::{Position, Rule};
 
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 19] = [
     "key",
     "value",
     "name",
@@ -27,6 +27,8 @@ const FIELDS: [&str; 17] = [
     "detailed_metric",
     "value_to_metric",
     "share_threshold",
+    "hide_keys",
+    "warn_at",
     "metadata",
 ];
 
@@ -35,6 +37,9 @@ const MAX_DEPTH: usize = 32;
 
 /// The most rules in a file.
 const MAX_RULES: usize = 100_000;
+
+/// The most percentages in `warn_at`.
+const MAX_WARNINGS: usize = 8;
 
 /// The most limits of a rule. Every request that matches the rule is charged to all of them.
 const MAX_LIMITS: usize = 64;
@@ -90,6 +95,10 @@ fn rule(item: Value<'_>, depth: usize, reading: &mut Reading) -> Option<Rule> {
     rule.quota_mode = fields.flag("quota_mode", report);
     rule.detailed_metric = fields.flag("detailed_metric", report);
     rule.value_to_metric = fields.flag("value_to_metric", report);
+    rule.hide_keys = fields.flag("hide_keys", report);
+    if let Some(value) = fields.get("warn_at") {
+        rule.warn_at = warn_at(&value, report);
+    }
     rule.share_threshold = share_threshold(&fields, rule.value.as_deref(), report);
     if let Some(value) = fields.get("metadata") {
         rule.metadata = metadata::object(&value, report);
@@ -159,6 +168,23 @@ fn limits(fields: &Fields<'_>, rule: &mut Rule, reading: &mut Reading) {
         rule.tiers = tiers(value, &limits, reading);
     }
     rule.limits = limits.all.into_iter().map(|limit| limit.spec).collect();
+}
+
+/// Reads the percentages of a limit at which a warning is sent. Each is listed once.
+fn warn_at(value: &Value<'_>, report: &mut Report) -> Vec<u8> {
+    let mut percentages = Vec::new();
+    for item in value.items(report) {
+        let Some(percent) = item.whole(1..=100, report).map(|percent| percent as u8) else { continue };
+        if percentages.contains(&percent) {
+            item.fault(report, format!("{percent} is in the list already; remove one of the two"));
+        } else if percentages.len() == MAX_WARNINGS {
+            item.fault(report, format!("a rule has at most {MAX_WARNINGS} percentages in warn_at"));
+            break;
+        } else {
+            percentages.push(percent);
+        }
+    }
+    percentages
 }
 
 fn share_threshold(fields: &Fields<'_>, value: Option<&str>, report: &mut Report) -> bool {

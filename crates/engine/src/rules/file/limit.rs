@@ -1,6 +1,6 @@
 //! A limit in a rule file: `rate_limit` as in envoyproxy/ratelimit, or an item of `limits`.
 
-use tidegate_core::{Calendar, CalendarUnit, LeakyMode, MAX_COUNT, Window};
+use tidegate_core::{Calendar, CalendarUnit, LeakyMode, LimitField, MAX_COUNT, Window};
 
 use super::fields::Fields;
 use super::report::{Firsts, Report};
@@ -169,17 +169,17 @@ fn check(
 ) {
     while let Err(SpecError { field, reason }) = spec.build(&defaults) {
         let written = match field {
-            "requests" => requests,
-            "per" => per,
-            other => other,
+            LimitField::Requests => requests,
+            LimitField::Window => per,
+            other => other.name(),
         };
         let place = fields.get(written).map_or(fields.value.place(), |value| value.place());
         report.add(place, &fields.value.path.field(written), || reason);
         let taken = match field {
-            "burst" => spec.burst.take().is_some(),
-            "buckets" => spec.buckets.take().is_some(),
-            "mode" => spec.mode.take().is_some(),
-            _ => false,
+            LimitField::Burst => spec.burst.take().is_some(),
+            LimitField::Buckets => spec.buckets.take().is_some(),
+            LimitField::Mode => spec.mode.take().is_some(),
+            LimitField::Requests | LimitField::Window | LimitField::Calendar => false,
         };
         if !taken {
             return;

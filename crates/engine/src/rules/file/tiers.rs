@@ -41,8 +41,8 @@ pub(super) fn tiers(
             if base.is_none() && !limits.unknown_names {
                 report.add(entry.place, &change.path, || no_such_limit(&entry.key, &limits.all));
             }
-            if let Some(instead) = instead(change, base, defaults, report) {
-                changes.insert(entry.key.as_ref().to_owned(), instead);
+            if let Some(limit) = tier_limit(change, base, defaults, report) {
+                changes.insert(entry.key.as_ref().to_owned(), limit);
             }
         }
     }
@@ -61,7 +61,7 @@ fn no_such_limit(name: &str, limits: &[ReadLimit]) -> String {
     }
 }
 
-fn instead(
+fn tier_limit(
     value: Value<'_>,
     base: Option<&ReadLimit>,
     defaults: Defaults,
@@ -106,8 +106,8 @@ fn change(
     }
     let base = base.filter(|base| base.sound)?;
     if let Err(SpecError { field, reason }) = base.spec.changed(&change).build(&defaults) {
-        let place = fields.get(field).map_or(value.place(), |value| value.place());
-        report.add(place, &value.path.field(field), || reason);
+        let place = fields.get(field.name()).map_or(value.place(), |value| value.place());
+        report.add(place, &value.path.field(field.name()), || reason);
     }
     Some(change)
 }

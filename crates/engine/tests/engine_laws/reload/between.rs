@@ -6,7 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tidegate::{
-    Acquired, CatalogRules, Fallback, Limiter, Permit, Request, Reservation, ReservationId, Reserved, Source,
+    Acquired, Fallback, Limiter, Origin, Permit, Request, Reservation, ReservationId, Reserved, RulesText,
+    Source, Update,
 };
 use tidegate_stores::redis::{RedisStore, RedisStoreConfig};
 use tidegate_testkit::redis::RedisServer;
@@ -22,8 +23,8 @@ const WITHOUT: &str =
     "domain: d\ndescriptors: [{ key: other, rate_limit: { unit: hour, requests_per_unit: 9 } }]";
 
 fn put(limiter: &Limiter, text: &str) {
-    let rules = vec![CatalogRules { domain: "d".to_owned(), text: text.to_owned() }];
-    limiter.set_catalog_rules(rules).expect("good rules");
+    let rules = RulesText { domain: "d".to_owned(), text: text.to_owned() };
+    limiter.update(Update::new().rules(Origin::Catalog, [rules])).expect("good rules");
 }
 
 async fn node(server: &RedisServer) -> Limiter {

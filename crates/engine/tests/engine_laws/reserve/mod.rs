@@ -4,6 +4,8 @@ mod budget;
 mod memory;
 #[cfg(feature = "redis")]
 mod nodes;
+#[cfg(feature = "redis")]
+mod recovery;
 mod windows;
 
 use std::time::Duration;

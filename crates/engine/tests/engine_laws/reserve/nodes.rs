@@ -13,12 +13,12 @@ use super::{MINUTE, remaining};
 use crate::support::by;
 
 /// By the server's time, which does not stand still: no window ends meanwhile.
-fn per_year(requests: u64) -> LimitSpec {
+pub(crate) fn per_year(requests: u64) -> LimitSpec {
     per(requests, Duration::from_hours(365 * 24))
 }
 
 /// Patient, because these laws are not about time.
-async fn node_at(url: &str, domain: Domain) -> Limiter {
+pub(crate) async fn node_at(url: &str, domain: Domain) -> Limiter {
     let deadline = Duration::from_secs(10);
     let url = url.parse().expect("an address");
     let config = RedisStoreConfig { deadline, nodes: Some(1), ..RedisStoreConfig::new(url) };
@@ -31,7 +31,7 @@ async fn node(server: &RedisServer, limit: LimitSpec) -> Limiter {
     node_at(&server.url(), Domain::new("d").rule(Rule::by("k").limit(limit))).await
 }
 
-async fn reserve(limiter: &Limiter, request: &Request<'_>) -> Reservation {
+pub(crate) async fn reserve(limiter: &Limiter, request: &Request<'_>) -> Reservation {
     match limiter.reserve(request, MINUTE).await.expect("there is room to keep it") {
         Reserved::Reservation(reservation) => reservation,
         Reserved::Denied(decision) => panic!("{decision}"),

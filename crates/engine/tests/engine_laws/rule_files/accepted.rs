@@ -93,6 +93,8 @@ fn the_fields_of_a_descriptor() {
             ("{key: a, quota_mode: true}", "quota_mode: true"),
             ("{key: a, detailed_metric: true}", "detailed_metric: true"),
             ("{key: a, value_to_metric: true}", "value_to_metric: true"),
+            ("{key: a, hide_keys: true}", "hide_keys: true"),
+            ("{key: a, warn_at: [100, 80]}", "warn_at: [100, 80]"),
             ("{key: a, value: x*, share_threshold: true}", "share_threshold: true"),
             ("{key: a, share_threshold: false}", "share_threshold: false"),
             ("{key: a}", "enforce_percent: 100, shadow_mode: false"),

@@ -38,9 +38,9 @@ const TOPS: Table = &[
           -
         ",
         &[
-            r#"r.yaml:3:5: descriptors[0]: must be a mapping, got "a"; its fields: key, value, name, rate_limit, limits, tiers, concurrency, on_store_error, consistency, enforce_percent, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, metadata"#,
-            "r.yaml:4:5: descriptors[1]: must be a mapping, got a list; its fields: key, value, name, rate_limit, limits, tiers, concurrency, on_store_error, consistency, enforce_percent, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, metadata",
-            "r.yaml:5:4: descriptors[2]: must be a mapping, got nothing; its fields: key, value, name, rate_limit, limits, tiers, concurrency, on_store_error, consistency, enforce_percent, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, metadata",
+            r#"r.yaml:3:5: descriptors[0]: must be a mapping, got "a"; its fields: key, value, name, rate_limit, limits, tiers, concurrency, on_store_error, consistency, enforce_percent, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, hide_keys, warn_at, metadata"#,
+            "r.yaml:4:5: descriptors[1]: must be a mapping, got a list; its fields: key, value, name, rate_limit, limits, tiers, concurrency, on_store_error, consistency, enforce_percent, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, hide_keys, warn_at, metadata",
+            "r.yaml:5:4: descriptors[2]: must be a mapping, got nothing; its fields: key, value, name, rate_limit, limits, tiers, concurrency, on_store_error, consistency, enforce_percent, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, hide_keys, warn_at, metadata",
         ],
     ),
     (

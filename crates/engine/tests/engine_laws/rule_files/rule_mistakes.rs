@@ -87,6 +87,20 @@ const FIELDS: Table = &[
         "detailed_metric: maybe",
         &[r#"r.yaml:4:22: descriptors[0].detailed_metric: must be true or false, got "maybe""#],
     ),
+    ("hide_keys: maybe", &[r#"r.yaml:4:16: descriptors[0].hide_keys: must be true or false, got "maybe""#]),
+    ("warn_at: 80", &["r.yaml:4:14: descriptors[0].warn_at: must be a list, got 80"]),
+    (
+        "warn_at: [80, 0, 101, 80]",
+        &[
+            "r.yaml:4:19: descriptors[0].warn_at[1]: must be a whole number from 1 to 100, got 0",
+            "r.yaml:4:22: descriptors[0].warn_at[2]: must be a whole number from 1 to 100, got 101",
+            "r.yaml:4:27: descriptors[0].warn_at[3]: 80 is in the list already; remove one of the two",
+        ],
+    ),
+    (
+        "warn_at: [1, 2, 3, 4, 5, 6, 7, 8, 9]",
+        &["r.yaml:4:39: descriptors[0].warn_at[8]: a rule has at most 8 percentages in warn_at"],
+    ),
     (
         "value_to_metric: [true]",
         &["r.yaml:4:22: descriptors[0].value_to_metric: must be true or false, got a list"],
@@ -116,7 +130,7 @@ const FIELDS: Table = &[
     (
         "limit: {requests: 5}",
         &[
-            "r.yaml:4:5: descriptors[0].limit: unknown field; allowed: key, value, name, rate_limit, limits, tiers, concurrency, on_store_error, consistency, enforce_percent, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, metadata; did you mean limits?",
+            "r.yaml:4:5: descriptors[0].limit: unknown field; allowed: key, value, name, rate_limit, limits, tiers, concurrency, on_store_error, consistency, enforce_percent, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, hide_keys, warn_at, metadata; did you mean limits?",
         ],
     ),
 ];
@@ -143,7 +157,7 @@ const DESCRIPTORS: Table = &[
     (
         "keys: a",
         &[
-            "r.yaml:3:5: descriptors[0].keys: unknown field; allowed: key, value, name, rate_limit, limits, tiers, concurrency, on_store_error, consistency, enforce_percent, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, metadata; did you mean key?",
+            "r.yaml:3:5: descriptors[0].keys: unknown field; allowed: key, value, name, rate_limit, limits, tiers, concurrency, on_store_error, consistency, enforce_percent, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, hide_keys, warn_at, metadata; did you mean key?",
             "r.yaml:3:5: descriptors[0].key: missing; every descriptor names the key it matches",
         ],
     ),

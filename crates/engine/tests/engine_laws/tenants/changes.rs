@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tidegate::{
-    Domain, Limiter, Override, Rule, Switch, Switches, Tenant, TenantChange, TenantSource, per_minute,
+    Domain, Limiter, Override, ReadError, Rule, Switch, Switches, Tenant, TenantChange, TenantSource,
+    per_minute,
 };
 
 use super::{key, put, requests, rules, steady};
@@ -15,9 +16,9 @@ use crate::support::{left, passes};
 struct Listed(Mutex<Vec<Tenant>>);
 
 impl TenantSource for Listed {
-    fn each(&self, put: &mut dyn FnMut(Tenant)) -> Result<(), String> {
+    fn each(&self, put: &mut dyn FnMut(Tenant)) -> Result<(), ReadError> {
         match self.0.lock().as_slice() {
-            [] => Err("nobody is there".to_owned()),
+            [] => Err("nobody is there".into()),
             tenants => {
                 tenants.iter().cloned().for_each(put);
                 Ok(())

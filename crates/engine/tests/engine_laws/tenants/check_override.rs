@@ -1,6 +1,6 @@
 //! An override that acts on nothing is refused, and told what there is instead.
 
-use tidegate::{LimitChange, Override, Tenant};
+use tidegate::{LimitChange, Override, OverrideField, Tenant};
 
 use super::{endpoint, requests, rules, steady};
 use crate::support::limiter;
@@ -9,7 +9,7 @@ use crate::support::limiter;
 fn problem(limiter: &tidegate::Limiter, written: &Override) -> (String, String) {
     match limiter.check_override(&Tenant::new("bob"), written) {
         Ok(()) => (String::new(), String::new()),
-        Err(problem) => (problem.field.to_owned(), problem.reason),
+        Err(problem) => (problem.field.to_string(), problem.reason),
     }
 }
 
@@ -86,5 +86,5 @@ descriptors: [{key: k, value: 'free-*', share_threshold: true, rate_limit: {unit
 ";
     let (limiter, _) = limiter(text);
     let wrong = limiter.check_override(&Tenant::new("free-1"), &Override::of(requests(1)));
-    assert_eq!(wrong.expect_err("it is shared").field, "descriptor");
+    assert_eq!(wrong.expect_err("it is shared").field, OverrideField::Descriptor);
 }

@@ -1,6 +1,6 @@
 //! What applies to a tenant is listed with where it comes from, and explained.
 
-use tidegate::{Limiter, Origin, Override, Tenant};
+use tidegate::{LimitOrigin, Limiter, Override, Tenant};
 
 use super::{at, endpoint, key, put, requests, rules, steady};
 
@@ -45,7 +45,7 @@ fn every_limit_that_follows_from_the_tenant_and_fixed_values_is_listed() {
         ]
     );
     let limits = limiter.tenant_limits("bob");
-    assert!(limits.iter().all(|limit| limit.from == Origin::Rule && limit.limit.is_some()));
+    assert!(limits.iter().all(|limit| limit.from == LimitOrigin::Rule && limit.limit.is_some()));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which numbers apply: the override's, else the tier's, else the rule's.
 
-use tidegate::{AlgorithmName, LimitChange, Override, Request, Tenant, TierLimit, Window};
+use tidegate::{AlgorithmName, LimitChange, Override, OverrideField, Request, Tenant, TierLimit, Window};
 
 use super::{at, endpoint, key, put, requests, rules, steady};
 use crate::support::{left, limiter, limits_of, passes};
@@ -88,7 +88,7 @@ fn an_override_may_have_another_window_and_algorithm() {
         algorithm: Some(AlgorithmName::SlidingLog),
         ..LimitChange::default()
     };
-    let other = Override { instead: TierLimit::Change(change), ..steady(1) };
+    let other = Override { replacement: TierLimit::Change(change), ..steady(1) };
     put(&limiter, Tenant::new("bob").with(other));
     let decision = limiter.peek_now(&key("bob"));
     let limit = decision.limits().next().expect("a limit");
@@ -240,5 +240,8 @@ fn an_override_for_the_tenants_own_key_is_one_for_the_tenant_alone() {
     assert_eq!(left(&limiter, &at("bob", "/orders")), [2]);
     // That of another tenant means nothing.
     let other = Tenant::new("bob").with(steady(7).entry("api_key", Some("eve")));
-    assert_eq!(limiter.check_override(&other, &other.overrides[0]).expect_err("none").field, "descriptor");
+    assert_eq!(
+        limiter.check_override(&other, &other.overrides[0]).expect_err("none").field,
+        OverrideField::Descriptor
+    );
 }

@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
+use tidegate::{LimitField, OverrideField};
 use tidegate_catalog::{Tenant, TenantDraft, TenantFilter};
 use utoipa::{IntoParams, ToSchema};
 
@@ -81,9 +82,9 @@ pub(super) async fn put(
         let mut keys = keys.iter().filter(|(name, _)| domain.is_none_or(|domain| domain == name));
         keys.any(|(_, key)| text == key || text.strip_prefix(&**key) == Some(&format!(":{tenant}")))
     })?;
-    draft.check().map_err(renamed)?;
+    draft.check()?;
     check_against_rules(&admin, &tenant, &draft)?;
-    let stored = admin.control.put_tenant(caller.by(), tenant, draft, precondition).await.map_err(renamed)?;
+    let stored = admin.control.put_tenant(caller.by(), tenant, draft, precondition).await?;
     Ok(shown(&admin, &stored))
 }
 
@@ -155,21 +156,6 @@ fn tenant_keys(admin: &Admin) -> Vec<(String, String)> {
     domains.filter_map(|domain| Some((domain.domain, domain.tenant?))).collect()
 }
 
-/// Converts an error of the catalog, with fields named as in this API.
-fn renamed(error: tidegate_catalog::Error) -> Problem {
-    match error {
-        tidegate_catalog::Error::Invalid { field, reason } => {
-            let field = match field.rsplit_once('.') {
-                Some((place, "requests")) => format!("{place}.requests_per_unit"),
-                Some((place, "duration_us")) => format!("{place}.duration"),
-                _ => field,
-            };
-            Problem::field(field, reason)
-        }
-        other => other.into(),
-    }
-}
-
 /// Rejects a tier that no rule defines, and an override that no rule can apply.
 fn check_against_rules(admin: &Admin, tenant: &str, draft: &TenantDraft) -> ApiResult<()> {
     let mut errors = Vec::new();
@@ -184,14 +170,15 @@ fn check_against_rules(admin: &Admin, tenant: &str, draft: &TenantDraft) -> ApiR
             errors.push(FieldError::new("tier", reason));
         }
     }
-    let stored = draft.overrides().map_err(renamed)?;
+    let stored = draft.overrides()?;
     let whose = tidegate::Tenant { name: tenant.to_owned(), tier: draft.tier.clone(), overrides: Vec::new() };
     for (index, stored) in stored.iter().enumerate() {
         if let Err(problem) = admin.limiter.check_override(&whose, &engine_override(stored)) {
+            // As this API names it.
             let field = match problem.field {
-                "requests" => "requests_per_unit",
-                "per" | "window" => "unit",
-                other => other,
+                OverrideField::Number(LimitField::Requests) => "requests_per_unit".to_owned(),
+                OverrideField::Number(LimitField::Window) => "unit".to_owned(),
+                other => other.to_string(),
             };
             errors.push(FieldError::new(format!("overrides[{index}].{field}"), problem.reason));
         }

@@ -201,8 +201,11 @@ struct OverrideView {
     effective_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
-    /// Whether it applies now.
+    /// Whether it applies now, by the catalog's clock.
     in_effect: bool,
+    /// Whether it has ended, by the catalog's clock. Absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ended: bool,
 }
 
 impl Quota {
@@ -248,6 +251,7 @@ impl OverrideView {
             effective_at: item.effective_at,
             expires_at: item.expires_at,
             in_effect: item.holds_at(now),
+            ended: item.expires_at.is_some_and(|end| end <= now),
         };
         match &item.allowance {
             Allowance::Unlimited => shown.unlimited = true,

@@ -90,6 +90,8 @@ pub(in crate::cli) struct Refusal {
     detail: String,
     errors: Vec<FieldError>,
     retry_after: Option<String>,
+    /// What to do instead of trying again.
+    instead: Option<&'static str>,
 }
 
 /// Problem details (RFC 9457).
@@ -135,7 +137,7 @@ impl Failure {
                 (format!("{url} answered {status}: {}", plain(body.trim())), Vec::new())
             }
         };
-        Self::Refused(Refusal { status, file: None, detail, errors, retry_after })
+        Self::Refused(Refusal { status, file: None, detail, errors, retry_after, instead: None })
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> Self {
@@ -163,6 +165,14 @@ impl Failure {
             Self::All(all) => Self::All(all.into_iter().map(|one| one.about(file)).collect()),
             // These are not about the file.
             other @ (Self::Usage(_) | Self::Invalid(_) | Self::Missing(_) | Self::Unreachable(_)) => other,
+        }
+    }
+
+    /// Returns this failure with what can be done while the node cannot do what it was asked for.
+    pub(super) fn or_else(self, instead: &'static str) -> Self {
+        match self {
+            Self::Refused(refusal) => Self::Refused(Refusal { instead: Some(instead), ..refusal }),
+            other => other,
         }
     }
 
@@ -306,10 +316,13 @@ impl fmt::Display for Refusal {
                     "\nhint: it was changed in the meantime; read it again, and run the command again"
                 )
             }
-            StatusCode::SERVICE_UNAVAILABLE => match &self.retry_after {
-                Some(seconds) => write!(out, "\nhint: try again in {} s", plain(seconds)),
-                None => write!(out, "\nhint: try again"),
-            },
+            StatusCode::SERVICE_UNAVAILABLE => {
+                match &self.retry_after {
+                    Some(seconds) => write!(out, "\nhint: try again in {} s", plain(seconds))?,
+                    None => write!(out, "\nhint: try again")?,
+                }
+                self.instead.map_or(Ok(()), |instead| write!(out, ", or {instead}"))
+            }
             _ => Ok(()),
         }
     }

@@ -8,7 +8,7 @@
 //! - [`confirm`]: asks for confirmation; [`input`]: input files
 //! - [`pages`]: lists in pages
 //! - [`context`]: named nodes
-//! - [`quota`], [`usage`], [`rules`], [`switch`], [`token`], [`audit`]: the commands
+//! - [`quota`], [`usage`], [`top`], [`rules`], [`switch`], [`token`], [`audit`]: the commands
 
 pub(super) mod audit;
 pub(super) mod client;
@@ -25,6 +25,7 @@ pub(super) mod switch;
 pub(super) mod table;
 mod tls;
 pub(super) mod token;
+pub(super) mod top;
 pub(super) mod usage;
 mod when;
 

@@ -112,6 +112,9 @@ impl Switch {
     }
 }
 
+/// What to do while the catalog is away.
+const ON_THE_NODE: &str = "act on this node alone with --local";
+
 impl List {
     fn run(self) -> Outcome {
         let response = self.admin.client()?.send(Call::get(&["switches"]))?;
@@ -156,7 +159,7 @@ impl Set {
         let call = Call::new(Method::PUT, &["switches", &self.rule])
             .json(&json!({ "mode": value_name(&self.mode) }));
         let call = call.query("local", self.local.then_some(true));
-        let response = self.admin.client()?.send(call)?;
+        let response = self.admin.client()?.send(call).map_err(|failure| failure.or_else(ON_THE_NODE))?;
         if self.output.is_json() {
             print_body(&response);
             return Ok(());
@@ -173,7 +176,7 @@ impl Unset {
     fn run(self) -> Outcome {
         let call = Call::new(Method::DELETE, &["switches", &self.rule]);
         let call = call.query("local", self.local.then_some(true));
-        self.admin.client()?.send(call)?;
+        self.admin.client()?.send(call).map_err(|failure| failure.or_else(ON_THE_NODE))?;
         out::print(&format!("{}: not set\n", plain(&self.rule)));
         Ok(())
     }

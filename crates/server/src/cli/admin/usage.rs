@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use http::Method;
+use serde_json::json;
 
 use super::client::Call;
 use super::flags::AdminFlags;
@@ -16,6 +17,7 @@ const USAGE_EXAMPLES: &str = "\
 Examples:
   tidegate usage acme
   tidegate usage acme --descriptor 'endpoint:POST /v1/orders'
+  tidegate usage link acme --for 30d       a page that the tenant may see
   tidegate usage acme -o json | jq '.usage[] | select(.remaining == 0)'";
 
 const RESET_EXAMPLES: &str = "\
@@ -28,14 +30,38 @@ Examples:
 /// Covers the limits that depend only on the tenant and on fixed values in the rules; use --descriptor for others.
 #[derive(Args)]
 #[command(after_help = USAGE_EXAMPLES, after_long_help = long_help(USAGE_EXAMPLES))]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(in crate::cli) struct Usage {
+    #[command(subcommand)]
+    command: Option<UsageCommand>,
     /// The name of the tenant.
-    tenant: String,
+    #[arg(required = true)]
+    tenant: Option<String>,
     /// The descriptor of the limits: `key:value`; several are joined by `|`.
     #[arg(long, value_name = "TEXT")]
     descriptor: Option<String>,
     #[command(flatten)]
     output: ListOutput,
+    #[command(flatten)]
+    admin: AdminFlags,
+}
+
+#[derive(Subcommand)]
+enum UsageCommand {
+    Link(Link),
+}
+
+/// Make a link by which a tenant sees its own limits, usage and last denials.
+#[derive(Args)]
+#[command(after_long_help = long_help(USAGE_EXAMPLES))]
+struct Link {
+    /// The name of the tenant.
+    tenant: String,
+    /// How long the link works.
+    #[arg(long = "for", value_name = "DURATION", default_value = "30d")]
+    lifetime: String,
+    #[command(flatten)]
+    output: OneOutput,
     #[command(flatten)]
     admin: AdminFlags,
 }
@@ -61,8 +87,12 @@ impl Usage {
     }
 
     fn show(self) -> Outcome {
+        if let Some(UsageCommand::Link(link)) = self.command {
+            return link.create();
+        }
         let client = self.admin.client()?;
-        let call = Call::get(&["usage", &self.tenant]).query("descriptor", self.descriptor.as_ref());
+        let tenant = self.tenant.unwrap_or_default();
+        let call = Call::get(&["usage", &tenant]).query("descriptor", self.descriptor.as_ref());
         let response = client.send(call)?;
         if self.output.format() == Format::Json {
             print_body(&response);
@@ -94,6 +124,24 @@ impl Usage {
             out::note(
                 "this is the usage on this node alone: with the memory store, every node counts separately",
             );
+        }
+        Ok(())
+    }
+}
+
+impl Link {
+    fn create(self) -> Outcome {
+        let call = Call::new(Method::POST, &["usage", &self.tenant, "link"]);
+        let response = self.admin.client()?.send(call.json(&json!({ "for": self.lifetime })))?;
+        if self.output.is_json() {
+            print_body(&response);
+        } else {
+            let body = response.json()?;
+            out::print(&format!("{}\n", plain(body["url_path"].as_str().unwrap_or_default())));
+            out::note(format_args!(
+                "give it to the tenant after the address of the HTTP listener; it works until {}",
+                plain(body["expires_at"].as_str().unwrap_or_default())
+            ));
         }
         Ok(())
     }

@@ -128,6 +128,21 @@ fn switches_are_listed_and_set() {
     assert_eq!(run(&node, &["switch", "set", "*", "loud"]).code, 2);
 }
 
+#[test]
+fn while_the_catalog_is_away_whoever_throws_a_switch_is_told_of_the_nodes_own() {
+    let away = Node::new(|_: &Asked| {
+        Answer::problem("503 Service Unavailable", &json!({ "detail": "the catalog is away" }))
+    });
+    for words in [&["switch", "set", "*", "off"][..], &["switch", "unset", "*"]] {
+        let done = run(&away, words);
+        assert_eq!(done.code, 6);
+        assert_eq!(
+            done.err,
+            "error: the catalog is away\nhint: try again, or act on this node alone with --local\n"
+        );
+    }
+}
+
 /// Takes everything but the domains `bad`, whose rules have mistakes, and `late`, which is away when it is put.
 fn picky() -> Node {
     Node::new(|asked: &Asked| {

@@ -20,14 +20,18 @@ fn schemathesis() -> PathBuf {
     found.expect("schemathesis is missing: `make test-tools` installs it (PyPI: schemathesis)")
 }
 
-/// Sends whatever the document at an address says, and what it forbids, and holds the answers to it.
-fn keeps_to_its_document(at: SocketAddr, headers: &[String]) {
+/// Sends whatever the document at an address says, and what it forbids, and holds the answers to it; but to those that
+/// never end.
+fn keeps_to_its_document(at: SocketAddr, headers: &[String], endless: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("report");
     let mut command = Command::new(schemathesis());
     command.args(["run", &format!("http://{at}/openapi.json")]);
     for header in headers {
         command.args(["--header", header]);
+    }
+    for path in endless {
+        command.args(["--exclude-path", path]);
     }
     let output = command
         // What is well-formed may still make no sense: an override of a rule that there is not.
@@ -48,19 +52,21 @@ fn keeps_to_its_document(at: SocketAddr, headers: &[String]) {
     let document = get(at, "/openapi.json").json();
     let methods = |item: &serde_json::Value| item.as_object().map_or(0, serde_json::Map::len);
     let operations: usize = document["paths"].as_object().expect("paths").values().map(methods).sum();
-    assert_eq!(tested, Some(operations), "{said}");
+    assert_eq!(tested, Some(operations - endless.len()), "{said}");
 }
 
 #[test]
 fn the_admin_api_keeps_to_its_document() {
     let service = start();
-    keeps_to_its_document(service.admin, &[format!("Authorization: Bearer {}", service.token())]);
+    // A response without end is no response to wait for; `recorder::live` has its laws.
+    let endless = ["/admin/v1/live"];
+    keeps_to_its_document(service.admin, &[format!("Authorization: Bearer {}", service.token())], &endless);
 }
 
 #[test]
 fn the_decision_api_keeps_to_its_document() {
     let service = start();
-    keeps_to_its_document(service.http, &[]);
+    keeps_to_its_document(service.http, &[], &[]);
 }
 
 #[test]

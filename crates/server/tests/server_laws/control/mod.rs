@@ -5,6 +5,7 @@ mod audit;
 mod contract;
 mod history;
 mod nodes;
+mod outbox;
 mod poolers;
 mod postgres;
 mod quotas;

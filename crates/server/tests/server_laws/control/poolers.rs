@@ -1,4 +1,4 @@
-//! Nodes behind `PgBouncer`: what is answered is what has happened.
+//! Nodes behind `PgBouncer`, in each of its modes: what is answered is what has happened.
 
 use serde_json::{Value, json};
 use tidegate_testkit::postgres::{Pooler, PostgresServer};
@@ -30,7 +30,7 @@ fn recorded(service: Service) -> usize {
 #[test]
 fn every_write_through_a_pooler_is_answered_as_it_happened_and_written_down() {
     let postgres = PostgresServer::start();
-    for mode in ["transaction", "session"] {
+    for mode in ["transaction", "session", "statement"] {
         // In that mode a client has its connection for good.
         let pooler = Pooler::in_mode(&postgres, mode, if mode == "session" { 20 } else { 3 });
         let url = pooler.url(&postgres.create_database());

@@ -62,6 +62,7 @@ fn api(limiter: Limiter) -> HttpApi {
         peer: Ipv4Addr::LOCALHOST.into(),
         cross_site: false,
         memory: tidegate_server::memory::Memory::of(1 << 30, tidegate_server::memory::Source::Setting),
+        links: None,
     }
 }
 

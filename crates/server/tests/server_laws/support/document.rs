@@ -31,6 +31,8 @@ pub(crate) struct Document {
     pub(crate) blocks: Vec<Block>,
     /// Files that lie where the commands are run, by their names.
     files: Vec<(PathBuf, String)>,
+    /// Variables that its commands are run with.
+    environment: Vec<(&'static str, &'static str)>,
 }
 
 /// A fenced block.
@@ -70,7 +72,7 @@ impl Document {
                 None => apart |= !content.trim().is_empty(),
             }
         }
-        Self { name: name.to_owned(), blocks, files: Vec::new() }
+        Self { name: name.to_owned(), blocks, files: Vec::new(), environment: Vec::new() }
     }
 
     /// Reads the README of a folder whose commands are run beside the folder's files.
@@ -93,6 +95,20 @@ impl Document {
         document
     }
 
+    /// Runs its commands with a variable. For deadlines: what a document shows is not about time, and a machine that
+    /// has other things to do may miss one.
+    pub(crate) fn with(mut self, name: &'static str, value: &'static str) -> Self {
+        self.environment.push((name, value));
+        self
+    }
+
+    /// Replaces a text that its files have, for deadlines that are not settings of the service.
+    pub(crate) fn replace(mut self, text: &str, by: &str) -> Self {
+        assert!(self.blocks.iter().any(|block| block.text.contains(text)), "{}: {text} is gone", self.name);
+        self.blocks.iter_mut().for_each(|block| block.text = block.text.replace(text, by));
+        self
+    }
+
     /// Runs it, and fails where something fails or prints something else than the document shows.
     pub(crate) fn run(mut self) {
         let ports: Vec<(u16, u16)> = PORTS.iter().map(|port| (*port, ports::free())).collect();
@@ -105,7 +121,7 @@ impl Document {
             fs::create_dir_all(path.parent().expect("it is in a folder")).expect("a folder");
             fs::write(path, with_ports(text, &ports)).expect("a file");
         }
-        let status = Shell::start(&folder, &self.script(), &ports).wait();
+        let status = Shell::start(&folder, &self.script(), &ports, &self.environment).wait();
         let output = |index: usize| {
             let text = fs::read_to_string(folder.path().join(format!("out/{index}"))).unwrap_or_default();
             text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>()
@@ -197,7 +213,7 @@ pub(crate) fn line_fits(expected: &str, found: &str) -> bool {
 struct Shell(Child);
 
 impl Shell {
-    fn start(folder: &TempDir, script: &str, ports: &[(u16, u16)]) -> Self {
+    fn start(folder: &TempDir, script: &str, ports: &[(u16, u16)], environment: &[(&str, &str)]) -> Self {
         let place = |name: &str| {
             let path = folder.path().join(name);
             fs::create_dir_all(&path).expect("a folder");
@@ -229,6 +245,7 @@ impl Shell {
                 command.env("TIDEGATE_ADMIN", format!("http://127.0.0.1:{free}"));
             }
         }
+        command.envs(environment.iter().copied());
         let said = File::create(folder.path().join("out/shell")).expect("a file");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         Self(command.process_group(0).spawn().expect("bash runs"))

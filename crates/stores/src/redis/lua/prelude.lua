@@ -4,8 +4,7 @@
 --
 -- Most batches need no decision for each request: where every counter has room for all that the batch asks of
 -- it, its demand, every request is allowed in whatever order, and each counter is charged once for all of them,
--- as it is stored. The rest of the script is made only when a batch needs it: making its functions costs more
--- than settling a small batch.
+-- as it is stored (`load.lua`). The rest of the script runs only when a batch needs it.
 --
 -- KEYS: hashes that hold many small counters each, then one key for each large counter.
 -- ARGV[1]: packed, in this order: the time to settle by, or nil for the server's own; limits; how many fields of

@@ -2,7 +2,8 @@
 -- all of its charges or none.
 --
 -- A plain request is its cost, how many counters it charges, and those. A request of any other shape begins with -1;
--- then come how many charges it has, and for each counter, cost, mode and lease.
+-- then come how many charges it has, and for each counter, cost, mode and lease. A request that takes as much as fits
+-- is -2, its cost and its counter.
 
 -- Bits of a charge's mode: a queue's wait can be held; the charge is taken even if its request is denied; it is
 -- larger than the limit; a denial is only noted; a denial counts only if all quotas deny.
@@ -67,8 +68,8 @@ end
 -- Reduces a counter's room by a charge that may be larger.
 local function use_room(counter, cost)
   local room, limit = rooms[counter], limits[limit_of[counter]]
-  if room and cost > room and limit.algorithm.exceed then
-    rooms[counter] = limit.algorithm.exceed(limit, room)
+  if room and cost > room then
+    rooms[counter] = limit.algorithm.exceed(limit, room, cost, open(counter), now)
   elseif room then
     rooms[counter] = room - cost
   end
@@ -129,6 +130,17 @@ local function settle(first, last)
   end
 end
 
+-- Takes as many units as fit.
+local function take_up_to(counter, units)
+  local room = rooms[counter]
+  if room and room > 0 then
+    units = min(units, room)
+    rooms[counter], taken[counter] = room - units, taken[counter] + units
+  elseif room and units > 0 then
+    carried[counter] = true
+  end
+end
+
 -- Leaves out a request that needs a foreign counter. Returns whether it is one.
 local function leave_out(first, last, stride, cost)
   local is_one = false
@@ -153,6 +165,9 @@ while at < length do
     if not (any_foreign and leave_out(first, at - 1, 1, cost)) then
       settle_plain(first, at - 1, cost)
     end
+  elseif cost == -2 then
+    at = first + 1
+    take_up_to(requests[first], requests[first - 1])
   else
     at = first + STRIDE * requests[at + 1]
     if not (any_foreign and leave_out(first, at - 1, STRIDE)) then

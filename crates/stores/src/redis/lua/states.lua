@@ -3,8 +3,6 @@
 
 -- The lengths that stored small counters have, by kind.
 local LENGTHS = { { [14] = true }, { [21] = true }, { [23] = true, [30] = true } }
--- What the server and Lua say when a value is not what this script has written there.
-local NOT_OURS = { 'WRONGTYPE', 'attempt to', 'index is nil', 'too short' }
 
 for index = 1, #limits do
   limits[index].algorithm = algorithms[limits[index][1]]
@@ -15,15 +13,6 @@ read_large = function(counter)
   states[counter], answer[counter + 1] = limit.algorithm.read(keys[hashes + large], limit, now, args[6][large])
 end
 
-local function is_not_ours(problem)
-  local text = type(problem) == 'table' and problem.err or tostring(problem)
-  for index = 1, #NOT_OURS do
-    if string.find(text, NOT_OURS[index], 1, true) then
-      return true
-    end
-  end
-end
-
 -- The state of a counter; nil if another program has overwritten it.
 open = function(counter)
   local limit, value = limits[limit_of[counter]], answer[counter + 1]
@@ -32,7 +21,7 @@ open = function(counter)
   elseif counter > smalls then
     local read, problem = pcall(read_large, counter)
     if not read then
-      if not is_not_ours(problem) then
+      if problem ~= NOT_OURS then
         error(problem, 0)
       end
       answer[counter + 1], foreign[counter] = FOREIGN, true

@@ -13,6 +13,7 @@ pub(crate) mod charging;
 pub(crate) mod clock_steps;
 pub(crate) mod correcting;
 pub(crate) mod forces;
+pub(crate) mod granting;
 pub(crate) mod looking;
 pub(crate) mod queue;
 pub(crate) mod refund;
@@ -21,7 +22,7 @@ pub(crate) mod slots;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::{Key, Limit, Micros, Outcome, Verdict};
-use tidegate_stores::{Charge, Intent, Store, Verdicts};
+use tidegate_stores::{Charge, Grant, Intent, Store, Verdicts};
 
 /// A store that nobody has used yet, and its time in hand.
 pub(crate) trait World {
@@ -67,6 +68,10 @@ pub(crate) trait World {
 
     async fn settle_as(&self, charges: &[Charge<'_>], intent: Intent) -> Verdicts {
         self.store().settle(charges, intent).await.expect("the store settles")
+    }
+
+    async fn take_up_to(&self, charge: Charge<'_>) -> Grant {
+        self.store().take_up_to(&charge).await.expect("the store grants")
     }
 
     async fn give_back(&self, charges: &[Charge<'_>]) {
@@ -148,6 +153,12 @@ macro_rules! conformance {
             looking: [
                 a_peek_changes_nothing,
                 a_look_changes_nothing_and_answers_what_a_charge_would
+            ],
+            granting: [
+                what_is_granted_fits_and_one_unit_more_does_not,
+                a_grant_leaves_a_counter_as_a_charge_of_as_much_does,
+                grants_never_add_up_to_more_than_the_limit,
+                slots_and_queues_grant_no_part
             ],
             refund: [
                 a_refund_makes_room_for_what_was_taken,

@@ -9,7 +9,6 @@ use clap::Args;
 use http::Method;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use indicatif::{ProgressBar, ProgressStyle};
-use jiff::Timestamp;
 use serde_json::{Map, Value as Json, json};
 
 use super::super::client::{Call, Client};
@@ -18,7 +17,7 @@ use super::super::flags::AdminFlags;
 use super::super::input::read;
 use super::super::output::OneOutput;
 use super::super::pages::Pages;
-use super::super::{Outcome, long_help, when};
+use super::super::{Outcome, long_help};
 use super::edit::without_read_only;
 use crate::cli::out;
 
@@ -52,7 +51,7 @@ pub(super) struct Export {
     /// Only tenants whose names begin with this text.
     #[arg(long, short = 'q', value_name = "TEXT")]
     prefix: Option<String>,
-    /// Omit overrides that have ended.
+    /// Omit overrides that have ended, by the node's time.
     #[arg(long)]
     without_ended: bool,
     /// The file to write [default: standard output]
@@ -86,15 +85,16 @@ impl Export {
         let client = self.admin.client()?;
         let (tier, prefix) = (self.tier.as_ref(), self.prefix.as_ref());
         let call = || Call::get(&["quotas"]).query("tier", tier).query("q", prefix);
-        let now = self.without_ended.then(when::now);
+        let without_ended = self.without_ended;
         let Some(path) = &self.file else {
-            return export(&client, call, now, &mut io::stdout().lock(), "standard output").map(|_| ());
+            return export(&client, call, without_ended, &mut io::stdout().lock(), "standard output")
+                .map(|_| ());
         };
         let name = path.display().to_string();
         let draft = path.with_added_extension(format!("{}.part", std::process::id()));
         let cannot = |error: io::Error| Failure::other(format!("cannot write {name}: {error}"));
         let mut file = io::BufWriter::new(fs::File::create_new(&draft).map_err(cannot)?);
-        let exported = export(&client, call, now, &mut file, &name)
+        let exported = export(&client, call, without_ended, &mut file, &name)
             .and_then(|count| file.flush().map_err(cannot).map(|()| count))
             .and_then(|count| fs::rename(&draft, path).map_err(cannot).map(|()| count));
         match exported {
@@ -108,11 +108,11 @@ impl Export {
     }
 }
 
-/// Writes all tenants, and returns their number. With a time, overrides that have ended by then are omitted.
+/// Writes all tenants, and returns their number. Overrides that have ended, as the node says, may be omitted.
 fn export(
     client: &Client,
     call: impl Fn() -> Call,
-    now: Option<Timestamp>,
+    without_ended: bool,
     target: &mut impl io::Write,
     name: &str,
 ) -> Outcome<usize> {
@@ -120,7 +120,7 @@ fn export(
     let mut count = 0;
     for page in Pages::new(client, call) {
         for item in page? {
-            let line = exported(&item, now).to_string() + "\n";
+            let line = exported(&item, without_ended).to_string() + "\n";
             match target.write_all(line.as_bytes()) {
                 Ok(()) => {}
                 // The reader has closed the pipe, as `| head` does.
@@ -136,11 +136,8 @@ fn export(
 }
 
 /// Converts a tenant of a list to a line of the file.
-fn exported(item: &Json, now: Option<Timestamp>) -> Json {
-    let ended = |one: &Json| {
-        let end = one["expires_at"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
-        end.zip(now).is_some_and(|(end, now)| end <= now)
-    };
+fn exported(item: &Json, without_ended: bool) -> Json {
+    let ended = |one: &Json| without_ended && one["ended"] == true;
     let overrides = item["overrides"].as_array().into_iter().flatten();
     let overrides: Vec<Json> = overrides.filter(|one| !ended(one)).cloned().map(without_read_only).collect();
     json!({ "tenant": item["tenant"], "tier": item["tier"], "overrides": overrides })
@@ -281,7 +278,7 @@ fn known(client: &Client) -> Outcome<BTreeMap<String, (u64, Json)>> {
     let mut known = BTreeMap::new();
     for page in Pages::new(client, || Call::get(&["quotas"])) {
         for item in page? {
-            let Json::Object(mut members) = exported(&item, None) else { continue };
+            let Json::Object(mut members) = exported(&item, false) else { continue };
             let Some(Json::String(tenant)) = members.remove("tenant") else { continue };
             known.insert(tenant, (item["revision"].as_u64().unwrap_or_default(), normal(members)));
         }
@@ -391,12 +388,12 @@ mod tests {
             "tenant": "a", "tier": null, "revision": 7, "updated_at": "2024-01-01T00:00:00Z",
             "overrides": [{ "descriptor": "default", "requests_per_unit": 5, "unit": "minute", "effective_at": null, "in_effect": true }],
         });
-        let written = exported(&listed, None).to_string();
+        let written = exported(&listed, false).to_string();
         let (one, two) = (parse_line(1, &written), parse_line(1, &listed.to_string()));
         assert_eq!(one.map(|line| line.body), two.map(|line| line.body));
-        let past = json!({ "tenant": "a", "overrides": [{ "expires_at": "2020-01-01T00:00:00Z" }] });
-        let now = when::now();
-        assert_eq!(exported(&past, Some(now))["overrides"], json!([]));
-        assert_eq!(exported(&past, None)["overrides"].as_array().map(Vec::len), Some(1));
+        let past =
+            json!({ "tenant": "a", "overrides": [{ "expires_at": "2020-01-01T00:00:00Z", "ended": true }] });
+        assert_eq!(exported(&past, true)["overrides"], json!([]));
+        assert_eq!(exported(&past, false)["overrides"], json!([{ "expires_at": "2020-01-01T00:00:00Z" }]));
     }
 }

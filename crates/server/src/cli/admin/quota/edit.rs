@@ -204,6 +204,7 @@ pub(super) fn without_read_only(item: Json) -> Json {
     match item {
         Json::Object(mut members) => {
             members.remove("in_effect");
+            members.remove("ended");
             members.retain(|_, value| !value.is_null());
             Json::Object(members)
         }

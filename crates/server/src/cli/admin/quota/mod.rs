@@ -205,8 +205,12 @@ fn show_one(quota: &Json) {
         Table::new(&["DESCRIPTOR", "LIMIT", "NAME", "BURST", "ALGORITHM", "DOMAIN", "BEGINS", "ENDS", "NOW"]);
     for item in list(&quota["quotas"]["overrides"]) {
         let time = |name: &str| when::shown(item[name].as_str(), now);
-        let in_effect =
-            item["in_effect"].as_bool().map_or("", |yes| if yes { "in effect" } else { "not in effect" });
+        let in_effect = match (item["in_effect"].as_bool(), item["ended"].as_bool()) {
+            (_, Some(true)) => "ended",
+            (Some(true), _) => "in effect",
+            (Some(false), _) => "not in effect",
+            (None, _) => "",
+        };
         overrides.row(vec![
             text(&item, "descriptor"),
             numbers(&item),

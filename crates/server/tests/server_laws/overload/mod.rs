@@ -7,6 +7,9 @@ use std::time::Duration;
 use serde_json::json;
 use tidegate_server::memory::{ConnectionCost, HighWaterMark, Memory, Source, limit_of_cgroup};
 
+mod idle;
+mod waiting;
+
 use crate::control::ask_at;
 use crate::support::service::{PATIENCE, Service, Setup, get, service, until};
 
@@ -158,6 +161,7 @@ fn every_part_has_a_share_and_all_shares_fit() {
             memory.max_connections(cost) as u64 * 2 * (24 << 10),
             memory.bodies().limit() as u64,
             memory.streams().limit() as u64,
+            memory.deciding().limit() as u64,
             memory.max_reservations() as u64 * 768,
         ];
         assert!(parts.iter().all(|bytes| *bytes > 1 << 19), "{limit}: {parts:?}");

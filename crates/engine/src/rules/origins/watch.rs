@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
-use super::file::is_rule_file;
+use crate::rules::file::is_rule_file;
 
 /// The metadata of all rule files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

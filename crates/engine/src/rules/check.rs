@@ -1,24 +1,18 @@
-//! Rules from the catalog, in addition to those of files and code.
+//! Rules as text: parsing what an origin brings, and the difference that a text would make.
 
 use std::collections::BTreeMap;
 
 use super::file;
+use super::limit_spec::Defaults;
 use super::lint::{Finding, lint};
+use super::listing::DomainListing;
 use super::model::{Domain, Rule};
+use super::origins::Origin;
+use super::origins::update::RulesText;
 use super::path::Path;
 use super::problem::{Problem, Problems};
-use super::source::Owner;
 use super::tree::RuleSet;
-use crate::limiter::{Inner, Limiter};
-
-/// The rules of a domain in the catalog.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CatalogRules {
-    /// The domain.
-    pub domain: String,
-    /// The rules in the format of a rule file. They must name the same domain.
-    pub text: String,
-}
+use crate::limiter::Limiter;
 
 /// The difference that rules would make if they were put in force. Rules are given by their IDs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,67 +33,66 @@ pub struct RulesChange {
 }
 
 impl Limiter {
-    /// Puts these domains in force, in place of all earlier ones from the catalog. If any of them is invalid,
-    /// nothing changes.
-    ///
-    /// # Errors
-    /// Returns every mistake in the texts, and every domain that a file or code defines too.
-    pub fn set_catalog_rules(&self, rules: Vec<CatalogRules>) -> Result<(), Problems> {
-        self.inner.set_catalog_rules(rules)
-    }
-
     /// Checks rules without putting them in force, and returns the difference that they would make. If
     /// `domain` is given, the rules must be for that domain.
     ///
     /// # Errors
     /// Returns every mistake in the text.
     pub fn check_rules(&self, domain: Option<&str>, text: &str) -> Result<RulesChange, Problems> {
-        let source = self.inner.source.lock();
-        let defaults = source.defaults;
-        let new = read(domain, text, &defaults)?;
-        RuleSet::compile(std::slice::from_ref(&new), &defaults, self.inner.backend.memory.seed(), 0)?;
-        let before = source.find(&new.name).map(|(_, domain)| domain);
+        let origins = self.inner.origins.state();
+        let defaults = origins.defaults;
+        let new = read_for(domain, text, &defaults)?;
+        RuleSet::compile(std::slice::from_ref(&new), &defaults, self.inner.backend.memory.seed())?;
+        let before = origins.find(&new.name).map(|(_, domain)| domain);
         let mut change =
             RulesChange { findings: lint(std::slice::from_ref(&new), &defaults), ..compared(before, &new) };
         change.domain = new.name;
         Ok(change)
     }
 
-    /// Returns the source that defines a domain, or `None` if there is no such domain.
-    pub fn owner_of(&self, domain: &str) -> Option<Owner> {
-        self.inner.source.lock().find(domain).map(|(owner, _)| owner)
-    }
-}
-
-impl Inner {
-    fn set_catalog_rules(&self, rules: Vec<CatalogRules>) -> Result<(), Problems> {
-        let mut source = self.source.lock();
-        let (mut domains, mut problems) = (Vec::new(), Problems::default());
-        for CatalogRules { domain, text } in rules {
-            match read(Some(&domain), &text, &source.defaults) {
-                Ok(domain) => domains.push(domain),
-                Err(mut wrong) => problems.0.append(&mut wrong.0),
-            }
-        }
-        if !problems.0.is_empty() {
-            return Err(problems);
-        }
+    /// Returns the rules of a text as they would be in force, for comparison with those that are.
+    ///
+    /// # Errors
+    /// Returns every mistake in the text.
+    pub fn list_rules(&self, domain: Option<&str>, text: &str) -> Result<DomainListing, Problems> {
+        let defaults = self.inner.defaults;
+        let new = read_for(domain, text, &defaults)?;
         let compiled =
-            source.take_catalog(domains, self.backend.memory.seed(), self.rules.load().generation + 1)?;
-        self.put_in_force(compiled);
-        Ok(())
+            RuleSet::compile(std::slice::from_ref(&new), &defaults, self.inner.backend.memory.seed())?;
+        let listing = compiled.listing().into_iter().next();
+        Ok(listing.unwrap_or_else(|| unreachable!("one domain was compiled")))
     }
 }
 
-/// Parses rules of the catalog. Messages name the domain that they are for.
-fn read(
-    domain: Option<&str>,
-    text: &str,
-    defaults: &super::limit_spec::Defaults,
-) -> Result<Domain, Problems> {
-    let source = domain.map_or_else(|| "rules".to_owned(), |domain| format!("catalog:{domain}"));
+/// Parses rules of the catalog, for `domain` if it is given.
+fn read_for(domain: Option<&str>, text: &str, defaults: &Defaults) -> Result<Domain, Problems> {
+    match domain {
+        Some(domain) => read(Origin::Catalog, domain, text, defaults),
+        None => file::load("rules", text, defaults),
+    }
+}
+
+/// Parses the texts that an origin brings. Returns every mistake in all of them.
+pub(super) fn read_all(
+    origin: Origin,
+    rules: &[RulesText],
+    defaults: &Defaults,
+) -> Result<Vec<Domain>, Problems> {
+    let (mut domains, mut problems) = (Vec::new(), Problems::default());
+    for RulesText { domain, text } in rules {
+        match read(origin, domain, text, defaults) {
+            Ok(domain) => domains.push(domain),
+            Err(mut wrong) => problems.0.append(&mut wrong.0),
+        }
+    }
+    if problems.0.is_empty() { Ok(domains) } else { Err(problems) }
+}
+
+/// Parses the rules of a domain. Messages name the origin and the domain.
+fn read(origin: Origin, domain: &str, text: &str, defaults: &Defaults) -> Result<Domain, Problems> {
+    let source = format!("{origin}:{domain}");
     let read = file::load(&source, text, defaults)?;
-    if let Some(domain) = domain.filter(|domain| **domain != read.name) {
+    if domain != read.name {
         let message = format!("must be {domain:?}, the domain that the rules are for, got {:?}", read.name);
         let problem = Problem { file: source, place: None, field: "domain".to_owned(), message };
         return Err(Problems(vec![problem]));
