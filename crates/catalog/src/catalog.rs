@@ -166,18 +166,22 @@ impl Catalog {
         within(DEADLINE, work).await
     }
 
-    /// Prepares a write with [`DEADLINE`] and commits it. Prepares it again if another writer was faster. If
-    /// the commit gets no proper reply, checks whether it has happened before returning.
+    /// Prepares a write with [`DEADLINE`] and commits it. Prepares it again if another writer was faster, or if a
+    /// reply was disturbed. If the commit gets no proper reply, checks whether it has happened before returning.
     pub(crate) async fn change<T, F>(&self, prepare: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<Prepared<T>>>,
     {
         let began = Instant::now();
         loop {
-            match self.within(prepare()).await? {
-                Prepared::Unchanged(value) => return Ok(value),
-                Prepared::Superseded => {}
-                Prepared::Changed(prepared, value) => {
+            let mut reason = "other writers were faster".to_owned();
+            match self.within(prepare()).await {
+                Ok(Prepared::Unchanged(value)) => return Ok(value),
+                Ok(Prepared::Superseded) => {}
+                // Nothing is committed yet, so it can be prepared again.
+                Err(Error::Disturbed(disturbance)) => reason = disturbance,
+                Err(error) => return Err(error),
+                Ok(Prepared::Changed(prepared, value)) => {
                     let (session, entry) = *prepared;
                     if let Some(journal) = &self.journal {
                         journal.announce(&entry).await;
@@ -191,8 +195,7 @@ impl Catalog {
                 }
             }
             if began.elapsed() >= DEADLINE {
-                let reason = format!("other writers were faster for {} s", DEADLINE.as_secs());
-                return Err(Error::Unavailable(reason));
+                return Err(Error::Unavailable(format!("{reason}, for {} s", DEADLINE.as_secs())));
             }
         }
     }
@@ -205,6 +208,7 @@ impl Catalog {
         };
         match self.has_happened(entry).await {
             Ok(true) => Ok(Commit::Done),
+            Ok(false) if matches!(failed, Error::Disturbed(_)) => Ok(Commit::Superseded),
             Ok(false) => Err(failed),
             Err(_) => Err(Error::Uncertain { entry: Box::new(entry.clone()), reason: failed.to_string() }),
         }

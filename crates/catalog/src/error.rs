@@ -36,6 +36,10 @@ pub enum Error {
     /// The database cannot be reached, does not reply in time, or is failing over to another host.
     #[error("the catalog's database is unavailable: {0}; try again in a moment")]
     Unavailable(String),
+    /// A reply was mixed with a message for another client: a pooler passed on a connection on which its last user
+    /// had listened. The call can be repeated on another connection.
+    #[error("the catalog's database is unavailable: {0}; try again in a moment")]
+    Disturbed(String),
     /// The connection broke while a write was committed, and the database could not be reached since to find
     /// out whether it was. Call [`Catalog::has_happened`](crate::Catalog::has_happened) later.
     #[error(
@@ -86,9 +90,12 @@ impl From<sqlx::Error> for Error {
                  node to begin anew"
             ));
         }
+        if let Sql::Protocol(_) = &error {
+            return Self::Disturbed(error.to_string());
+        }
         let gone = match &error {
             Sql::Database(answer) => answer.code().is_some_and(|code| is_gone(&code)),
-            Sql::Io(_) | Sql::Tls(_) | Sql::Protocol(_) | Sql::WorkerCrashed | Sql::PoolTimedOut => true,
+            Sql::Io(_) | Sql::Tls(_) | Sql::WorkerCrashed | Sql::PoolTimedOut => true,
             _ => false,
         };
         if gone { Self::Unavailable(error.to_string()) } else { Self::Other(error.to_string()) }

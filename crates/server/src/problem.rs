@@ -190,7 +190,9 @@ impl From<CatalogError> for Problem {
             CatalogError::Invalid { field, reason } => Self::field(field, reason),
             CatalogError::NotFound { .. } => Self::not_found(text),
             CatalogError::Precondition { .. } => Self::new(StatusCode::PRECONDITION_FAILED, text),
-            CatalogError::Unavailable(_) | CatalogError::Uncertain { .. } => Self::unavailable(text),
+            CatalogError::Unavailable(_) | CatalogError::Disturbed(_) | CatalogError::Uncertain { .. } => {
+                Self::unavailable(text)
+            }
             CatalogError::Other(_) => {
                 tracing::error!(error = text, "the catalog failed");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, text)

@@ -121,16 +121,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Begins a transaction, and returns the error of the driver.
-    pub(crate) async fn begin(&mut self, sql: &'static str) -> Result<(), sqlx::Error> {
+    /// Begins a transaction.
+    pub(crate) async fn begin(&mut self, sql: &'static str) -> Result<()> {
         match self {
-            Self::Sqlite(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop),
-            Self::Postgres(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop),
-            Self::Statement(connection) => {
-                connection.clear();
-                Ok(())
-            }
+            Self::Sqlite(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop)?,
+            Self::Postgres(inner) => sqlx::raw_sql(sql).execute(inner).await.map(drop)?,
+            Self::Statement(connection) => connection.clear(),
         }
+        Ok(())
     }
 
     /// Commits the transaction.

@@ -52,18 +52,23 @@ impl Session {
         let mut left = BEGIN_ATTEMPTS;
         loop {
             left -= 1;
-            let connection = pool.get().await?;
-            let begin = if connection.is_postgres() { on_postgres } else { on_sqlite };
-            let mut session = Self { connection: Some(connection), open: true, writer_lock: None };
-            match session.begin(begin).await {
-                Ok(()) => {
+            match Self::begin(pool, on_sqlite, on_postgres).await {
+                Ok(mut session) => {
                     session.writer_lock = writer_lock;
                     return Ok(session);
                 }
-                Err(sqlx::Error::Protocol(_)) if left > 0 => {}
-                Err(error) => return Err(error.into()),
+                Err(Error::Disturbed(_)) if left > 0 => {}
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    async fn begin(pool: &Pool, on_sqlite: &'static str, on_postgres: &'static str) -> Result<Self> {
+        let connection = pool.get().await?;
+        let begin = if connection.is_postgres() { on_postgres } else { on_sqlite };
+        let mut session = Self { connection: Some(connection), open: true, writer_lock: None };
+        session.deref_mut().begin(begin).await?;
+        Ok(session)
     }
 
     /// Ends a transaction that only read. Errors are ignored, because what it has read is valid anyway.

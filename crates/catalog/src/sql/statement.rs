@@ -31,8 +31,8 @@ pub(crate) struct StatementConnection {
 #[must_use]
 pub(crate) enum Commit {
     Done,
-    /// Nothing was written, because another writer was faster: the write has to be prepared again. Only
-    /// [statement connections](StatementConnection) have this.
+    /// Nothing was written, because another writer was faster or the reply was disturbed: the write has to be
+    /// prepared again.
     Superseded,
 }
 

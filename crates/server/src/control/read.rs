@@ -11,7 +11,7 @@ impl Control {
         ask: impl Fn(&'a Catalog) -> F,
     ) -> Result<T, Error> {
         match ask(&self.0.catalog).await {
-            Err(Error::Unavailable(_)) if self.0.is_copy => ask(&self.0.local).await,
+            Err(Error::Unavailable(_) | Error::Disturbed(_)) if self.0.is_copy => ask(&self.0.local).await,
             answer => answer,
         }
     }
