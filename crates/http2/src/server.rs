@@ -56,7 +56,13 @@ pub struct Server<IO, S: Service> {
     timer: Option<Pin<Box<Sleep>>>,
     phase: Phase,
     turn: Turn,
+    watcher: Option<Watcher>,
 }
+
+/// Called with the requests that have begun since the connection was opened, and with those that are being collected or
+/// answered. Requests that stream ([`Service::call`]) are not among the latter: they may be open for as long as the client
+/// likes.
+type Watcher = Box<dyn Fn(u64, usize) + Send>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -82,7 +88,15 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
     pub fn new(io: IO, service: S, settings: Settings) -> Self {
         let connection = Connection::new(service, settings, Instant::now());
         let (phase, turn) = (Phase::Open, Turn::default());
-        Self { io, connection, rest: Vec::new(), behind: false, timer: None, phase, turn }
+        Self { io, connection, rest: Vec::new(), behind: false, timer: None, phase, turn, watcher: None }
+    }
+
+    /// Reports the requests of this connection: how many have begun since it was opened, and how many are being
+    /// collected or answered. That is known before the client can read an answer, and when a turn ends.
+    #[must_use]
+    pub fn watched_by(mut self, watcher: impl Fn(u64, usize) + Send + 'static) -> Self {
+        self.watcher = Some(Box::new(watcher));
+        self
     }
 
     /// Holds bodies, calls and answers within a budget that connections share.
@@ -92,24 +106,22 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         self
     }
 
-    /// Requests that are being collected or answered. Those that stream ([`Service::call`]) are not among them: they may
-    /// be open for as long as the client likes.
-    pub fn collected_streams(&self) -> usize {
-        self.connection.collected_streams()
-    }
-
-    /// Requests that have begun since the connection was opened.
-    pub fn requests(&self) -> u64 {
-        self.connection.requests()
-    }
-
     /// Asks the client to go. The future has to be polled again.
     pub fn graceful_shutdown(&mut self) {
         self.connection.graceful_shutdown();
     }
 
+    fn report(&self) {
+        if let Some(watcher) = &self.watcher {
+            watcher(self.connection.requests(), self.connection.collected_streams());
+        }
+    }
+
     /// Writes what there is to write.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.connection.has_output() {
+            self.report();
+        }
         while self.connection.has_output() {
             let out = self.connection.out();
             let written = ready!(Pin::new(&mut self.io).poll_write(cx, out))?;
@@ -190,6 +202,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         self.connection.start_turn(work);
         let turned = self.take_turn(cx);
         let more = matches!(turned, Ok(Turned::HasMore));
+        self.report();
         self.turn.end(self.connection.work_done(), more, cx);
         match turned {
             Ok(Turned::Waits | Turned::HasMore) => Poll::Pending,

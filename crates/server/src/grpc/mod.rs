@@ -36,6 +36,7 @@ use crate::body::{BodyError, PATIENCE};
 use crate::config::Settings;
 use crate::listen::connection::Connection;
 use crate::listen::listener::{Api, Serving};
+use crate::listen::stream::Activity;
 use crate::memory::{Memory, deciding_bytes};
 use crate::{protocols, trace};
 
@@ -264,9 +265,11 @@ fn refusal(status: Status) -> Refusal {
 
 impl Api for GrpcApi {
     fn serve<'c>(&'c self, connection: Connection<'c>) -> Serving<'c> {
-        let start = |io| Server::new(io, self.clone(), self.0.http2).with_budget(self.0.budget.clone());
-        let requests = |server: &Server<_, _>| (server.requests(), server.collected_streams());
-        Box::pin(connection.serve_with(start, |server| server.get_mut().graceful_shutdown(), requests))
+        let start = |io, activity: Arc<Activity>| {
+            let server = Server::new(io, self.clone(), self.0.http2).with_budget(self.0.budget.clone());
+            server.watched_by(move |begun, open| activity.note_requests(begun, open))
+        };
+        Box::pin(connection.serve_with(start, |server| server.get_mut().graceful_shutdown()))
     }
 }
 

@@ -123,23 +123,24 @@ impl Connection<'_> {
     }
 
     /// Serves with a server of one's own, which `start` makes of the bytes, until the connection ends. The server takes
-    /// its turns by itself; `requests` returns how many requests it has had, and how many are in progress.
+    /// its turns by itself, and notes its requests in the activity.
     pub async fn serve_with<C, E: Display>(
         self,
-        start: impl FnOnce(WatchedIo) -> C,
+        start: impl FnOnce(WatchedIo, Arc<Activity>) -> C,
         graceful_shutdown: impl Fn(Pin<&mut C>),
-        requests: impl Fn(&C) -> (u64, usize),
     ) where
         C: Future<Output = Result<(), E>>,
     {
         let Self { io, activity, listener, .. } = self;
-        let poll = |mut connection: Pin<&mut C>, cx: &mut Context<'_>| {
-            let polled = connection.as_mut().poll(cx);
-            let (started, open) = requests(&connection);
-            activity.note_requests(started, open);
-            polled
-        };
-        drive(pin!(start(io)), poll, graceful_shutdown, listener, activity).await;
+        let connection = pin!(start(io, Arc::clone(activity)));
+        drive(
+            connection,
+            |connection: Pin<&mut C>, cx: &mut Context<'_>| connection.poll(cx),
+            graceful_shutdown,
+            listener,
+            activity,
+        )
+        .await;
     }
 }
 

@@ -129,8 +129,10 @@ impl Activity {
     /// them itself.
     pub fn note_requests(&self, requests: u64, open: usize) {
         let finished = requests.saturating_sub(open as u64);
-        let known = (self.started.swap(requests, Relaxed), self.finished.swap(finished, Relaxed));
-        if known != (requests, finished) {
+        // Nobody else writes them.
+        if (self.started(), self.finished()) != (requests, finished) {
+            self.started.store(requests, Relaxed);
+            self.finished.store(finished, Relaxed);
             self.touch();
         }
     }
