@@ -1,4 +1,4 @@
-//! Setting up a limiter.
+//! The builder of limiters.
 
 use std::hash::RandomState;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use crate::switches::Switches;
 use crate::tenants::TenantSource;
 use crate::warning;
 
-/// Sets up a [`Limiter`].
+/// Builds a [`Limiter`].
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -55,29 +55,29 @@ pub struct Builder {
     watch: bool,
     may_wait: bool,
     pub(crate) shared: Option<Shared>,
-    /// The address of a shared store that nobody has looked for yet.
+    /// The address of a shared store that is not connected yet.
     pub(crate) store_url: Option<String>,
     pub(crate) key_secret: Option<String>,
     switches: Switches,
     tenants: Option<Arc<dyn TenantSource>>,
 }
 
-/// Why a limiter could not be built.
+/// Reasons why a limiter cannot be built.
 #[derive(Debug, Error)]
 pub enum BuildError {
     /// The rules have mistakes.
     #[error("{0}")]
     Rules(#[from] Problems),
-    /// There is a snapshot, and it cannot be used.
+    /// The snapshot file exists but cannot be used.
     #[error("{0}")]
     Snapshot(#[from] SnapshotError),
-    /// The thread that looks after the limiter could not be started.
+    /// A background thread of the limiter could not be started.
     #[error("the limiter's keeper thread could not be started: {0}")]
     Keeper(std::io::Error),
     /// The address of the shared store is not valid.
     #[error("{0}")]
     StoreUrl(Box<dyn std::error::Error + Send + Sync>),
-    /// The limiter has a shared store that nobody has looked for yet.
+    /// The limiter has a shared store, which only the asynchronous `connect` can reach.
     #[error("a limiter on redis(url) is built by connect().await, not by build()")]
     NotConnected,
 }
@@ -103,19 +103,19 @@ impl Builder {
         }
     }
 
-    /// Keeps counters in memory. This is the default, and says so.
+    /// Keeps counters in memory. This is the default; the method makes it explicit.
     pub fn memory(self) -> Self {
         self
     }
 
-    /// How kill switches stand at the beginning.
+    /// Sets the kill switches that the limiter starts with.
     pub fn switches(mut self, switches: Switches) -> Self {
         self.switches = switches;
         self
     }
 
-    /// Where tenants come from that have a tier or limits of their own. It is read whenever rules are
-    /// loaded; what changes in between is told by [`Limiter::change_tenants`].
+    /// Sets the source of tenants that have a tier or overrides. It is read every time rules are loaded; report
+    /// changes in between with [`Limiter::change_tenants`].
     pub fn tenants(mut self, tenants: Arc<dyn TenantSource>) -> Self {
         self.tenants = Some(tenants);
         self
@@ -127,7 +127,7 @@ impl Builder {
         self
     }
 
-    /// Adds a domain that is in force only while no other code, file or catalog defines one of its name.
+    /// Adds a domain that is used only while no code, file or catalog defines a domain with the same name.
     pub fn default_domain(mut self, domain: Domain) -> Self {
         self.default_domains.push(domain);
         self
@@ -139,47 +139,47 @@ impl Builder {
         self
     }
 
-    /// Whether changed rule files take effect by themselves; they do unless told otherwise.
+    /// Sets whether changed rule files are reloaded automatically. The default is true.
     pub fn watch(mut self, watch: bool) -> Self {
         self.watch = watch;
         self
     }
 
-    /// Whether to begin without rules where their folder is still empty: every request passes until
-    /// they come. Unless told so, an empty folder is a mistake.
+    /// Sets whether the limiter may start while its rules folder is empty. Every request passes until rules are
+    /// added. By default an empty folder is an error.
     pub fn rules_may_come_later(mut self, may_wait: bool) -> Self {
         self.may_wait = may_wait;
         self
     }
 
-    /// What applies where a rule does not say.
+    /// Sets the defaults for fields that rules leave out.
     pub fn defaults(mut self, defaults: Defaults) -> Self {
         self.defaults = defaults;
         self
     }
 
-    /// The most keys held at once; ten million unless told otherwise. At the bound a new key
-    /// displaces the least used of its neighbours.
+    /// Sets the maximum number of keys in memory. The default is ten million. At the maximum, a new key evicts the
+    /// least used key of its page.
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys;
         self
     }
 
-    /// The most reservations held at once in this process; a million unless told otherwise. At the bound
-    /// no more can be made until some are settled or expire.
+    /// Sets the maximum number of open reservations in this process. The default is one million. At the maximum,
+    /// new reservations are refused until some are settled or expire.
     pub fn max_reservations(mut self, max_reservations: usize) -> Self {
         self.max_reservations = max_reservations;
         self
     }
 
-    /// Takes time from this clock, such as a [`tidegate_core::VirtualClock`] in tests.
+    /// Sets the clock, such as a [`tidegate_core::VirtualClock`] in tests.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
         self
     }
 
-    /// Goes on from the counters in this file if it exists, and writes them back every so often and
-    /// when the last clone of the limiter is dropped.
+    /// Restores counters from this file if it exists, and saves them to it at this interval and when the last clone of
+    /// the limiter is dropped.
     pub fn snapshot(mut self, path: impl AsRef<Path>, every: Duration) -> Self {
         self.snapshot = Some((path.as_ref().to_owned(), every));
         self
@@ -188,7 +188,7 @@ impl Builder {
     /// Reads rules and counters, and starts the limiter.
     ///
     /// # Errors
-    /// Every mistake in the rules, or what is wrong with the snapshot.
+    /// Returns every mistake in the rules, or the reason why the snapshot cannot be used.
     pub fn build(self) -> Result<Limiter, BuildError> {
         warning::one_is_built();
         if self.store_url.is_some() {

@@ -157,7 +157,7 @@ impl Limiter {
     /// ```
     ///
     /// # Errors
-    /// If the domain does not allow it, has too many already, or the numbers do not make a limit.
+    /// Returns an error if the domain does not allow inline limits or has too many in use, or if the numbers are invalid.
     pub fn inline_limits(&self, domain: &str, limits: &[LimitSpec]) -> Result<InlineLimits, InlineError> {
         let most = self.inline_most(domain)?;
         self.prepare_inline(
@@ -166,13 +166,13 @@ impl Limiter {
         )
     }
 
-    /// As [`Limiter::inline_limits`], for limits that somebody else's request brings along: `scope` is the
-    /// first entry of its descriptor. Requests of one scope may have a tenth of the domain's limits in use
-    /// (16 at least, 1,000 at most); beyond that only they are refused. A request of cost 0 looks, and puts
-    /// nothing down as in use.
+    /// Prepares inline limits as [`Limiter::inline_limits`] does, for limits that a client's request carries. `scope` is
+    /// the first entry of its descriptor. Requests of one scope may use a tenth of the domain's inline limits (16 at
+    /// least, 1,000 at most); beyond that only they are refused. A request of cost 0 does not count as a use.
     ///
     /// # Errors
-    /// As [`Limiter::inline_limits`].
+    /// Returns an error if the domain does not allow inline limits, if it or the scope has too many in use, or if the
+    /// numbers are invalid.
     pub fn inline_limits_of(
         &self,
         domain: &str,
@@ -193,12 +193,12 @@ impl Limiter {
         allowed.ok_or_else(|| InlineError::NotAllowed { domain: domain.to_owned() })
     }
 
-    /// As [`Limiter::inline_limits_of`] for a protocol in which a request may always bring a limit: only the
-    /// bound on how many there are is the domain's. `None` if there is no such domain: then nothing is
+    /// Prepares inline limits as [`Limiter::inline_limits_of`] does, for a protocol whose requests may always carry
+    /// limits: the domain only bounds how many there are. Returns `None` if there is no such domain; then nothing is
     /// limited.
     ///
     /// # Errors
-    /// If requests of the scope have too many already, or the numbers do not make a limit.
+    /// Returns an error if the scope has too many inline limits in use, or if the numbers are invalid.
     pub fn limit_override(
         &self,
         domain: &str,
@@ -305,8 +305,8 @@ fn with(scope: Option<&str>) -> String {
     scope.map_or_else(String::new, |scope| format!(" with {scope}"))
 }
 
-/// What decisions call a limit of a list: its name; else its window, with as many of its numbers as it takes
-/// to tell it from the others.
+/// Returns the name of a limit in decisions: its own name, else its window with as many of its numbers as are needed to
+/// distinguish it from the other limits of the list.
 fn title(limits: &[LimitSpec], index: usize) -> String {
     let spec = &limits[index];
     if let Some(name) = &spec.name {

@@ -1,5 +1,5 @@
-//! The threads that look after a limiter: one sweeps, slews the clock and notices changed rules, the
-//! other writes snapshots, which may take seconds.
+//! The background threads of a limiter: one sweeps expired keys, adjusts the clock and reloads changed rules; the other
+//! writes snapshots, which may take seconds.
 
 use std::io;
 use std::sync::Weak;
@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_millis(100);
 const TICKS_PER_LOOK: u64 = 2;
 const TICKS_PER_DISCIPLINE: u64 = 10;
 
-/// Starts the threads. They end by themselves when the limiter is gone.
+/// Starts the threads. They end when the limiter is dropped.
 pub(crate) fn start(limiter: &Weak<Inner>, watch: bool, snapshot_every: Option<Duration>) -> io::Result<()> {
     each_tick("tidegate-keeper", limiter, move |limiter, tick| {
         limiter.backend.memory.sweep_step();

@@ -22,19 +22,19 @@
 //!
 //! # Layout
 //!
-//! - [`limiter`]: what an application holds and asks; [`builder`] sets it up
-//! - [`request`], [`decision`]: what goes in and what comes out
-//! - [`reservation`]: what a request may cost, and what it did
-//! - [`permit`]: slots of concurrency limits; `line`: waiting one's turn
-//! - [`inline`]: limits that requests bring along
-//! - [`explain`]: why a request is decided as it is; [`counts`]: how often rules said what; [`rule_outcome`]:
-//!   what each rule did in one decision
-//! - [`rules`]: which requests get which limits
-//! - [`tenants`]: what single tenants have instead
-//! - [`rendered`]: the response of a service that decided; `tidegate-client` asks one
-//! - [`spelling`]: texts and costs that clients can write, as a service takes them
+//! - [`limiter`]: the main type; [`builder`] builds it
+//! - [`request`], [`decision`]: input and output of a decision
+//! - [`reservation`]: charging an estimate first and the real cost later
+//! - [`permit`]: slots of concurrency limits; `line`: requests that wait until they pass
+//! - [`inline`]: limits that requests carry
+//! - [`explain`]: the reasons of a decision; [`counts`]: counts of outcomes per rule; [`rule_outcome`]: the outcome of
+//!   each rule in one decision
+//! - [`rules`]: the rules, and where they come from
+//! - [`tenants`]: tiers and overrides of tenants
+//! - [`rendered`]: decisions that a service made; `tidegate-client` asks one
+//! - [`spelling`]: the form in which a service accepts texts and costs of clients
 //! - `decide`: from matched rules to a decision
-//! - `keeper`: the threads that look after a limiter
+//! - `keeper`: the background threads of a limiter
 
 mod backend;
 pub mod builder;

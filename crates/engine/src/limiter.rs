@@ -1,4 +1,4 @@
-//! The limiter: what an application holds and asks.
+//! The limiter, the main type of the library.
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::rules::problem::Problems;
 use crate::snapshots::{SnapshotHealth, Snapshots};
 use crate::unnamed::ScopeNumbers;
 
-/// Decides requests by rules. Cheap to clone: all clones are the same limiter.
+/// Decides requests by rules. Clones are cheap and share all counters.
 ///
 /// ```
 /// use tidegate::{Domain, Limiter, Request, Rule, per_minute};
@@ -43,8 +43,7 @@ use crate::unnamed::ScopeNumbers;
 #[derive(Clone)]
 pub struct Limiter {
     pub(crate) inner: Arc<Inner>,
-    /// Dropped with the last clone. Others may hold on to `inner` for longer: permits, and the
-    /// keeper while it works.
+    /// Dropped with the last clone. Permits and background threads may keep `inner` alive for longer.
     pub(crate) _last_word: Arc<LastWord>,
 }
 
@@ -53,32 +52,32 @@ pub(crate) struct Inner {
     pub(crate) rules: CurrentRules,
     /// Where rules come from.
     pub(crate) origins: Origins,
-    /// Why the last load was refused, if it was.
+    /// The problems of the last load, if it was refused.
     pub(crate) refused: ArcSwapOption<Problems>,
-    /// How often a load was refused.
+    /// The number of refused loads.
     pub(crate) refusals: AtomicU64,
     pub(crate) lines: Lines<Key>,
-    /// Counts the permits that were given out.
+    /// The number of permits so far.
     pub(crate) permits: AtomicU64,
-    /// Makes slot ids of the numbers above that nobody can guess from one they hold, and that never
-    /// meet those restored from another process.
+    /// Turns the numbers of permits into slot IDs that cannot be guessed from other IDs, and that differ from those
+    /// restored from another process.
     pub(crate) slot_secret: RandomState,
     pub(crate) inline: InlineRegistry,
-    /// Tells limiters of an application apart that nobody named.
+    /// Numbers the unnamed limiters of an application.
     pub(crate) scopes: Arc<ScopeNumbers>,
     /// Reservations that are kept in this process.
     pub(crate) reservations: Book,
     pub(crate) defaults: Defaults,
-    /// Writes snapshots, if there are to be any.
+    /// Writes snapshots, if a file was set.
     pub(crate) snapshots: Option<Snapshots>,
-    /// Whether the last clone of the limiter is gone, and its snapshot the last word.
+    /// Whether the last clone of the limiter was dropped, so that no more snapshots are written.
     pub(crate) closed: AtomicBool,
-    /// The clock to keep in step with the wall, unless another was injected.
+    /// The clock that is adjusted to wall time; `None` if another clock was injected.
     pub(crate) system_clock: Option<Arc<SystemClock>>,
 }
 
 impl Limiter {
-    /// A limiter to be set up.
+    /// Returns a builder.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -91,8 +90,8 @@ impl Limiter {
         self.check_now(request)
     }
 
-    /// Decides a request and charges it, without an await and by the counters of this process alone, even where
-    /// nodes share a store. The same holds for all methods whose name ends with `_now`.
+    /// Decides a request and charges it, without an await. All methods whose name ends with `_now` use only the
+    /// counters of this process, even if nodes share a store.
     #[inline]
     pub fn check_now(&self, request: &Request<'_>) -> Decision {
         check_now(&self.inner.rules, &self.inner.backend.memory, request)
@@ -110,25 +109,25 @@ impl Limiter {
         decision
     }
 
-    /// Gives the request's cost back to its limits, never above full: for work that was charged and then not
-    /// done. While the store that nodes share fails, this node's share of the limits gets it.
+    /// Refunds the request's cost to its limits, never above full, for work that was charged and then not done. While
+    /// the shared store fails, the refund goes to this node's share of the limits.
     pub async fn refund(&self, request: &Request<'_>) {
         let mut charged = Charged::new(self.inner.rules.load());
         let plan = self.inner.backend.plan(&mut charged, request, Scope::RATES);
         self.inner.backend.give_back(&plan.charges).await;
     }
 
-    /// Gives the request's cost back to its limits in this process, never above full.
+    /// Refunds the request's cost to its limits in this process, never above full.
     pub fn refund_now(&self, request: &Request<'_>) {
         let mut charged = Charged::new(self.inner.rules.load());
         self.inner.backend.memory.give_back_now(&Plan::new(&mut charged, request, Scope::RATES).charges);
     }
 
-    /// Waits until the request passes, for at most `patience`, and answers a denial if it cannot
-    /// pass by then: at once where that is known, as with Guava's `tryAcquire`.
+    /// Waits until the request passes, for at most `patience`. Returns a denial if the request cannot pass by then,
+    /// and does so at once if that is known, as Guava's `tryAcquire` does.
     ///
-    /// Those who wait for the same limits pass in the order they came. Needs a tokio runtime with
-    /// time enabled.
+    /// Requests that wait for the same limits pass in the order in which they came. Needs a tokio runtime with time
+    /// enabled.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -146,77 +145,77 @@ impl Limiter {
         crate::line::until_ready(&self.inner, request, patience).await
     }
 
-    /// The names of the domains that have rules.
+    /// Returns the names of the domains that have rules.
     pub fn domain_names(&self) -> Vec<String> {
         self.inner.rules.load().domains.iter().map(|domain| domain.name.to_string()).collect()
     }
 
-    /// Whether there are rules for a domain.
+    /// Returns whether there are rules for a domain.
     pub fn has_domain(&self, domain: &str) -> bool {
         self.inner.rules.load().domain(domain).is_some()
     }
 
-    /// Whether there are any rules at all; without, every request passes.
+    /// Returns whether there are any rules. Without rules, every request passes.
     pub fn has_rules(&self) -> bool {
         !self.inner.rules.load().domains.is_empty()
     }
 
-    /// Why the rules on disk are not the ones in force, if they are not.
+    /// Returns the problems of the rule files if they were refused, so that older rules are in force.
     pub fn refused_rules(&self) -> Option<Arc<Problems>> {
         self.inner.refused.load_full()
     }
 
-    /// How many times a reload was refused.
+    /// Returns how many reloads were refused.
     pub fn refusals(&self) -> u64 {
         self.inner.refusals.load(Ordering::Relaxed)
     }
 
-    /// How many times rules were loaded; grows with each reload that took effect.
+    /// Returns how many times rules were put in force.
     pub fn generation(&self) -> u64 {
         self.inner.rules.load().generation
     }
 
-    /// Writes all counters to the snapshot file; `None` if the limiter was built without one.
+    /// Writes all counters to the snapshot file. Returns `None` if the limiter was built without one.
     ///
     /// # Errors
-    /// If the disk says no; the file from before is then still there.
+    /// Returns an error if the file cannot be written. The previous snapshot is kept then.
     pub fn snapshot(&self) -> Result<Option<SnapshotSummary>, SnapshotError> {
         self.inner.snapshots.as_ref().map(|snapshots| snapshots.write(&self.inner.backend.memory)).transpose()
     }
 
-    /// What became of the snapshots so far; `None` if the limiter was built without one.
+    /// Returns the state of snapshots; `None` if the limiter was built without one.
     pub fn snapshot_health(&self) -> Option<SnapshotHealth> {
         self.inner.snapshots.as_ref().map(Snapshots::health)
     }
 
-    /// Whether nodes share a store, which has to be waited for.
+    /// Returns whether nodes share a store, so that decisions have to await it.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.inner.backend.shared().is_some()
     }
 
-    /// Writes all counters for the last time, which dropping the limiter would do too, but could not tell
-    /// whether it failed. `None` if the limiter was built without a snapshot.
+    /// Writes all counters for the last time. Dropping the limiter does so too, but cannot report a failure. Returns
+    /// `None` if the limiter was built without a snapshot.
     ///
     /// # Errors
-    /// As [`Limiter::snapshot`].
+    /// Returns an error if the file cannot be written. The previous snapshot is kept then.
     pub fn close(&self) -> Result<Option<SnapshotSummary>, SnapshotError> {
         self.inner.closed.store(true, Ordering::Release);
         self.snapshot()
     }
 
-    /// The time by the limiter's clock.
+    /// Returns the current time of the limiter's clock.
     pub fn now(&self) -> Micros {
         self.inner.backend.memory.now()
     }
 
-    /// What the store holds and has done.
+    /// Returns statistics of the memory store.
     pub fn stats(&self) -> MemoryStats {
         self.inner.backend.memory.stats()
     }
 }
 
-/// The last word of a limiter goes to disk, so that a restart is not a free refill.
+/// Writes the last snapshot of a limiter when it is dropped, so that a restart does not refill limits.
 pub(crate) struct LastWord(pub(crate) Arc<Inner>);
 
 impl Drop for LastWord {

@@ -1,4 +1,4 @@
-//! Waiting one's turn.
+//! Requests that wait until they pass, in the order in which they came.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,13 +16,13 @@ use crate::limiter::Inner;
 use crate::plan::{Plan, Scope};
 use crate::request::Request;
 
-/// The lines of those who wait, one per set of limits. Whoever is first in line waits for the
-/// limits; the others wait for the line, which lets them through in the order they came.
+/// The queues of waiting requests, one per set of limits. The first request of a queue waits for the limits; the
+/// others wait for the queue, which lets them through in order.
 pub struct Lines<K>(Mutex<HashMap<K, Line>>);
 
 type Line = Arc<tokio::sync::Mutex<()>>;
 
-/// Being first in line, until dropped.
+/// The first place of a queue, until it is dropped.
 pub struct Turn<'a, K: Eq + Hash> {
     lines: &'a Lines<K>,
     key: K,
@@ -36,7 +36,7 @@ impl<K> Default for Lines<K> {
 }
 
 impl<K: Clone + Eq + Hash> Lines<K> {
-    /// Waits until everybody who came before has left the line of that key.
+    /// Waits until all earlier requests have left the queue of that key.
     pub async fn turn(&self, key: K) -> Turn<'_, K> {
         // Made before waiting, so that whoever gives up cleans up too.
         let mut turn = Turn { lines: self, key: key.clone(), guard: None };
@@ -56,7 +56,7 @@ impl<K: Eq + Hash> Drop for Turn<'_, K> {
     }
 }
 
-/// Gives back what a plan took, unless it is kept.
+/// Refunds what a plan took when it is dropped, unless it is kept.
 struct Taken<'a, 'r> {
     limiter: &'a Inner,
     plan: &'a Plan<'r>,
@@ -71,7 +71,7 @@ impl Drop for Taken<'_, '_> {
     }
 }
 
-/// See [`crate::Limiter::until_ready`].
+/// Implements [`crate::Limiter::until_ready`].
 pub(crate) async fn until_ready(limiter: &Inner, request: &Request<'_>, patience: Duration) -> Decision {
     let now = Instant::now();
     // Beyond what the timer can count, wait for a year.
@@ -141,7 +141,7 @@ mod tests {
 
     use crate::{Domain, Limiter, Request, Rule, VirtualClock, per_hour};
 
-    /// Nobody outside can see the lines, and each that is left behind would be a leak.
+    /// A queue that is left behind would be a leak that cannot be seen from outside.
     #[tokio::test(start_paused = true)]
     async fn a_line_is_gone_when_nobody_is_in_it() {
         let domain = Domain::new("d").rule(Rule::by("k").limit(per_hour(1)));

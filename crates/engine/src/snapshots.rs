@@ -1,4 +1,4 @@
-//! The snapshots of a limiter, and what became of them.
+//! The snapshots of a limiter, and their health.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_core::Micros;
 use tidegate_stores::memory::{MemoryStore, SnapshotError, SnapshotSummary};
 
-/// Where snapshots go, and how that went so far.
+/// Writes snapshots to a file, and keeps statistics.
 pub(crate) struct Snapshots {
     path: PathBuf,
     /// When the last one was written; 0 if none was.
@@ -16,14 +16,14 @@ pub(crate) struct Snapshots {
     failures: AtomicU64,
 }
 
-/// What became of a limiter's snapshots since it was built.
+/// Statistics of a limiter's snapshots since it was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotHealth {
-    /// When the last one was written; absent if none was yet.
+    /// When the last snapshot was written; `None` if there was none yet.
     pub written_at: Option<Micros>,
-    /// How long that took.
+    /// How long writing the last snapshot took.
     pub took: Duration,
-    /// How many could not be written.
+    /// The number of snapshots that could not be written.
     pub failures: u64,
 }
 
@@ -37,7 +37,7 @@ impl Snapshots {
         }
     }
 
-    /// Writes one.
+    /// Writes a snapshot.
     pub(crate) fn write(&self, store: &MemoryStore) -> Result<SnapshotSummary, SnapshotError> {
         let begun = store.now();
         let written = store.snapshot(&self.path);

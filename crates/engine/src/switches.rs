@@ -1,4 +1,4 @@
-//! Kill switches: rules that only look, or do nothing, whatever their files say.
+//! Kill switches, which put rules into shadow mode or turn them off whatever the rule files say.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,38 +11,38 @@ use crate::limit_terms::LimitTerms;
 use crate::limiter::Limiter;
 use crate::rules::tree::RuleSet;
 
-/// What becomes of a rule.
+/// The position of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Switch {
-    /// It does what its file says.
+    /// The rule is enforced as it is written.
     #[default]
     Enforce,
-    /// It is evaluated and counted, and denies nobody.
+    /// The rule is evaluated and counted, but denies nothing.
     Shadow,
-    /// Nobody looks at it.
+    /// The rule is not evaluated.
     Off,
 }
 
-/// A switch for all rules, and those of single ones. What switches off more counts.
+/// The switch for all rules, and the switches of single rules. For each rule, the one that switches off more counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Switches {
-    /// For all rules.
+    /// The switch for all rules.
     pub all: Switch,
-    /// By the rule's name or path.
+    /// The switches of single rules, by the rule's name or path.
     pub rules: BTreeMap<String, Switch>,
 }
 
-/// Why a text is no switch.
+/// Reasons why a switch cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SwitchError {
-    /// No such mode.
+    /// The mode does not exist.
     #[error("must be enforce, shadow or off, got {0:?}")]
     Mode(String),
-    /// Not a list of rules and modes.
+    /// The text is not a list of rules and modes.
     #[error("must be a list such as `api_key=shadow, ip=off`, got {0:?}")]
     List(String),
-    /// No rule is called so.
+    /// There is no rule with this ID.
     #[error("no rule is called {0:?}; /rlconfig and /admin/v1/rules list them")]
     NoRule(String),
 }
@@ -70,7 +70,7 @@ impl fmt::Display for Switch {
     }
 }
 
-/// `*=enforce, api_key=shadow`, as settings spell them.
+/// Writes switches in the format of the settings: `*=enforce, api_key=shadow`.
 impl fmt::Display for Switches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "*={}", self.all)?;
@@ -79,11 +79,11 @@ impl fmt::Display for Switches {
 }
 
 impl Switches {
-    /// Reads the switches of single rules: `api_key=shadow, ip=off`. A rule's path may have a `=` in it,
-    /// so the last one counts.
+    /// Parses the switches of single rules: `api_key=shadow, ip=off`. The path of a rule may contain `=`, so the last
+    /// one separates the mode.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// Returns an error if the text is not such a list.
     pub fn read_rules(text: &str) -> Result<BTreeMap<String, Switch>, SwitchError> {
         let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
         let read = |pair: &str| {
@@ -132,7 +132,7 @@ impl Limiter {
 }
 
 impl RuleSet {
-    /// Switches rules while they are compiled, so that decisions need not look.
+    /// Applies switches to compiled rules, so that decisions need not check them.
     pub(crate) fn switch(&mut self, switches: &Switches) {
         for rule in self.domains_mut().iter_mut().flat_map(|domain| &mut domain.rules) {
             match switches.of(&rule.id) {
@@ -148,7 +148,7 @@ impl RuleSet {
         }
     }
 
-    /// Whether a rule is called so.
+    /// Returns whether there is a rule with this ID.
     pub(crate) fn has_rule(&self, id: &str) -> bool {
         self.domains.iter().flat_map(|domain| &domain.rules).any(|rule| &*rule.id == id)
     }

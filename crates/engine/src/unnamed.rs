@@ -1,4 +1,4 @@
-//! Telling limiters of an application apart that have neither a name nor a route: by their order.
+//! The scopes of limiters that have neither a name nor a route: they are numbered in the order of their creation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use crate::inline::InlineLimits;
 use crate::limiter::Limiter;
 
-/// So many of the same limits are told apart at most. An application that makes more of them makes one per
-/// request, and each would begin with a full limit.
+/// The most limiters with the same limits that get numbers of their own. An application with more of them creates one
+/// per request, and each would begin with a full limit.
 const MOST: u32 = 100;
 
 /// The highest number of a limiter that has a limit, by domain and limit.
@@ -17,7 +17,7 @@ const MOST: u32 = 100;
 pub struct ScopeNumbers(Mutex<HashMap<String, u32>>);
 
 impl ScopeNumbers {
-    /// The scope of another limiter that has these limits, among those that share these numbers.
+    /// Returns the scope of a new limiter with these limits.
     pub fn scope(self: &Arc<Self>, domain: &str, limits: &InlineLimits) -> UnnamedScope {
         let limits: Vec<_> = limits.identities().map(|limit| format!("{domain:?} {limit}")).collect();
         let mut highest = self.0.lock();
@@ -29,10 +29,10 @@ impl ScopeNumbers {
     }
 }
 
-/// The scope of a limiter that has neither a name nor a route: `limiter` for the first, `limiter#2` for the
-/// second that has one of the same limits, and so on, in the order in which they were made. One limit in common
-/// is enough, as they would share its counter. Clones are one limiter; its number is free again when the last of
-/// them is dropped, if it was the highest.
+/// The scope of a limiter that has neither a name nor a route: `limiter` for the first, `limiter#2` for the second that
+/// has one of the same limits, and so on, in the order of their creation. One limit in common is enough, because they
+/// would share its counter. Clones have the same scope. A number becomes free when the last clone is dropped, if it was
+/// the highest.
 #[derive(Clone)]
 pub struct UnnamedScope(Arc<Numbered>);
 
@@ -43,17 +43,17 @@ struct Numbered {
 }
 
 impl UnnamedScope {
-    /// The scope of the first limiter, whatever its limits.
+    /// Returns the scope of the first limiter, whatever its limits.
     pub fn first() -> Self {
         Self(Arc::new(Numbered { numbers: Arc::default(), limits: Vec::new(), number: 1 }))
     }
 
-    /// Its place, from 1, among the limiters that share a limit with it.
+    /// Returns its number, from 1, among the limiters that share a limit with it.
     pub fn number(&self) -> u32 {
         self.0.number
     }
 
-    /// The scope as the entry `route` has it.
+    /// Returns the scope as the value of the entry `route`.
     pub fn text(&self) -> String {
         match self.0.number {
             1 => "limiter".to_owned(),
@@ -77,7 +77,7 @@ impl Drop for Numbered {
 }
 
 impl Limiter {
-    /// The scope of another limiter of the application that has these limits.
+    /// Returns the scope of another limiter of the application with these limits.
     #[doc(hidden)]
     pub fn unnamed_scope(&self, domain: &str, limits: &InlineLimits) -> UnnamedScope {
         self.inner.scopes.scope(domain, limits)

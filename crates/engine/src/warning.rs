@@ -1,4 +1,4 @@
-//! A mistake in programs that nothing refuses, told to the log once per process.
+//! A warning about programs that build a limiter per request, logged once per process.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// A program builds so many limiters within [`A_WHILE`] at most: more of them are built per request.
+/// A program that builds more limiters than this within [`A_WHILE`] builds one per request.
 const MOST_BUILT: u32 = 100;
 
 const A_WHILE: Duration = Duration::from_mins(1);
 
 static TOLD: AtomicBool = AtomicBool::new(false);
 
-/// When the first of those that are counted was built, and how many were since.
+/// When the first of the counted limiters was built, and how many there were since.
 static BUILT: Mutex<Option<(Instant, u32)>> = Mutex::new(None);
 
-/// Tells that limiters are made where requests are handled.
+/// Logs that limiters are built while requests are handled.
 pub fn limiter_per_request() {
     if !TOLD.swap(true, Relaxed) {
         tracing::warn!(
@@ -25,7 +25,7 @@ pub fn limiter_per_request() {
     }
 }
 
-/// Notices when limiters are built one after the other.
+/// Counts limiters, and warns if too many are built in a short time.
 pub(crate) fn one_is_built() {
     let now = Instant::now();
     let mut built = BUILT.lock();
