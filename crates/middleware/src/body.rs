@@ -1,4 +1,4 @@
-//! The JSON of a response, written member by member because every request needs one.
+//! The JSON body of a response. It is written member by member, because every request needs one.
 
 use tidegate::{Decision, LimitStatus, Request};
 
@@ -8,7 +8,7 @@ use crate::retry::{ceil_ms, finite_us, micros, retry_after_s};
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
-/// Bytes of a body with one limit, about.
+/// The approximate size of a body with one limit.
 const BODY_BYTES: usize = 256;
 
 pub(crate) fn write(renderer: &Renderer, request: &Request<'_>, decision: &Decision, out: &mut Vec<u8>) {
@@ -35,7 +35,7 @@ pub(crate) fn write(renderer: &Renderer, request: &Request<'_>, decision: &Decis
     out.push(b'}');
 }
 
-/// What each limit said, as a list.
+/// Appends the status of each limit, as a JSON array.
 pub(crate) fn limits(decision: &Decision, out: &mut Vec<u8>) {
     out.push(b'[');
     for (index, status) in decision.limits().enumerate() {
@@ -47,7 +47,7 @@ pub(crate) fn limits(decision: &Decision, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// The members of a problem, each with a comma after it.
+/// Appends the members of a problem document (RFC 9457), each followed by a comma.
 fn problem(
     renderer: &Renderer,
     request: &Request<'_>,
@@ -81,7 +81,7 @@ fn problem(
     out.push(b',');
 }
 
-/// A sentence for people: the limit, and when to come back.
+/// Returns a sentence for people: which limit was exceeded, and when to retry.
 fn detail(by: &LimitStatus<'_>, retry_s: Option<u64>) -> String {
     let (rule, name, most) = (by.rule, by.name, by.limit.requests());
     let mut detail = match window_s(by.limit) {
@@ -122,7 +122,7 @@ fn names(status: &LimitStatus<'_>, out: &mut Vec<u8>) {
     text(status.name, out);
 }
 
-/// Writing a text into a vector cannot fail.
+/// Appends `text` as a JSON string. Writing to a vector cannot fail.
 fn text(text: &str, out: &mut Vec<u8>) {
     let written = serde_json::to_writer(&mut *out, text);
     debug_assert!(written.is_ok(), "a text is always JSON");

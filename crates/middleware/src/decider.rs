@@ -1,4 +1,4 @@
-//! Who decides the requests of a layer: a limiter in this process, or a service that a client asks.
+//! What makes the decisions of a layer: a limiter in this process, or a client of a service.
 
 use std::error::Error;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tidegate::{ReservationId, ReserveError, Reserved};
 #[cfg(feature = "client")]
 use tidegate_client::Client;
 
-/// Who decides the requests of a layer. Both kinds convert into it:
+/// What makes the decisions of a layer. A [`Limiter`] and a client of a service both convert into it:
 ///
 /// ```
 /// use tidegate::Limiter;
@@ -22,9 +22,9 @@ use tidegate_client::Client;
 /// ```
 #[derive(Clone)]
 pub enum Decider {
-    /// A limiter in this process, on whichever store it has.
+    /// A limiter in this process, with any store.
     Limiter(Limiter),
-    /// A service that a client asks.
+    /// A client of a service.
     #[cfg(feature = "client")]
     Client(Client),
 }
@@ -42,9 +42,9 @@ impl From<Client> for Decider {
     }
 }
 
-/// Slots that a decider gave out. Dropping it returns them.
+/// Slots that were acquired. Dropping the permit returns them.
 pub(crate) enum Permit {
-    /// Boxed, because it is much larger than the other.
+    /// Boxed, because it is much larger than the other variant.
     Limiter(Box<tidegate::Permit>),
     #[cfg(feature = "client")]
     Client(tidegate_client::Permit),
@@ -59,7 +59,7 @@ impl Decider {
         }
     }
 
-    /// Returns the slots of the request's concurrency limits, or the denial.
+    /// Acquires a slot of each concurrency limit of the request. Returns the denial if one of them is full.
     pub(crate) async fn acquire(&self, request: &Request<'_>) -> Result<Permit, Decision> {
         match self {
             Self::Limiter(limiter) => match limiter.acquire(request).await {
@@ -86,7 +86,7 @@ impl Decider {
         }
     }
 
-    /// Settles a reservation, and returns whether there was one. An error means that it can be tried again.
+    /// Settles a reservation. Returns false if it does not exist. After an error the call can be repeated.
     pub(crate) async fn settle(
         &self,
         id: ReservationId,
@@ -112,7 +112,7 @@ impl Decider {
         }
     }
 
-    /// The scope of another layer with these limits that has neither a name nor a route.
+    /// Returns a new scope for a layer with these limits that has neither a name nor a route.
     pub(crate) fn unnamed_scope(&self, domain: &str, limits: &InlineLimits) -> UnnamedScope {
         match self {
             Self::Limiter(limiter) => limiter.unnamed_scope(domain, limits),
@@ -121,7 +121,7 @@ impl Decider {
         }
     }
 
-    /// The time by the clock of this process.
+    /// Returns the current time by the clock of this process.
     pub(crate) fn now(&self) -> Micros {
         match self {
             Self::Limiter(limiter) => limiter.now(),
@@ -132,7 +132,7 @@ impl Decider {
 }
 
 impl Permit {
-    /// How long the slots are held without renewal; `None` if no concurrency limit applied.
+    /// Returns how long the slots are held without renewal; `None` if no concurrency limit applied.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         match self {
             Self::Limiter(permit) => permit.timeout(),
@@ -141,7 +141,7 @@ impl Permit {
         }
     }
 
-    /// Starts the time-out anew. False if a slot has returned already.
+    /// Restarts the timeout. Returns false if a slot has already been returned.
     pub(crate) async fn renew(&self) -> bool {
         match self {
             Self::Limiter(permit) => permit.renew().await,

@@ -1,4 +1,4 @@
-//! A body of the operator's own for denials, in place of the problem.
+//! A custom body for denials, in place of the problem document.
 
 use http::HeaderValue;
 use thiserror::Error;
@@ -7,8 +7,8 @@ use tidegate::{Decision, Request};
 use crate::policy::{window_s, write_name};
 use crate::retry::retry_after_s;
 
-/// The body of denials: a text in which `{retry_after}`, `{limit}`, `{window}` and `{policy}` stand for the numbers
-/// of the decision.
+/// A custom body for denials. In its text, `{retry_after}`, `{limit}`, `{window}` and `{policy}` are replaced by the
+/// values of the decision.
 ///
 /// ```
 /// use tidegate_middleware::DenialBody;
@@ -37,13 +37,13 @@ enum Placeholder {
     Policy,
 }
 
-/// Reasons a text cannot be the body of denials.
+/// Reasons a text cannot be used as the body of denials.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DenialBodyError {
-    /// It has an unknown placeholder.
+    /// The text has an unknown placeholder.
     #[error("{{{0}}} stands for nothing; {{retry_after}}, {{limit}}, {{window}} and {{policy}} do")]
     Placeholder(String),
-    /// It is not valid JSON, although its content type says so.
+    /// The text is not valid JSON, although its content type is JSON.
     #[error("it is no JSON ({reason}), which the content type {content_type} says it is")]
     Json {
         /// The content type as given.
@@ -63,14 +63,15 @@ const PLACEHOLDERS: [(&str, Placeholder); 4] = [
     ("policy", Placeholder::Policy),
 ];
 
-/// The text in place of a missing number.
+/// Replaces a missing number.
 const NONE: &[u8] = b"null";
 
 impl DenialBody {
-    /// Parses a text.
+    /// Parses the text of a body.
     ///
     /// # Errors
-    /// If it has an unknown placeholder, is not the JSON that its content type says, or the content type is invalid.
+    /// Returns an error if the text has an unknown placeholder or is not valid JSON for a JSON content type, or if
+    /// the content type is invalid.
     pub fn new(text: &str, content_type: &str) -> Result<Self, DenialBodyError> {
         let no_type = || DenialBodyError::ContentType(content_type.to_owned());
         let header = HeaderValue::from_str(content_type).map_err(|_| no_type())?;
@@ -91,7 +92,7 @@ impl DenialBody {
 
     /// Returns the content type as a header value.
     pub fn content_type(&self) -> &str {
-        // It was made of a text.
+        // It was built from a string, so it is always valid text.
         self.content_type.to_str().unwrap_or_default()
     }
 
@@ -119,7 +120,7 @@ impl DenialBody {
         }
     }
 
-    /// With numbers and without, as a request that can never pass has none.
+    /// Checks that the body is valid JSON, both with numbers and with `null`, as for a request that can never pass.
     fn expect_json(&self, content_type: &str) -> Result<(), DenialBodyError> {
         for number in [&b"1"[..], NONE] {
             let mut text = Vec::new();
@@ -136,7 +137,8 @@ impl DenialBody {
     }
 }
 
-/// A brace begins a placeholder only if a word in braces follows: JSON and style sheets have others.
+/// Splits a text at its placeholders. A brace begins a placeholder only if a word and a closing brace follow, because
+/// JSON and style sheets contain other braces.
 fn parts(text: &str) -> Result<Vec<Part>, DenialBodyError> {
     let mut parts = Vec::new();
     let (mut rest, mut plain) = (text, String::new());
@@ -171,7 +173,8 @@ fn number(number: Option<u64>, out: &mut Vec<u8>) {
     }
 }
 
-/// A policy's name holds nothing that JSON would escape; what markup would is written as the name writes others.
+/// Appends a policy name. It contains nothing that JSON would escape. Characters that are special in markup are
+/// percent-encoded, as others already are in the name.
 fn escape(name: &str, out: &mut Vec<u8>) {
     for byte in name.bytes() {
         match byte {

@@ -1,4 +1,4 @@
-//! The future of a response.
+//! The future that resolves to a response.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,11 +14,11 @@ use tower_service::Service;
 use crate::response_body::LimitedBody;
 use crate::settings::{Admission, handling};
 
-/// A request that passes, or the response to one that does not.
+/// An admitted request, or the response to a denied one.
 type Decided<B> = Result<(Request<B>, Admission), Response<Bytes>>;
 
 pin_project! {
-    /// The response of a [`crate::RateLimit`].
+    /// The response future of a [`crate::RateLimit`] service.
     pub struct ResponseFuture<S, B>
     where
         S: Service<Request<B>>,
@@ -32,7 +32,7 @@ pin_project! {
     #[project = Stage]
     enum State<S, B, F> {
         Deciding { deciding: BoxFuture<'static, Decided<B>>, inner: S },
-        // A permit is dropped with the future if the client goes away.
+        // If the client disconnects, the permit is dropped with this future.
         Serving { #[pin] serving: F, admission: Option<Admission> },
     }
 }
@@ -71,7 +71,7 @@ where
     }
 }
 
-/// The response with the headers of its limits, except those that the application set itself.
+/// Adds the rate limit headers to a response, except those that the application has set itself.
 fn with_headers<R>(mut response: Response<R>, admission: Admission) -> Response<LimitedBody<R>> {
     let late = admission.late.map(|late| late.take()).unwrap_or_default();
     let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! What a client is counted under.
+//! Keys: what requests of a client are counted under.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use http::HeaderName;
 use crate::request_head::{AsyncHeadFn, HeadFn, RequestHead, is_spoofable};
 use crate::warnings;
 
-/// How to find a client's key in a request. Keys compose:
+/// Finds the key of a client in a request. Keys can be combined:
 ///
 /// ```
 /// use tidegate_middleware::key::{by_fn, by_header, by_ip, by_route};
@@ -35,17 +35,17 @@ enum Kind {
     And(Arc<(Key, Key)>),
 }
 
-/// A key, or a future of it.
+/// A key, or a future that resolves to one.
 enum Found<'a> {
     Now(Option<String>),
     Later(BoxFuture<'a, Option<String>>),
 }
 
-/// The value of a header, such as an API key. A header that any client can write does not identify a client: for
-/// addresses behind proxies see [`by_ip`].
+/// Uses the value of a header, such as an API key. A header that any client can write does not identify a client. For
+/// addresses behind proxies use [`by_ip`].
 ///
 /// # Panics
-/// If `name` is not a valid header name.
+/// Panics if `name` is not a valid header name.
 pub fn by_header(name: &str) -> Key {
     let name = HeaderName::from_bytes(name.as_bytes());
     let name = name.unwrap_or_else(|_| panic!("by_header needs the name of a header, such as \"x-api-key\""));
@@ -55,24 +55,24 @@ pub fn by_header(name: &str) -> Key {
     Key(Kind::Header(name))
 }
 
-/// The client's address, or for IPv6 its network; see [`crate::ClientIp`].
+/// Uses the client's IPv4 address, or the network of its IPv6 address; see [`crate::ClientIp`].
 pub fn by_ip() -> Key {
     Key(Kind::Ip)
 }
 
-/// The method and template of the route, `GET /users/{id}`, where the framework knows them; `GET *` where it
-/// does not. Never the path itself: a client that makes paths up would never be limited.
+/// Uses the method and template of the route, such as `GET /users/{id}`, or `GET *` if the framework does not provide
+/// the template. The path itself is never used: a client that makes up paths would never be limited.
 pub fn by_route() -> Key {
     Key(Kind::Route)
 }
 
-/// The key that a function of the request's head returns.
+/// Uses the key that a function of the request head returns.
 pub fn by_fn(find: impl Fn(&RequestHead<'_>) -> Option<String> + Send + Sync + 'static) -> Key {
     Key(Kind::Now(Arc::new(find)))
 }
 
-/// The key that an async function returns, such as one that looks a session up in a database. The function copies
-/// what it needs of the request's head.
+/// Uses the key that an async function returns, such as one that looks up a session in a database. The function must
+/// copy what it needs from the request head.
 ///
 /// ```
 /// # async fn user_of(cookie: String) -> Option<String> { Some(cookie) }
@@ -92,19 +92,19 @@ where
 }
 
 impl Key {
-    /// Returns this key, or the other where this one finds none.
+    /// Returns a key that falls back to `other` if this key is not found.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(Kind::Or(Arc::new((self, other))))
     }
 
-    /// Returns both keys together, or none if one of them finds none.
+    /// Returns a key that combines both keys. It is not found if one of the two is not found.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(Kind::And(Arc::new((self, other))))
     }
 
-    /// Returns the key of a request.
+    /// Returns the key of a request, or `None` if it has none.
     pub(crate) async fn find(&self, head: RequestHead<'_>) -> Option<String> {
         self.look(head).wait().await
     }
@@ -148,7 +148,7 @@ impl Found<'_> {
     }
 }
 
-/// Joins two keys such that no two pairs give the same text.
+/// Joins two keys so that no two different pairs give the same text.
 fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
     let escaped = |text: String| {
         if text.contains(['%', '|']) { text.replace('%', "%25").replace('|', "%7C") } else { text }

@@ -1,4 +1,4 @@
-//! The Tower layer that an application adds to its service.
+//! The Tower layer that limits the requests to a service.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::request_head::RequestHead;
 use crate::service::RateLimit;
 use crate::settings::{OnReject, Settings, WhenStoreFails, is_handling};
 
-/// Limits the requests to a service. Cheap to clone, and of itself it never fails: the error of the service
-/// inside is the only one.
+/// Limits the requests to a service. Cheap to clone. The layer never fails by itself: the only errors are those of
+/// the inner service.
 ///
 /// ```
 /// use tidegate::{Domain, Limiter};
@@ -40,51 +40,53 @@ pub struct RateLimitLayer {
     settings: Arc<Settings>,
 }
 
-/// Reasons the limits of an application can be rejected.
+/// Reasons the limits of a layer can be rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LayerError {
-    /// The text does not describe limits.
+    /// The text cannot be parsed as limits.
     #[error("{0}")]
     Text(#[from] LimitTextError),
-    /// The limiter does not accept them.
+    /// The limiter does not accept the limits.
     #[error("{0}")]
     Inline(#[from] InlineError),
 }
 
 impl RateLimitLayer {
-    /// A layer by a [`tidegate::Limiter`], or by a client of a service. By default it counts the route (or the layer's
-    /// name) and the client's address, by the rules of domain `apps`.
+    /// Creates a layer that decides with a [`tidegate::Limiter`], or with a client of a service. By default it counts
+    /// requests by route (or by the name of the layer) and by the client's address, with the rules of the domain
+    /// `apps`.
     pub fn new(decider: impl Into<Decider>) -> Self {
         Self { settings: Arc::new(Settings::new(decider.into())) }
     }
 
-    /// Sets what clients are counted under; their address by default.
+    /// Sets the key that clients are counted under. The default is the client's address.
     pub fn key(self, key: Key) -> Self {
         self.with(|settings| settings.key = key)
     }
 
-    /// Limits of the application's own, such as `10/minute;200/hour`, in place of those in the rules. The
-    /// domain is `apps`, whose rules must allow it: `inline_limits: {max: 1000}`.
+    /// Sets limits in code, such as `10/minute;200/hour`, in place of those in the rules. The domain is `apps`, whose
+    /// rules must allow this with `inline_limits: {max: 1000}`.
     ///
     /// # Errors
-    /// If the text does not describe limits, or a limiter in this process has no such domain.
+    /// Returns an error if the text cannot be parsed, or if a limiter in this process does not have that domain.
     pub fn limits(self, text: &str) -> Result<Self, LayerError> {
         self.limits_in(APPS, &limits::parse(text)?)
     }
 
-    /// Limits of the application's own in any domain, with all that limits can say: `&[per_minute(10).burst(20)]`.
+    /// Sets limits in code for any domain, with all options of a limit, such as `&[per_minute(10).burst(20)]`.
     ///
     /// # Errors
-    /// If the numbers do not make a limit, or the domain does not accept limits from applications.
+    /// Returns an error if a limit is invalid, or if the domain does not allow limits in code.
     pub fn limits_in(self, domain: &str, limits: &[LimitSpec]) -> Result<Self, LayerError> {
         let limits = self.settings.decider.inline_limits(domain, limits)?;
         Ok(self.with(|settings| {
             let name = settings.name();
-            // The number that the limits before had is free again.
+            // Drops the scope number of the previous limits, so that it can be reused.
             settings.subject = Subject::default();
             let unnamed = match &name {
                 Some(_) => None,
-                // One that is made while a request is handled is made for each: they are one limiter.
+                // A layer created while a request is handled is created for each request: they must all share one
+                // scope.
                 None if is_handling() => Some(UnnamedScope::first()),
                 None => Some(settings.decider.unnamed_scope(domain, &limits)),
             };
@@ -93,9 +95,9 @@ impl RateLimitLayer {
         }))
     }
 
-    /// Names the layer. Layers of one name share the counters of their limits. Without a name each route counts
-    /// for itself, by its method and template (`GET /users/{id}`); where the framework
-    /// knows none, the layer counts for all it is around, whatever the path.
+    /// Names the layer. Layers with the same name share the counters of their limits. Without a name, each route has
+    /// its own counters, by its method and template (`GET /users/{id}`). If the framework does not provide the
+    /// template, all requests to the layer share its counters, whatever the path.
     pub fn name(self, name: impl Into<String>) -> Self {
         let called = name.into();
         self.with(|settings| {
@@ -105,7 +107,7 @@ impl RateLimitLayer {
         })
     }
 
-    /// Descriptors of the application's own, held against the rules of a domain.
+    /// Sets the domain and the descriptors of requests, to be matched against the rules of that domain.
     ///
     /// ```
     /// # let limiter = tidegate::Limiter::builder().domain(tidegate::Domain::new("shop")).build().unwrap();
@@ -126,17 +128,17 @@ impl RateLimitLayer {
         })
     }
 
-    /// Sets how many units each request takes; 1 by default.
+    /// Sets the cost of each request in units. The default is 1.
     pub fn cost(self, cost: u64) -> Self {
         self.with(|settings| settings.cost = Cost::Fixed(cost))
     }
 
-    /// Sets how many units a request takes, by a function of its head.
+    /// Sets the cost of a request in units by a function of its head.
     pub fn cost_by(self, find: impl Fn(&RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.cost = Cost::Now(Arc::new(find)))
     }
 
-    /// Sets how many units a request takes, by a function of its head that has to wait.
+    /// Sets the cost of a request in units by an async function of its head.
     pub fn cost_by_async<F>(self, find: impl Fn(&RequestHead<'_>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = u64> + Send + 'static,
@@ -149,18 +151,19 @@ impl RateLimitLayer {
         self.with(|settings| settings.skip = Some(Arc::new(skip)))
     }
 
-    /// Sets which proxies are believed about the address of clients, and how addresses are grouped.
+    /// Sets which proxies are trusted to state the client's address, and how addresses are grouped.
     pub fn client_ip(self, client_ip: ClientIp) -> Self {
         client_ip.warn();
         self.with(|settings| settings.client_ip = client_ip)
     }
 
-    /// Sets which families of headers decisions of this process have. Those of a service come as it renders them.
+    /// Sets which header families are written for decisions made in this process. The headers of a service are passed
+    /// on as it rendered them.
     pub fn headers(self, headers: Headers) -> Self {
         self.with(|settings| settings.renderer = Renderer::new(headers))
     }
 
-    /// Responds to denied requests in the application's own way, from the response they would have got.
+    /// Sets a function that builds the response to a denied request, starting from the default response.
     ///
     /// ```
     /// # let limiter = tidegate::Limiter::builder().domain(tidegate::Domain::new("apps")).build().unwrap();
@@ -180,19 +183,19 @@ impl RateLimitLayer {
         self.with(|settings| settings.on_reject = Some(respond))
     }
 
-    /// Sets what becomes of a request while the store or the service behind the layer does not respond. By default it
-    /// is what the limiter then decides by `on_store_error` of its rules, or the client by its fallback.
+    /// Sets how requests are decided while the store or the service behind the layer does not respond. By default the
+    /// limiter decides by `on_store_error` of its rules, and a client by its fallback.
     pub fn on_store_error(self, what: WhenStoreFails) -> Self {
         self.with(|settings| settings.when_store_fails = what)
     }
 
-    /// Also takes a slot of each concurrency limit that the descriptors fall under, and holds it until the
-    /// body of the response has ended or the client has gone away.
+    /// Also takes a slot of each concurrency limit that matches the descriptors, and holds it until the body of the
+    /// response has ended or the client has disconnected.
     pub fn hold_permits(self) -> Self {
         self.with(|settings| settings.hold_permits = true)
     }
 
-    /// Leaves the check to the handler, which takes [`crate::Limited`] and knows the cost.
+    /// Leaves the check to the handler, which knows the cost and checks through the extractor [`crate::Limited`].
     pub fn deferred(self) -> Self {
         self.with(|settings| settings.deferred = true)
     }

@@ -1,5 +1,5 @@
-//! Decisions as HTTP: a Tower layer and Axum extractors that limit requests, clients that pace themselves, and
-//! one renderer of headers and bodies, the same bytes everywhere.
+//! Rate limiting for HTTP: a Tower layer and Axum extractors that limit requests, clients that pace themselves, and
+//! the renderer of headers and bodies that every front end shares.
 //!
 //! ```
 //! use axum::{Router, routing::get};
@@ -12,7 +12,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Rendering by itself:
+//! Rendering without the layer:
 //!
 //! ```
 //! use tidegate::{Domain, Limiter, Request, Rule, VirtualClock, per_minute};
@@ -36,22 +36,22 @@
 //!
 //! # Layout
 //!
-//! - [`layer`], [`service`], `future`, [`response_body`]: limiting the requests to a service, as Tower has it
-//! - [`decider`]: who decides, a limiter in this process or a client of a service
+//! - [`layer`], [`service`], `future`, [`response_body`]: the Tower layer, its service and its futures
+//! - [`decider`]: what makes the decisions, a limiter in this process or a client of a service
 //! - `settings`: the settings of a layer, and how it decides by them
-//! - `renewed_permit`: permits that are held for as long as a response takes
-//! - `request_head`, [`key`], `owned_request`, [`limits`]: from an HTTP request to the request that is decided
-//! - [`client_ip`]: the address of the client, behind proxies
-//! - [`reject`], [`limited`]: the response to a denial, and what handlers see
+//! - `renewed_permit`: permits that are held until a response has ended
+//! - `request_head`, [`key`], `owned_request`, [`limits`]: from an HTTP request to a request of the limiter
+//! - [`client_ip`]: the address of the client behind proxies
+//! - [`reject`], [`limited`]: the response to a denial, and the extractors for handlers
 //! - [`pacing`]: clients that pace themselves
-//! - `warnings`: mistakes in settings that nothing refuses
-//! - [`renderer`]: what a front end holds; which headers a decision has
-//! - [`names`]: the headers' names
-//! - `policy`: a limit as items of `RateLimit-Policy` and `RateLimit`, and the names of policies
-//! - `retry`: when to come back, with a jitter that every node agrees on
-//! - `body`: the JSON of an answer; `denial_body`: a body of one's own in its place
+//! - `warnings`: warnings about settings that are valid but probably mistakes
+//! - [`renderer`]: renders decisions; selects which headers a decision has
+//! - [`names`]: the names of the headers
+//! - `policy`: the items of `RateLimit-Policy` and `RateLimit`, and the names of policies
+//! - `retry`: `Retry-After`, with a jitter that is the same on every node
+//! - `body`: the JSON of a response; `denial_body`: a custom body for denials
 //!
-//! What is rendered is fixed by `vectors/rendering.json`; the README of this crate says how to read it.
+//! `vectors/rendering.json` defines the rendered bytes; the README of this crate describes the format.
 
 mod body;
 pub mod client_ip;
@@ -89,7 +89,7 @@ pub use request_head::{PeerAddr, RequestHead};
 pub use service::RateLimit;
 pub use settings::WhenStoreFails;
 
-/// The programs in the documentation, run as tests.
+/// Runs the programs in the documentation as tests.
 #[cfg(doctest)]
 mod documentation {
     #[doc = include_str!("../../../docs/middleware.md")]

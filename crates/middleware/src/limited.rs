@@ -1,4 +1,4 @@
-//! What handlers see of limits, and the checks that they make themselves.
+//! Extractors for handlers: the decision on a request, and checks that a handler makes itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,12 @@ use crate::decider::Decider;
 use crate::owned_request::OwnedRequest;
 use crate::settings::{RenderedHeaders, Settings};
 
-/// How often settling is tried again after a failure: after this time, and then after four times as long each.
+/// The number of times settling is retried after a failure. The first wait is [`FIRST_WAIT`]; each further one is
+/// four times as long.
 const MORE_TRIES: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
-/// The decision that let a request pass: an extension of the request, and an extractor of Axum's.
+/// The decision that admitted a request. It is an extension of the request and an Axum extractor.
 ///
 /// ```
 /// use tidegate_middleware::RateLimited;
@@ -29,8 +30,8 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub struct RateLimited(pub Decision);
 
-/// Limits that a handler checks itself, because only it knows the cost; from
-/// [`crate::RateLimitLayer::deferred`]. An extension of the request, and an extractor of Axum's.
+/// Lets a handler check the limits itself, because only the handler knows the cost; see
+/// [`crate::RateLimitLayer::deferred`]. It is an extension of the request and an Axum extractor.
 ///
 /// ```
 /// use tidegate_middleware::{Denied, Limited};
@@ -49,19 +50,19 @@ pub struct Limited {
     late: LateHeaders,
 }
 
-/// An estimate that is charged until it is settled; see [`Limited::reserve`].
+/// A charged estimate that is to be settled; see [`Limited::reserve`].
 #[must_use = "an estimate that is not settled stays charged"]
 pub struct Estimate {
     decider: Decider,
     id: Option<ReservationId>,
-    /// What the limits said.
+    /// The decision on the estimate.
     pub decision: Decision,
 }
 
 impl Estimate {
-    /// Charges what it really cost: the rest is given back, or the overrun taken. Returns false if the estimate stays
-    /// charged, because its time was over or neither store nor service responded. In the latter case it is tried a
-    /// few times more in the background, and the log says if that fails too.
+    /// Replaces the estimate by the real cost in units: gives the rest back, or charges the difference. Returns false
+    /// if the estimate stays charged, because it has expired or the store or service did not respond. In the latter
+    /// case settling is retried a few times in the background, and a final failure is logged.
     pub async fn settle(self, cost: u64) -> bool {
         let Some(id) = self.id else { return false };
         settle(self.decider, id, spelling::cost(cost)).await
@@ -79,7 +80,7 @@ async fn settle(decider: Decider, id: ReservationId, cost: u64) -> bool {
     }
 }
 
-/// Tries again a few times, until the store or service responds.
+/// Retries until the store or service responds, a limited number of times.
 async fn settle_later(decider: Decider, id: ReservationId, cost: u64) {
     let mut wait = FIRST_WAIT;
     for tries_left in (0..MORE_TRIES).rev() {
@@ -92,16 +93,16 @@ async fn settle_later(decider: Decider, id: ReservationId, cost: u64) {
     }
 }
 
-/// A denial as a response.
+/// A denial, and the response to it.
 #[derive(Debug)]
 pub struct Denied {
-    /// The decision.
+    /// The decision that denied the request.
     pub decision: Box<Decision>,
     /// The response to return.
     pub response: Box<Response<Bytes>>,
 }
 
-/// Headers that are known only after the handler has checked.
+/// Headers that are known only after the handler has made its check.
 #[derive(Clone, Default)]
 pub(crate) struct LateHeaders(Arc<Mutex<RenderedHeaders>>);
 
@@ -122,17 +123,17 @@ impl Limited {
         Self { settings: Arc::clone(settings), request, parts, late: late.clone() }
     }
 
-    /// Decides the request at this cost and charges it. The headers go with the response.
+    /// Decides the request at this cost in units, and charges it. The rate limit headers are added to the response.
     ///
     /// # Errors
-    /// The denial, to be returned as the response.
+    /// Returns the denial, which the handler can return as its response.
     pub async fn check(&self, cost: u64) -> Result<Decision, Denied> {
         let request = self.request.request().cost(spelling::cost(cost));
         let decision = self.settings.decider.check(&request).await;
         self.judge(&request, decision)
     }
 
-    /// Charges an estimate, to be settled within `ttl`.
+    /// Charges an estimated cost in units, to be settled within `ttl`.
     ///
     /// ```
     /// # async fn answer(_: String) -> u64 { 70 }
@@ -148,7 +149,7 @@ impl Limited {
     /// ```
     ///
     /// # Errors
-    /// The denial, to be returned as the response.
+    /// Returns the denial, which the handler can return as its response.
     pub async fn reserve(&self, estimate: u64, ttl: Duration) -> Result<Estimate, Denied> {
         let request = self.request.request().cost(spelling::cost(estimate));
         let decider = self.settings.decider.clone();
@@ -156,7 +157,7 @@ impl Limited {
             Ok(Reserved::Reservation(Reservation { id, decision, .. })) => (Some(id), decision),
             Ok(Reserved::Denied(decision)) => (None, decision),
             Err(error) => {
-                // Better charged for good than not at all.
+                // It is better to charge the estimate for good than not to charge it at all.
                 tracing::warn!(%error, "an estimate is charged that cannot be settled");
                 (None, decider.check(&request).await)
             }
@@ -164,7 +165,7 @@ impl Limited {
         match self.judge(&request, decision) {
             Ok(decision) => Ok(Estimate { decider, id, decision }),
             Err(denied) => {
-                // It was charged although the layer does not let it pass: nothing is used of it.
+                // The estimate was charged, but the layer denies the request: give all of it back.
                 if let Some(id) = id {
                     settle(decider, id, 0).await;
                 }
@@ -192,7 +193,7 @@ mod axum_extractors {
 
     use super::{Denied, Limited, RateLimited};
 
-    /// The response where a handler takes an extractor of this crate and no layer around it provides it.
+    /// The response of an extractor of this crate if no layer around the handler provides its value.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct NoLayer(&'static str);
 

@@ -1,11 +1,11 @@
-//! Limits as people write them in code: `10/minute`, `10 per minute; 200/hour`, `100/15min`.
+//! Limits as text: `10/minute`, `10 per minute; 200/hour`, `100/15min`.
 //!
-//! The grammar is `COUNT/UNIT` or `COUNT per UNIT`, joined by `;` or `,`; `vectors/limits.json` fixes it.
+//! The grammar is `COUNT/UNIT` or `COUNT per UNIT`, joined by `;` or `,`. `vectors/limits.json` defines it.
 
 use thiserror::Error;
 use tidegate::{LimitSpec, MAX_COUNT, Window};
 
-/// A text that does not describe limits.
+/// The error for a text that cannot be parsed as limits.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{text:?} is no limit: {part:?} is not COUNT/UNIT; write one such as 10/minute, 5/30s or 100/hour;2000/day"
@@ -13,11 +13,11 @@ use tidegate::{LimitSpec, MAX_COUNT, Window};
 pub struct LimitTextError {
     /// The whole text.
     pub text: String,
-    /// The part at fault.
+    /// The invalid part of the text.
     pub part: String,
 }
 
-/// Words for units, without a final `s`, in microseconds. Those up to the week may have a number.
+/// The names of units without a final `s`, and their lengths in microseconds. Units up to the week may have a number.
 const WORDS: [(&[&str], u64); 7] = [
     (&["second", "sec", "s"], SECOND_US),
     (&["minute", "min", "m"], 60 * SECOND_US),
@@ -32,7 +32,7 @@ const SECOND_US: u64 = 1_000_000;
 const DAY_US: u64 = 86_400 * SECOND_US;
 const LONGEST_COUNTED_US: u64 = 7 * DAY_US;
 
-/// Parses limits.
+/// Parses limits from text.
 ///
 /// ```
 /// use tidegate::per_minute;
@@ -43,7 +43,7 @@ const LONGEST_COUNTED_US: u64 = 7 * DAY_US;
 /// ```
 ///
 /// # Errors
-/// The first part that is not a limit.
+/// Returns an error with the first part that is not a limit.
 pub fn parse(text: &str) -> Result<Vec<LimitSpec>, LimitTextError> {
     let wrong = |part: &str| LimitTextError { text: text.to_owned(), part: part.trim().to_owned() };
     text.split([';', ',']).map(|part| parse_one(part).ok_or_else(|| wrong(part))).collect()
@@ -77,7 +77,7 @@ fn word_us(word: &str) -> Option<u64> {
     known(word).or_else(|| word.strip_suffix('s').and_then(known))
 }
 
-/// Splits a text after the digits that it begins with. If `grouped`, `_` may stand among them.
+/// Splits a text after its leading digits. If `grouped`, `_` is allowed among the digits.
 fn leading_digits(text: &str, grouped: bool) -> (&str, &str) {
     let digit = |byte: u8| byte.is_ascii_digit() || (grouped && byte == b'_');
     let end = text.bytes().position(|byte| !digit(byte)).unwrap_or(text.len());

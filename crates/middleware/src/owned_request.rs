@@ -1,4 +1,4 @@
-//! From the head of an HTTP request to the request that is decided.
+//! Builds the limiter's request from the head of an HTTP request.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -13,10 +13,10 @@ use crate::key::Key;
 use crate::request_head::{AsyncHeadFn, HeadFn, RequestHead};
 use crate::warnings;
 
-/// The domain that takes limits from applications, in the rules that a service starts with.
+/// The domain for limits in code. The default rules of a service define it.
 pub(crate) const APPS: &str = "apps";
 
-/// One or several descriptors, made from a request.
+/// One or more descriptors of a request.
 ///
 /// ```
 /// use tidegate_middleware::Descriptors;
@@ -28,7 +28,7 @@ pub(crate) const APPS: &str = "apps";
 pub struct Descriptors(Vec<Vec<(String, String)>>);
 
 impl Descriptors {
-    /// Adds another descriptor; every descriptor must be within its limits.
+    /// Adds another descriptor. A request must be within the limits of every descriptor.
     #[must_use]
     pub fn and<K: Into<String>, V: Into<String>>(
         mut self,
@@ -38,7 +38,7 @@ impl Descriptors {
         self
     }
 
-    /// Returns the descriptors with values in the spelling that services accept, because clients can write them.
+    /// Normalizes values that clients can write to the spelling that services accept.
     fn spelt(mut self) -> Self {
         for (_, value) in self.0.iter_mut().flatten() {
             if let Cow::Owned(spelt) = spelling::value(value) {
@@ -61,7 +61,7 @@ impl<K: Into<String>, V: Into<String>> From<Vec<(K, V)>> for Descriptors {
     }
 }
 
-/// How many units a request takes.
+/// The cost of a request, in units.
 #[derive(Clone)]
 pub(crate) enum Cost {
     Fixed(u64),
@@ -89,14 +89,14 @@ impl Cost {
 /// What the requests of a layer are counted under.
 #[derive(Clone)]
 pub(crate) enum Subject {
-    /// The route or name and the client's key, held against limits of the application's own if there are any.
+    /// The route or the name of the layer, and the client's key; with limits in code, if there are any.
     Route {
         domain: String,
         name: Option<String>,
         limits: Option<InlineLimits>,
         unnamed: Option<UnnamedScope>,
     },
-    /// Descriptors of the application's own, held against the rules.
+    /// Descriptors from the application, matched against the rules of a domain.
     Descriptors { domain: String, find: HeadFn<Descriptors> },
 }
 
@@ -106,7 +106,7 @@ impl Default for Subject {
     }
 }
 
-/// A request to be decided, with its texts.
+/// A request to be decided, which owns its texts.
 #[derive(Clone)]
 pub(crate) struct OwnedRequest {
     domain: String,
@@ -125,7 +125,7 @@ impl OwnedRequest {
             }
             Subject::Route { domain, name, limits, unnamed } => {
                 let route = scope(name.as_deref(), unnamed.as_ref(), head);
-                // Those without a key share one.
+                // Requests without a key share one counter.
                 let client = key.find(head).await.unwrap_or_default();
                 let descriptors = Descriptors::from([("route", route), ("client", client)]).spelt();
                 Self { domain: domain.clone(), descriptors, limits: limits.clone(), cost }
@@ -150,21 +150,22 @@ impl OwnedRequest {
         request.unwrap_or_else(|| Request::new(&self.domain, [])).cost(self.cost)
     }
 
-    /// Returns hashes of domain, descriptors and limit that tell charges apart: one for each limit of the
-    /// application's own, or one for all limits of the rules.
+    /// Returns hashes that identify the charges of this request, computed from its domain, descriptors and limits:
+    /// one for each limit in code, or a single one for all limits of the rules.
     pub(crate) fn fingerprints(&self) -> Vec<u64> {
         let fold = |hash, text: &str| xxh3_64_with_seed(text.as_bytes(), hash);
         let entries = self.descriptors.0.iter().flatten();
         let hash = entries.fold(fold(0, &self.domain), |hash, (key, value)| fold(fold(hash, key), value));
         match &self.limits {
-            // Each has a counter of its own, as a burst and a daily limit of one route do.
+            // Each limit has its own counter, as when one route has a burst limit and a daily limit.
             Some(limits) => limits.identities().map(|limit| fold(hash, &limit)).collect(),
             None => vec![hash],
         }
     }
 }
 
-/// What limits without rules are counted under besides the client. Never a path, because clients can make up any.
+/// Returns what limits in code are counted under besides the client. Never a path, because clients can make up any
+/// path.
 fn scope(name: Option<&str>, unnamed: Option<&UnnamedScope>, head: RequestHead<'_>) -> String {
     if let Some(name) = name {
         return name.to_owned();

@@ -1,13 +1,13 @@
-//! A limit as items of `RateLimit-Policy` and `RateLimit`, structured fields as in RFC 9651.
+//! Renders a limit as items of `RateLimit-Policy` and `RateLimit`, which are structured fields (RFC 9651).
 //!
 //! # Names
 //!
-//! A policy is named `rule:limit`, such as `api_key:steady` or `user/endpoint=POST /orders:minute`: the
-//! rule's id and the limit's name, which do not change from one response to the next. Bytes that a
-//! structured field's string cannot hold, and those that trip naive parsers (`"`, `\`, `,`, `;`, `%`),
-//! are percent-encoded; so are `:` and `#` in the limit's name, so that no two names run together. If
-//! several descriptors of one request fall under one limit, the second is `rule:limit#2`, and so on. Of
-//! a name over 200 bytes the end is replaced by `~` and a hash of all of it.
+//! A policy is named `rule:limit`, such as `api_key:steady` or `user/endpoint=POST /orders:minute`: the ID of the
+//! rule and the name of the limit, which are the same in every response. Bytes that a string in a structured field
+//! cannot contain, and those that confuse naive parsers (`"`, `\`, `,`, `;`, `%`), are percent-encoded. So are `:`
+//! and `#` in the name of the limit, so that no two policies get the same name. If several descriptors of one request
+//! have the same limit, the second is `rule:limit#2`, and so on. The end of a name over 200 bytes is replaced by `~`
+//! and a hash of the whole name.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,25 +17,24 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::retry::{ceil_s, more_after_us, partition};
 
-/// Items of one header at most, besides the limit that decided: a header has to fit into what
-/// clients and proxies take.
+/// The most items of one header, besides the deciding limit. Clients and proxies reject headers that are too long.
 const MAX_ITEMS: usize = 32;
 
-/// Bytes of a policy's name at most, before `#2`.
+/// The longest name of a policy in bytes, before `#2`.
 const MAX_NAME: usize = 200;
 
-/// Bytes of the hash that ends a longer name, as hexadecimal digits.
+/// The length in hexadecimal digits of the hash that ends a shortened name.
 const HASH_DIGITS: usize = 16;
 
-/// The largest integer of a structured field; counts may be larger.
+/// The largest integer in a structured field. Counts may be larger.
 const MAX_INTEGER: u64 = 999_999_999_999_999;
 
 const DAY_S: u64 = 86_400;
 
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
-/// The limits of a decision that headers have: none in shadow, and not too many. Each comes with its number, from 1,
-/// among those of the same name.
+/// Returns the limits of a decision that are rendered in headers: not those in shadow, and at most [`MAX_ITEMS`].
+/// Each comes with its number, from 1, among those with the same name.
 pub(crate) fn rendered_limits<'d>(
     decision: &'d Decision,
     deciding: &LimitStatus<'d>,
@@ -52,12 +51,12 @@ pub(crate) fn rendered_limits<'d>(
         })
 }
 
-/// Whether two limits of a decision are one limit of the rules.
+/// Returns whether two limits of a decision are the same limit of the rules.
 fn same(one: &LimitStatus<'_>, other: &LimitStatus<'_>) -> bool {
     one.rule == other.rule && one.name == other.name
 }
 
-/// Writes the policy's name, without quotes. It holds nothing that JSON would escape.
+/// Appends the name of a policy, without quotes. It contains nothing that JSON would escape.
 pub(crate) fn write_name(status: &LimitStatus<'_>, nth: usize, out: &mut String) {
     let start = out.len();
     encode(status.rule, |byte| matches!(byte, b'"' | b'\\' | b',' | b';' | b'%'), out);
@@ -77,7 +76,7 @@ pub(crate) fn write_name(status: &LimitStatus<'_>, nth: usize, out: &mut String)
     }
 }
 
-/// Writes an item of `RateLimit-Policy` after its name: `;q=100;w=60`.
+/// Appends the parameters of an item of `RateLimit-Policy`: `;q=100;w=60`.
 pub(crate) fn write_quota(limit: &Limit, out: &mut String) {
     out.push_str(";q=");
     write_number(limit.requests().min(MAX_INTEGER), out);
@@ -90,7 +89,7 @@ pub(crate) fn write_quota(limit: &Limit, out: &mut String) {
     }
 }
 
-/// Writes an item of `RateLimit` after its name: `;r=50;t=30`.
+/// Appends the parameters of an item of `RateLimit`: `;r=50;t=30`.
 pub(crate) fn write_left(status: &LimitStatus<'_>, out: &mut String) {
     out.push_str(";r=");
     write_number(status.remaining.min(MAX_INTEGER), out);
@@ -98,15 +97,15 @@ pub(crate) fn write_left(status: &LimitStatus<'_>, out: &mut String) {
     write_number(ceil_s(more_after_us(status)), out);
 }
 
-/// Writes the partition key: `;pk=:jsTvUm1mSAg=:`.
+/// Appends the partition key: `;pk=:jsTvUm1mSAg=:`.
 pub(crate) fn write_partition(request: &Request<'_>, status: &LimitStatus<'_>, out: &mut String) {
     out.push_str(";pk=:");
     STANDARD.encode_string(partition(request, status).to_be_bytes(), out);
     out.push(':');
 }
 
-/// The window in whole seconds, rounded up, so that the rate is never stated too high; of calendar windows the
-/// nominal length. A concurrency limit has none.
+/// Returns the window in whole seconds, rounded up, so that the stated rate is never too high. For calendar windows
+/// this is the nominal length. A concurrency limit has no window.
 pub(crate) fn window_s(limit: &Limit) -> Option<u64> {
     if limit.algorithm() == Algorithm::Concurrency {
         return None;
@@ -117,7 +116,7 @@ pub(crate) fn window_s(limit: &Limit) -> Option<u64> {
     })
 }
 
-/// As Envoy counts: a month has 30 days, a year 365.
+/// Returns the nominal length of a calendar window in seconds. As in Envoy, a month has 30 days and a year 365.
 fn nominal_s(calendar: &Calendar) -> u64 {
     DAY_S
         * match calendar.unit() {
@@ -132,7 +131,7 @@ pub(crate) fn write_number(number: u64, out: &mut String) {
     out.push_str(itoa::Buffer::new().format(number));
 }
 
-/// Percent-encodes what is not printable ASCII, and what `also` names.
+/// Percent-encodes everything that is not printable ASCII, and the bytes for which `also` returns true.
 fn encode(text: &str, also: impl Fn(u8) -> bool, out: &mut String) {
     let encoded = |byte: u8| !(b' '..=b'~').contains(&byte) || also(byte);
     if !text.bytes().any(&encoded) {

@@ -1,4 +1,4 @@
-//! The response to a request that is denied.
+//! The response to a denied request.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -11,27 +11,28 @@ use crate::names;
 use crate::request_head::RequestHead;
 use crate::settings::Settings;
 
-/// gRPC's `RESOURCE_EXHAUSTED`.
+/// The gRPC status code `RESOURCE_EXHAUSTED`.
 const RESOURCE_EXHAUSTED: HeaderValue = HeaderValue::from_static("8");
 
-/// What gRPC's messages escape.
+/// The characters that are escaped in gRPC messages.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// Seconds until a request that was denied without looking at limits may come back.
+/// `Retry-After` in seconds of a request that was denied without evaluating any limit.
 const UNSEEN_RETRY_S: u64 = 1;
 
-/// A request that is denied, for [`crate::RateLimitLayer::on_reject`].
+/// A denied request, passed to [`crate::RateLimitLayer::on_reject`].
 #[derive(Debug)]
 pub struct Rejection<'a> {
     /// The head of the request.
     pub head: RequestHead<'a>,
-    /// The decision.
+    /// The decision that denied the request.
     pub decision: &'a Decision,
-    /// The response it would get.
+    /// The default response to the denial.
     pub response: Response<Bytes>,
 }
 
-/// The response to a denial: as the service rendered it if one decided, else as a service would render it.
+/// Returns the response to a denial: as the service rendered it if a service decided, otherwise rendered the same way
+/// here.
 pub(crate) fn response(settings: &Settings, request: &Request<'_>, decision: &Decision) -> Response<Bytes> {
     if let Some(rendered) = decision.rendered().filter(|_| !decision.allowed()) {
         let status = StatusCode::from_u16(rendered.status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
@@ -51,7 +52,8 @@ pub(crate) fn response(settings: &Settings, request: &Request<'_>, decision: &De
     response
 }
 
-/// The response to a denial that no limit made, because nobody could tell what is left.
+/// Returns the response to a denial that was made without evaluating any limit, because the store or service did not
+/// respond.
 fn unseen(decision: &Decision) -> Response<Bytes> {
     let body = serde_json::json!({
         "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
@@ -74,7 +76,7 @@ fn unseen(decision: &Decision) -> Response<Bytes> {
     response
 }
 
-/// The response to a gRPC client: headers alone, which end the call.
+/// Converts a response for a gRPC client: headers only, which end the call.
 pub(crate) fn as_grpc(response: Response<Bytes>) -> Response<Bytes> {
     let problem = serde_json::from_slice::<Value>(response.body()).unwrap_or_default();
     let detail = problem["detail"].as_str().unwrap_or("too many requests");

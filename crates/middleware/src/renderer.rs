@@ -11,26 +11,25 @@ use crate::names;
 use crate::policy::{rendered_limits, write_left, write_name, write_partition, write_quota};
 use crate::retry::{ceil_s, more_after_us, retry_after_s};
 
-/// Which families of headers to write. `Retry-After` is not among them: every denial has one, unless
-/// the request never passes.
+/// The header families to write. `Retry-After` is not among them: every denial has it, unless the request can never
+/// pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each family is a switch of its own")]
 pub struct Headers {
-    /// `RateLimit-Policy` and `RateLimit`, of every limit, as draft-ietf-httpapi-ratelimit-headers-11
-    /// has them.
+    /// `RateLimit-Policy` and `RateLimit` for every limit, as in draft-ietf-httpapi-ratelimit-headers-11.
     pub ratelimit: bool,
-    /// `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` (seconds from now), of the
-    /// deciding limit, as draft 06 had them.
+    /// `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` (seconds from now) for the deciding limit, as
+    /// in draft 06.
     pub draft06: bool,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (seconds since the Unix
-    /// epoch), of the deciding limit.
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (seconds since the Unix epoch) for the
+    /// deciding limit.
     pub x_ratelimit: bool,
-    /// The parameter `pk` in `RateLimit-Policy` and `RateLimit`: a hash of the domain, the rule and the
-    /// descriptor. Whoever can guess these can tell them by it, hence off by default.
+    /// The parameter `pk` in `RateLimit-Policy` and `RateLimit`: a hash of the domain, the rule and the descriptor.
+    /// Off by default, because a client can use it to confirm guesses of these values.
     pub partition_key: bool,
 }
 
-/// The draft's headers and those of the installed base.
+/// Enables `ratelimit` and `x_ratelimit`.
 impl Default for Headers {
     fn default() -> Self {
         Self { ratelimit: true, draft06: false, x_ratelimit: true, partition_key: false }
@@ -38,61 +37,63 @@ impl Default for Headers {
 }
 
 impl Headers {
-    /// No family at all; denials still have `Retry-After`.
+    /// No header family. Denials still have `Retry-After`.
     pub const NONE: Self =
         Self { ratelimit: false, draft06: false, x_ratelimit: false, partition_key: false };
 }
 
-/// Renders decisions. Equal decisions render equal bytes, on every node.
+/// Renders decisions as HTTP. Equal decisions give equal bytes on every node.
 #[derive(Clone, Debug)]
 pub struct Renderer {
     headers: Headers,
     deny_status: StatusCode,
-    /// The body of denials in place of the problem.
+    /// The custom body of denials, in place of the problem document.
     denial_body: Option<Arc<DenialBody>>,
 }
 
-/// The default headers, and 429.
+/// Renders the default headers, and status 429 for denials.
 impl Default for Renderer {
     fn default() -> Self {
         Self::new(Headers::default())
     }
 }
 
-/// Bytes of an item of the longer headers, about.
+/// The approximate size of an item in `RateLimit-Policy` and `RateLimit`.
 const ITEM_BYTES: usize = 64;
 
 impl Renderer {
-    /// Returns a renderer of these families of headers.
+    /// Creates a renderer that writes these header families.
     pub fn new(headers: Headers) -> Self {
         Self { headers, deny_status: StatusCode::TOO_MANY_REQUESTS, denial_body: None }
     }
 
-    /// Gives denials another status than 429, for proxies that pass on only some: NGINX passes on 401 and 403.
+    /// Sets the status of denials in place of 429, for proxies that pass on only some statuses: NGINX passes on 401
+    /// and 403.
     #[must_use]
     pub fn deny_status(mut self, status: StatusCode) -> Self {
         self.deny_status = status;
         self
     }
 
-    /// Gives denials a body of the operator's own, or with `None` the problem.
+    /// Sets a custom body for denials; `None` restores the problem document.
     #[must_use]
     pub fn denial_body(mut self, body: Option<Arc<DenialBody>>) -> Self {
         self.denial_body = body;
         self
     }
 
-    /// Returns whether denials have a body of the operator's own.
+    /// Returns whether denials have a custom body.
     pub fn has_denial_body(&self) -> bool {
         self.denial_body.is_some()
     }
 
-    /// Returns 200, or for a denial 429 or the status that was set instead.
+    /// Returns 200, or for a denial 429 or the status set by [`deny_status`](Self::deny_status).
     pub fn status(&self, decision: &Decision) -> StatusCode {
         if decision.allowed() { StatusCode::OK } else { self.deny_status }
     }
 
-    /// Returns the type of the body: JSON, or for a denial a problem unless it has a body of the operator's own.
+    /// Returns the content type of the body: JSON, or for a denial `application/problem+json` or the type of the
+    /// custom body.
     pub fn content_type(&self, decision: &Decision) -> &str {
         match &self.denial_body {
             _ if decision.allowed() => "application/json",
@@ -101,10 +102,10 @@ impl Renderer {
         }
     }
 
-    /// Calls `emit` with each header and its value, which is printable ASCII, in a fixed order. There
-    /// are none where no limit applies, or only limits in shadow.
+    /// Calls `emit` with the name and value of each header, in a fixed order. Values are printable ASCII. There are
+    /// no headers if no limit applies, or only limits in shadow.
     ///
-    /// `now` is the time of the decision; `X-RateLimit-Reset` is counted from it.
+    /// `now` is the time of the decision, from which `X-RateLimit-Reset` is computed.
     pub fn headers(
         &self,
         request: &Request<'_>,
@@ -133,13 +134,12 @@ impl Renderer {
         }
     }
 
-    /// Returns the seconds to wait before trying again, as `Retry-After` has them; `None` if the request passes, or
-    /// never will.
+    /// Returns `Retry-After` in seconds; `None` if the request is allowed, or can never pass.
     pub fn retry_after_s(&self, request: &Request<'_>, decision: &Decision) -> Option<u64> {
         retry_after_s(request, decision)
     }
 
-    /// Calls `name` with the names of the policies that deny, as `violated-policies` has them.
+    /// Calls `name` with the name of each policy that denies, as in `violated-policies`.
     pub fn violated_policies(&self, decision: &Decision, mut name: impl FnMut(&str)) {
         let Some(deciding) = decision.decided_by().filter(|_| !decision.allowed()) else { return };
         let mut text = String::with_capacity(ITEM_BYTES);
@@ -150,7 +150,7 @@ impl Renderer {
         }
     }
 
-    /// Appends the body of the response: the operator's own for denials if there is one, else [`Renderer::json`].
+    /// Appends the body of the response: the custom body for denials if there is one, else [`Renderer::json`].
     pub fn body(&self, request: &Request<'_>, decision: &Decision, out: &mut Vec<u8>) {
         match &self.denial_body {
             Some(body) if !decision.allowed() => body.write(request, decision, out),
@@ -158,13 +158,13 @@ impl Renderer {
         }
     }
 
-    /// Appends the JSON of the response: what each limit said, and for a denial the members of a problem
-    /// (RFC 9457) before it.
+    /// Appends the JSON of the response: the status of each limit, preceded for a denial by the members of a problem
+    /// document (RFC 9457).
     pub fn json(&self, request: &Request<'_>, decision: &Decision, out: &mut Vec<u8>) {
         body::write(self, request, decision, out);
     }
 
-    /// Appends the member `limits` of the JSON alone: what each limit said.
+    /// Appends only the value of the member `limits`: the status of each limit.
     pub fn limits(&self, decision: &Decision, out: &mut Vec<u8>) {
         body::limits(decision, out);
     }

@@ -1,4 +1,4 @@
-//! A permit that is held for as long as a response takes.
+//! A permit that is held until a response has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use tokio::task::AbortHandle;
 
 use crate::decider::Permit;
 
-/// How often a permit is renewed within its time-out.
+/// How many times a permit is renewed within its timeout.
 const RENEWALS: u32 = 3;
 
 const LEAST_WAIT: Duration = Duration::from_millis(10);
 
-/// A permit that is renewed until dropped.
+/// A permit that is renewed until it is dropped.
 pub(crate) struct RenewedPermit {
-    /// The only reference that lasts: dropping it returns the slots.
+    /// The only strong reference that is kept: dropping it returns the slots.
     _permit: Arc<Permit>,
     renewing: Option<AbortHandle>,
 }

@@ -11,14 +11,13 @@ use http::request::Parts;
 use crate::client_ip::{ClientAddress, ClientIp};
 use crate::warnings;
 
-/// A function of a request's head.
+/// A function of a request head.
 pub(crate) type HeadFn<T> = Arc<dyn Fn(&RequestHead<'_>) -> T + Send + Sync>;
 
-/// A function of a request's head that has to wait.
+/// An async function of a request head.
 pub(crate) type AsyncHeadFn<T> = HeadFn<BoxFuture<'static, T>>;
 
-/// The address at the other end of the connection, as an extension of the request, for servers that are
-/// neither Axum's nor tonic's:
+/// The address of the peer, to be added as an extension to requests by servers other than those of Axum and tonic:
 ///
 /// ```
 /// # let mut request = http::Request::new(());
@@ -28,7 +27,7 @@ pub(crate) type AsyncHeadFn<T> = HeadFn<BoxFuture<'static, T>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddr(pub SocketAddr);
 
-/// The head of a request that is to be decided: what keys, costs and descriptors are made from.
+/// The head of a request to be decided, from which keys, costs and descriptors are computed.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {
     parts: &'a Parts,
@@ -40,13 +39,13 @@ impl<'a> RequestHead<'a> {
         Self { parts, client_ip }
     }
 
-    /// Returns method, URI, headers and extensions.
+    /// Returns the method, URI, headers and extensions.
     pub fn parts(&self) -> &'a Parts {
         self.parts
     }
 
-    /// Returns the first value of a header, unless it is empty. Its bytes are read as Latin-1, so that no client
-    /// is without a key because of a letter.
+    /// Returns the first value of a header, or `None` if it is empty or missing. Bytes are decoded as Latin-1, so
+    /// that a value with non-ASCII characters still identifies a client.
     pub fn header(&self, name: impl AsRef<str>) -> Option<Cow<'a, str>> {
         let value = self.parts.headers.get(name.as_ref())?.as_bytes();
         match std::str::from_utf8(value) {
@@ -61,7 +60,7 @@ impl<'a> RequestHead<'a> {
         self.parts.uri.path()
     }
 
-    /// Returns the address at the other end of the connection, if the server states it.
+    /// Returns the IP address of the peer, if the server provides it.
     pub fn peer(&self) -> Option<IpAddr> {
         let extensions = &self.parts.extensions;
         if let Some(PeerAddr(peer)) = extensions.get() {
@@ -80,7 +79,7 @@ impl<'a> RequestHead<'a> {
         None
     }
 
-    /// Returns the address of the client, behind the proxies that the layer trusts.
+    /// Returns the address of the client behind the trusted proxies of the layer; `None` if it is not known.
     pub fn client(&self) -> Option<ClientAddress> {
         let headers = &self.parts.headers;
         let client = match self.peer() {
@@ -93,14 +92,14 @@ impl<'a> RequestHead<'a> {
         client
     }
 
-    /// Returns the method and template of the route, such as `GET /users/{id}`, where the framework knows them, else
-    /// `GET *`: a path that any client can make up would have limits of its own. So would a method: those that HTTP
-    /// does not define are one, `OTHER`.
+    /// Returns the method and template of the route, such as `GET /users/{id}`, or `GET *` if the framework does not
+    /// provide the template. The path itself is not used, because a client that makes up paths would never be
+    /// limited. For the same reason, all methods that HTTP does not define become `OTHER`.
     pub fn route(&self) -> String {
         self.template().unwrap_or_else(|| format!("{} *", self.method()))
     }
 
-    /// The method and template of the route, where the framework knows them.
+    /// Returns the method and template of the route, if the framework provides the template.
     pub(crate) fn template(&self) -> Option<String> {
         #[cfg(feature = "axum")]
         if let Some(matched) = self.parts.extensions.get::<axum::extract::MatchedPath>() {
@@ -122,7 +121,7 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// Whether clients can claim to be somebody else by this header.
+/// Returns whether clients can write this header to pretend to be another client.
 pub(crate) fn is_spoofable(name: &HeaderName) -> bool {
     const SPOOFABLE: [&str; 6] =
         ["x-forwarded-for", "x-real-ip", "forwarded", "x-client-ip", "true-client-ip", "cf-connecting-ip"];

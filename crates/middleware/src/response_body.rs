@@ -10,8 +10,8 @@ use pin_project_lite::pin_project;
 use crate::renewed_permit::RenewedPermit;
 
 pin_project! {
-    /// The body of a response of [`crate::RateLimit`]. If a permit was acquired, it is returned when the
-    /// body has ended or is dropped.
+    /// The response body of [`crate::RateLimit`]. If a permit was acquired, its slots are returned when the body has
+    /// ended or is dropped.
     pub struct LimitedBody<B> {
         #[pin]
         kind: Kind<B>,

@@ -1,4 +1,4 @@
-//! When a denied request may come back.
+//! Computes when a denied request may be retried.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const SECOND_US: u64 = 1_000_000;
 
-/// Part of the wait that jitter may add, as a divisor: a tenth.
+/// The divisor for the largest jitter: a tenth of the wait.
 const JITTER_PART: u64 = 10;
 
-/// The most that jitter adds, in seconds.
+/// The largest jitter, in seconds.
 const JITTER_MOST_S: u64 = 5;
 
-/// `Retry-After` of a denial in whole seconds; `None` if it passes, or never will.
+/// Returns `Retry-After` in whole seconds; `None` if the request is allowed, or can never pass.
 ///
-/// The exact wait is rounded up, so that it is never too short. On top comes a jitter of whole
-/// seconds, at most a tenth of the wait and at most 5 s, so that those who were denied together do not
-/// return together. It is a function of the descriptor and the rule, so every node gives the same. Of a concurrency
-/// limit, whose slots may return at any time, it is 1 or 2 s.
+/// The exact wait is rounded up, so it is never too short. A jitter of whole seconds is added, at most a tenth of the
+/// wait and at most 5 s, so that requests denied at the same time are not all retried at the same time. The jitter is
+/// computed from the descriptor and the rule, so it is the same on every node. For a concurrency limit, whose slots
+/// may be returned at any time, the result is 1 or 2 s.
 pub(crate) fn retry_after_s(request: &Request<'_>, decision: &Decision) -> Option<u64> {
     if decision.allowed() {
         return None;
@@ -27,7 +27,7 @@ pub(crate) fn retry_after_s(request: &Request<'_>, decision: &Decision) -> Optio
     let by = decision.decided_by()?;
     let wait_us = finite_us(by.retry_after?)?;
     let most_s = match by.limit.algorithm() {
-        // Nobody knows when a slot is free: those who wait ask again now and then, not all at once.
+        // It is not known when a slot will be free, so clients retry soon, but not all at once.
         Algorithm::Concurrency => 1,
         _ => (wait_us / SECOND_US / JITTER_PART).min(JITTER_MOST_S),
     };
@@ -35,8 +35,8 @@ pub(crate) fn retry_after_s(request: &Request<'_>, decision: &Decision) -> Optio
     Some(ceil_s(wait_us).max(1) + jitter_s)
 }
 
-/// The time until there is more of a limit. One that denies has more when the same request would
-/// pass; others when they are untouched again, or one window has gone by, whichever is first.
+/// Returns the microseconds until more of a limit is available. For a limit that denies, this is when the same
+/// request would pass. For others it is when they are full again or one window has passed, whichever is first.
 pub(crate) fn more_after_us(status: &LimitStatus<'_>) -> u64 {
     match status.retry_after.and_then(finite_us) {
         Some(retry_us) => retry_us,
@@ -44,7 +44,7 @@ pub(crate) fn more_after_us(status: &LimitStatus<'_>) -> u64 {
     }
 }
 
-/// Microseconds of a wait; `None` if it is for ever.
+/// Returns a wait in microseconds; `None` if it never ends.
 pub(crate) fn finite_us(wait: Duration) -> Option<u64> {
     (wait != Duration::MAX).then(|| micros(wait))
 }
@@ -53,19 +53,19 @@ pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Whole seconds, rounded up.
+/// Converts microseconds to whole seconds, rounded up.
 pub(crate) fn ceil_s(us: u64) -> u64 {
     us.div_ceil(SECOND_US)
 }
 
-/// Whole milliseconds, rounded up.
+/// Converts microseconds to whole milliseconds, rounded up.
 pub(crate) fn ceil_ms(us: u64) -> u64 {
     us.div_ceil(1_000)
 }
 
-/// A hash of domain, rule and the entries of the limit's descriptor, the same on every node.
+/// Returns a hash of the domain, the rule and the entries of the limit's descriptor. It is the same on every node.
 ///
-/// Each text is hashed with the hash of those before it as the seed, so no two lists run together.
+/// Each text is hashed with the previous hash as the seed, so that different lists do not run together.
 pub(crate) fn partition(request: &Request<'_>, status: &LimitStatus<'_>) -> u64 {
     let fold = |hash, text: &str| xxh3_64_with_seed(text.as_bytes(), hash);
     let hash = fold(fold(0, request.domain()), status.rule);

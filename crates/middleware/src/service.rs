@@ -1,4 +1,4 @@
-//! A service whose requests are limited.
+//! The Tower service that limits the requests to an inner service.
 
 use std::mem;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::future::ResponseFuture;
 use crate::response_body::LimitedBody;
 use crate::settings::Settings;
 
-/// A service whose requests are limited; see [`crate::RateLimitLayer`].
+/// Limits the requests to an inner service; see [`crate::RateLimitLayer`].
 #[derive(Clone)]
 pub struct RateLimit<S> {
     pub(crate) inner: S,
@@ -37,7 +37,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture<S, B> {
-        // The one that is ready is called; a clone of it is not.
+        // `poll_ready` was called on this service, not on its clone, so this one handles the call.
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
         let settings = Arc::clone(&self.settings);

@@ -1,4 +1,4 @@
-//! The settings of a layer, and how it decides by them.
+//! The settings of a layer, and its decisions.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use crate::renewed_permit::RenewedPermit;
 use crate::request_head::{HeadFn, RequestHead};
 use crate::warnings;
 
-/// How many layers an application has at most: more of them are made per request.
+/// More layers than an application plausibly has. If there are more, they are probably created per request.
 const MOST_LAYERS: usize = 100;
 
 pub(crate) type OnReject = Arc<dyn Fn(Rejection<'_>) -> Response<Bytes> + Send + Sync>;
 
-/// What becomes of a request while the store or the service behind a layer does not respond.
+/// How requests are decided while the store or the service behind a layer does not respond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenStoreFails {
-    /// What the limiter or client decides without it: by `on_store_error` of the rules, or by the client's fallback.
+    /// As the limiter or client decides by itself: by `on_store_error` of the rules, or by the client's fallback.
     #[default]
     Decide,
-    /// It passes.
+    /// Requests are allowed.
     Allow,
-    /// It is denied for a second.
+    /// Requests are denied, with a `Retry-After` of 1 s.
     Deny,
 }
 
@@ -53,23 +53,23 @@ pub(crate) struct Settings {
     pub(crate) _count: LayerCount,
 }
 
-/// A request that may pass, and what its response gets.
+/// An admitted request, and what is added to its response.
 #[derive(Default)]
 pub(crate) struct Admission {
     pub(crate) headers: RenderedHeaders,
-    /// Headers that a handler adds.
+    /// Headers that a handler adds later.
     pub(crate) late: Option<LateHeaders>,
     pub(crate) permit: Option<RenewedPermit>,
 }
 
 pub(crate) type RenderedHeaders = Vec<(HeaderName, HeaderValue)>;
 
-/// The limits that a request was charged for, by their fingerprints.
+/// The fingerprints of the limits that a request was charged for.
 #[derive(Clone, Default)]
 struct Charged(Vec<u64>);
 
 impl Settings {
-    /// Decides a request, and adds to its extensions what handlers may want to know.
+    /// Decides a request, and adds the values for extractors to its extensions.
     pub(crate) async fn decide(self: &Arc<Self>, parts: &mut Parts) -> Result<Admission, Response<Bytes>> {
         let head = RequestHead::new(parts, &self.client_ip);
         if self.skip.as_ref().is_some_and(|skip| skip(&head)) {
@@ -107,7 +107,7 @@ impl Settings {
         }
     }
 
-    /// Returns whether a request passes by a decision, which may have been made without the store or service.
+    /// Returns whether a decision admits the request. The decision may have been made without the store or service.
     pub(crate) fn passes(&self, decision: &Decision) -> bool {
         match self.when_store_fails {
             WhenStoreFails::Allow if decision.source().is_makeshift() => true,
@@ -116,7 +116,7 @@ impl Settings {
         }
     }
 
-    /// Returns the response to a request that does not pass.
+    /// Returns the response to a denied request.
     pub(crate) fn reject(
         &self,
         request: &Request<'_>,
@@ -132,7 +132,7 @@ impl Settings {
         }
     }
 
-    /// Returns the headers of a decision, as the service rendered them if one decided.
+    /// Returns the headers of a decision, as the service rendered them if a service decided.
     pub(crate) fn headers(&self, request: &Request<'_>, decision: &Decision) -> RenderedHeaders {
         let mut headers = Vec::new();
         if let Some(rendered) = decision.rendered() {
@@ -152,7 +152,7 @@ impl Settings {
     }
 }
 
-/// Remembers charges in the request's extensions, and logs a warning if one of them was charged before.
+/// Stores the charges in the request's extensions, and logs a warning if one of them was charged before.
 fn note_charges(parts: &mut Parts, fingerprints: &[u64]) {
     let charged = parts.extensions.get_or_insert_default::<Charged>();
     if fingerprints.iter().any(|fingerprint| charged.0.contains(fingerprint)) {
@@ -161,7 +161,7 @@ fn note_charges(parts: &mut Parts, fingerprints: &[u64]) {
     charged.0.extend_from_slice(fingerprints);
 }
 
-/// Whether a request is being handled on this thread right now.
+/// Returns whether a request is being handled on this thread now.
 pub(crate) fn is_handling() -> bool {
     HANDLING.get()
 }
@@ -172,11 +172,11 @@ pub(crate) struct LayerCount(());
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Whether a request is being handled on this thread right now.
+    /// Whether a request is being handled on this thread now.
     static HANDLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `handle` as part of handling a request, so that layers made meanwhile are noticed.
+/// Runs `handle` and marks this thread as handling a request meanwhile, so that layers created in it are detected.
 pub(crate) fn handling<T>(handle: impl FnOnce() -> T) -> T {
     struct Before(bool);
     impl Drop for Before {

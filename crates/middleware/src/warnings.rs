@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A probable mistake, with what to do about it.
+/// A probable mistake in the settings, and what to do about it.
 pub(crate) struct Warning {
     logged: AtomicBool,
     text: &'static str,
@@ -13,14 +13,14 @@ impl Warning {
         Self { logged: AtomicBool::new(false), text }
     }
 
-    /// Logs the warning, unless that was done before.
+    /// Logs the warning, unless it was logged before.
     pub(crate) fn log(&self) {
         self.log_about("");
     }
 
-    /// Logs the warning with what it is about, unless that was done before.
+    /// Logs the warning with its subject, unless it was logged before.
     pub(crate) fn log_about(&self, what: &str) {
-        // Read before it is swapped, because every request may come here.
+        // Loaded before it is swapped, because every request may come here.
         if !self.logged.load(Ordering::Relaxed) && !self.logged.swap(true, Ordering::Relaxed) {
             if what.is_empty() {
                 tracing::warn!("{}", self.text);

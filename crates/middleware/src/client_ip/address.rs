@@ -1,4 +1,4 @@
-//! An address as people and proxies write it.
+//! Parses IP addresses as people and proxies write them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -30,7 +30,7 @@ pub(super) fn parse_unquoted(text: &str) -> Option<IpAddr> {
     parse_v4(text).or_else(|| parse_v6(text))
 }
 
-/// Parses four decimal parts without leading zeros, which is all that the standard library accepts.
+/// Parses four decimal numbers without leading zeros, which is all that the standard library accepts.
 fn parse_v4(text: &str) -> Option<IpAddr> {
     text.parse::<Ipv4Addr>().ok().map(IpAddr::V4)
 }

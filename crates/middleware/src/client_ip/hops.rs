@@ -1,4 +1,4 @@
-//! The hops that a header lists, from the last to the first.
+//! Iterates over the hops in a forwarding header, from the last to the first.
 
 use std::net::IpAddr;
 
@@ -7,14 +7,14 @@ use http::HeaderMap;
 use super::ForwardingHeader;
 use super::address::{parse_address, parse_unquoted};
 
-/// How many hops are looked at: no honest chain is longer, and a hostile one costs no more than this.
+/// The most hops that are examined. No honest chain is longer, and a hostile one costs no more than this.
 const MOST_HOPS: usize = 32;
 
-/// The longest value with escapes in it that may still be an address, with its zone.
+/// The longest quoted value with escapes, in bytes, that can still be an address with a zone.
 const LONGEST_ESCAPED: usize = 128;
 
-/// Calls `next` with each hop, `None` for one that is not an address, until it returns false. Empty hops are
-/// skipped; several header lines are one list.
+/// Calls `next` with each hop, or with `None` for a hop that is not an address, until it returns false. Empty hops
+/// are skipped. Several header lines form one list.
 pub(super) fn each(
     header: ForwardingHeader,
     headers: &HeaderMap,
@@ -32,7 +32,7 @@ pub(super) fn each(
     }
 }
 
-/// Calls `next` with the hops of one line of `X-Forwarded-For`. Returns true if no more hops are wanted.
+/// Calls `next` with the hops of one `X-Forwarded-For` line. Returns true if no more hops are wanted.
 fn each_listed(line: &[u8], left: &mut usize, next: &mut impl FnMut(Option<IpAddr>) -> bool) -> bool {
     for hop in line.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|hop| !hop.is_empty()) {
         if *left == 0 {
@@ -46,8 +46,8 @@ fn each_listed(line: &[u8], left: &mut usize, next: &mut impl FnMut(Option<IpAdd
     false
 }
 
-/// Calls `next` with the hops of one line of `Forwarded`, which has to be read from the front because of its
-/// quotes: the last elements are kept on the way.
+/// Calls `next` with the hops of one `Forwarded` line. Because of quotes the line must be parsed from the front, so
+/// the last elements are kept while parsing.
 fn each_element(line: &[u8], left: &mut usize, next: &mut impl FnMut(Option<IpAddr>) -> bool) -> bool {
     let mut last = [&line[..0]; MOST_HOPS];
     let mut count = 0;
@@ -69,7 +69,7 @@ fn each_element(line: &[u8], left: &mut usize, next: &mut impl FnMut(Option<IpAd
     false
 }
 
-/// The address of an element's only `for`.
+/// Returns the address in the `for` parameter of an element, if it has exactly one.
 fn address_of(element: &[u8]) -> Option<IpAddr> {
     let mut found = None;
     for pair in (Parts { rest: Some(element), separator: b';' }) {
@@ -92,7 +92,7 @@ fn address_of(element: &[u8]) -> Option<IpAddr> {
     parse_unquoted(std::str::from_utf8(&plain[..length]).ok()?)
 }
 
-/// Leaves out the backslashes that make the byte after them stand for itself.
+/// Copies `quoted` to `plain` without its escaping backslashes, and returns the length.
 fn unescape(quoted: &[u8], plain: &mut [u8]) -> Option<usize> {
     let (mut length, mut bytes) = (0, quoted.iter());
     while let Some(byte) = bytes.next() {
@@ -103,7 +103,7 @@ fn unescape(quoted: &[u8], plain: &mut [u8]) -> Option<usize> {
     Some(length)
 }
 
-/// The trimmed parts between separators that are not in quotes.
+/// Iterates over the trimmed parts between separators that are not in quotes.
 struct Parts<'a> {
     rest: Option<&'a [u8]>,
     separator: u8,

@@ -1,8 +1,9 @@
-//! The address of the client, behind proxies.
+//! Finds the address of the client behind proxies.
 //!
-//! The peer is the client unless it is a trusted proxy; then the client is the last hop that is not a trusted proxy.
-//! Where only the number of proxies is known, the client is the hop of that number from the end.
-//! `vectors/client_ip.json` and `vectors/client_ip_hops.json` fix the results, and their README has the full rules.
+//! The peer is the client unless it is a trusted proxy. Behind trusted proxies the client is the last hop that is not
+//! one of them. If only the number of proxies is known, the client is the hop at that position from the end.
+//! `vectors/client_ip.json` and `vectors/client_ip_hops.json` define the results; `vectors/README.md` has the full
+//! rules.
 //!
 //! ```
 //! use http::HeaderMap;
@@ -32,17 +33,17 @@ pub use address::parse_address;
 
 use crate::warnings;
 
-/// How many leading bits of an IPv6 address are one client by default: what a provider gives to one household or
-/// site at least.
+/// The default number of leading bits of an IPv6 address that identify one client: the smallest network that a
+/// provider usually assigns to a household or site.
 const USUAL_IPV6_PREFIX: u8 = 56;
 
-/// With more leading bits than this, one client has as many keys as it likes.
+/// With a longer prefix than this, one client can use as many keys as it likes.
 const LONGEST_GROUPING_PREFIX: u8 = 64;
 
-/// Leading bits that mark an IPv4 address mapped into IPv6.
+/// The number of leading bits that mark an IPv4 address mapped into IPv6.
 const MAPPED_BITS: u8 = 96;
 
-/// How to find the address of the client.
+/// Finds the address of the client of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientIp {
     trusted: Trusted,
@@ -50,16 +51,17 @@ pub struct ClientIp {
     ipv6_prefix: u8,
 }
 
-/// Which proxies are believed.
+/// Which proxies are trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Trusted {
     /// The proxies in these networks.
     Networks(Vec<IpNet>),
-    /// This many proxies in a row, the peer included, wherever they are.
+    /// This many proxies in a row, including the peer, whatever their addresses are.
     Hops(u8),
 }
 
-/// The header in which proxies state the client's address. Only one is read, because clients can write the other.
+/// The header in which proxies state the client's address. Only one header is read, because clients can write the
+/// other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForwardingHeader {
     /// `X-Forwarded-For: 198.51.100.1, 10.0.0.2`.
@@ -70,7 +72,7 @@ pub enum ForwardingHeader {
 }
 
 impl ForwardingHeader {
-    /// The header's name.
+    /// Returns the name of the header.
     pub const fn name(self) -> HeaderName {
         match self {
             Self::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
@@ -78,7 +80,7 @@ impl ForwardingHeader {
         }
     }
 
-    /// Returns the header of that name, in upper or lower case; `None` if proxies do not use it for addresses.
+    /// Returns the header with this name, in upper or lower case; `None` if it is not a forwarding header.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::XForwardedFor, Self::Forwarded]
             .into_iter()
@@ -86,16 +88,16 @@ impl ForwardingHeader {
     }
 }
 
-/// The address of a client, and its key.
+/// The address of a client, and the key to count it under.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientAddress {
     /// The address. An IPv4 address is never mapped into IPv6.
     pub ip: IpAddr,
-    /// What the client is counted under: the IPv4 address, or the network of the IPv6 address.
+    /// The key to count the client under: its IPv4 address, or the network of its IPv6 address.
     pub key: String,
 }
 
-/// A text that is not a network.
+/// The error for a text that is neither an address nor a network.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "trusted proxy {0:?} is neither an address nor a network; write one such as 10.0.0.0/8, 192.0.2.7 or fd00::/8"
@@ -113,16 +115,16 @@ impl Default for ClientIp {
 }
 
 impl ClientIp {
-    /// Nobody is trusted: the peer is the client.
+    /// Creates a resolver that trusts no proxy: the peer is the client.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the networks of the proxies that are trusted, in place of those before: `10.0.0.0/8`,
-    /// `192.0.2.7`, `fd00::/8`.
+    /// Sets the networks of the trusted proxies, such as `10.0.0.0/8`, `192.0.2.7` or `fd00::/8`. Replaces those set
+    /// before.
     ///
     /// # Errors
-    /// The first text that is not a network.
+    /// Returns an error with the first text that is neither an address nor a network.
     pub fn trusted_proxies<N: AsRef<str>>(
         mut self,
         networks: impl IntoIterator<Item = N>,
@@ -132,9 +134,10 @@ impl ClientIp {
         Ok(self)
     }
 
-    /// Sets how many proxies every request comes through, in place of networks: for proxies whose addresses are not
-    /// known, as behind the router of a platform. The client is then the entry that the first of them wrote,
-    /// the last but `hops - 1` in the header. 0 trusts nobody, and no header has more than 32 hops.
+    /// Sets how many proxies every request passes, instead of their networks: for proxies whose addresses are not
+    /// known, such as the router of a hosting platform. The client is the address that the first of these proxies
+    /// wrote, which is entry number `hops` from the end of the header. 0 trusts no proxy. At most 32 hops of a header
+    /// are examined.
     ///
     /// A client that can reach the server without these proxies can claim any address.
     ///
@@ -158,7 +161,7 @@ impl ClientIp {
         self
     }
 
-    /// Sets how many leading bits of an IPv6 address are one client: 56 by default, 128 at most, and then every
+    /// Sets how many leading bits of an IPv6 address identify one client: 56 by default, at most 128. With 128, every
     /// address is a client of its own.
     #[must_use]
     pub fn ipv6_prefix(mut self, bits: u8) -> Self {
@@ -166,7 +169,7 @@ impl ClientIp {
         self
     }
 
-    /// Returns the client's address, by the peer and the headers it sent.
+    /// Returns the address of the client, from the address of the peer and the request headers.
     pub fn resolve(&self, peer: IpAddr, headers: &HeaderMap) -> ClientAddress {
         let peer = peer.to_canonical();
         let ip = match self.trusted {
@@ -177,14 +180,15 @@ impl ClientIp {
         self.address(ip)
     }
 
-    /// Returns the client's address where the peer has none, as on a Unix socket: by the header alone, if every
-    /// request comes through proxies. `None` if the header has none.
+    /// Returns the address of the client if the peer has no IP address, as on a Unix socket. Uses the header alone,
+    /// and only with [`trusted_hops`](Self::trusted_hops); otherwise returns `None`, as it does if the header has no
+    /// valid address.
     pub fn resolve_without_peer(&self, headers: &HeaderMap) -> Option<ClientAddress> {
         let Trusted::Hops(hops) = self.trusted else { return None };
         self.hops_away(hops, headers).map(|ip| self.address(ip))
     }
 
-    /// Returns whether this peer is a trusted proxy.
+    /// Returns whether the peer is a trusted proxy.
     pub fn believes(&self, peer: IpAddr) -> bool {
         match self.trusted {
             Trusted::Hops(hops) => hops > 0,
@@ -201,7 +205,7 @@ impl ClientIp {
         ClientAddress { ip, key: self.key(ip) }
     }
 
-    /// Returns what an address is counted under.
+    /// Returns the key to count an address under.
     pub fn key(&self, ip: IpAddr) -> String {
         match ip.to_canonical() {
             IpAddr::V6(ip) if self.ipv6_prefix < 128 => {
@@ -213,7 +217,7 @@ impl ClientIp {
         }
     }
 
-    /// Logs settings that are mostly mistakes, once per process.
+    /// Logs settings that are probably mistakes, once per process.
     pub fn warn(&self) {
         let all = |networks: &Vec<IpNet>| networks.iter().any(|network| network.prefix_len() == 0);
         if matches!(&self.trusted, Trusted::Networks(networks) if all(networks)) {
@@ -229,8 +233,8 @@ impl ClientIp {
         networks.iter().any(|network| network.contains(&ip))
     }
 
-    /// The hop of that number from the end, or the first one of a shorter list. A hop that is not an address ends
-    /// the search: the client is then the hop that wrote it.
+    /// Returns the hop at this position from the end, or the first hop of a shorter list. A hop that is not an
+    /// address ends the search: then the client is the hop that wrote it.
     fn hops_away(&self, mut hops: u8, headers: &HeaderMap) -> Option<IpAddr> {
         let mut client = None;
         if hops > 0 {
@@ -243,8 +247,8 @@ impl ClientIp {
         client
     }
 
-    /// The first hop from the end that is not a trusted proxy. A hop that is not an address ends the search: the
-    /// client is then the hop that wrote it.
+    /// Returns the first hop from the end that is not a trusted proxy. A hop that is not an address ends the search:
+    /// then the client is the hop that wrote it.
     fn behind(&self, proxy: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = proxy;
         hops::each(self.header, headers, |hop| {
@@ -256,7 +260,7 @@ impl ClientIp {
     }
 }
 
-/// A network, or a single address. An IPv4 address mapped into IPv6 becomes the IPv4 address.
+/// Parses a network or a single address. An IPv4 address mapped into IPv6 becomes the IPv4 address.
 fn parse_network(text: &str) -> Result<IpNet, NetworkError> {
     let text = text.trim();
     let network = match text.parse::<IpAddr>() {

@@ -1,6 +1,6 @@
-//! What is known of one host, and when the next request to it may start.
+//! The known limits of one host, and when the next request to it may start.
 //!
-//! `vectors/README.md` has the rules, which are the same in every language. Time is passed in.
+//! The rules are in `vectors/README.md` and are the same in every language. Time is passed in.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use super::learn::Learned;
 
-/// How many own requests are remembered, to tell when the first of them leaves the server's window.
+/// The most requests of this client that are remembered, to tell when the first of them leaves the server's window.
 const MOST_STARTS: usize = 1_000;
 
-/// How long the others wait for the response to a request that was sent to find out how much is left.
+/// How long other requests wait for the response to a request that was sent to find out how much is left.
 const SCOUT: Duration = Duration::from_secs(1);
 
-/// Longer than anybody waits.
+/// Longer than any wait.
 const A_YEAR: Duration = Duration::from_hours(24 * 365);
 
 /// A request that was started.
@@ -25,31 +25,31 @@ pub(super) struct Start {
     at: Instant,
 }
 
-/// A started request as the lane remembers it.
+/// A started request that the lane remembers.
 struct Started {
     start: Start,
-    /// When it had a response or an error.
+    /// When the request got a response or failed.
     ended: Option<Instant>,
 }
 
 #[derive(Default)]
 pub(super) struct Lane {
-    /// The limits in the last response that stated any, and when it came.
+    /// The limits in the last response that stated any, and when that response arrived.
     learned: Option<(Learned, Instant)>,
     in_flight: usize,
-    /// How many may start as far as is known. Below 0 if more have started than may.
+    /// The estimated number of requests that may start. Negative if more have started than allowed.
     left: Option<i64>,
     known_at: Option<Instant>,
     known_until: Option<Instant>,
     blocked_until: Option<Instant>,
     last_start: Option<Instant>,
-    /// When the last request started while nothing was in flight.
+    /// When the last request started while no other was in flight.
     scout_start: Option<Instant>,
     number: u64,
     starts: VecDeque<Started>,
-    /// Whether the server gives back little by little.
+    /// Whether the server replenishes its limit gradually.
     gradual: bool,
-    /// Whether there was a response, and none so far stated a limit.
+    /// Whether there was a response, and no response has stated a limit so far.
     silent: bool,
 }
 
@@ -58,7 +58,7 @@ impl Lane {
         self.learned.as_ref().map(|(learned, _)| learned)
     }
 
-    /// When the next request may start, unless a response changes it before.
+    /// Returns when the next request may start, unless a response changes that before.
     pub(super) fn ready_at(&self, now: Instant) -> Instant {
         let counts = self.known_until.is_some_and(|until| now < until);
         let spread = self.learned.as_ref().filter(|_| counts).and_then(|(learned, at)| {
@@ -73,19 +73,19 @@ impl Lane {
         match (self.left, self.known_until) {
             (None, _) if self.silent => now,
             (None, _) => after_scout(self.scout_start),
-            // After a reset there is not less.
+            // There is no less after a reset than before it.
             (Some(1..), _) => now,
             (Some(_), Some(until)) if counts => until,
             (Some(_), _) => after_scout(self.last_start),
         }
     }
 
-    /// Until when nothing starts, whatever responses come.
+    /// Returns the time until which no request starts, whatever the responses are.
     pub(super) fn surely_until(&self, now: Instant) -> Instant {
         if self.in_flight > 0 { self.blocked_until.unwrap_or(now) } else { self.ready_at(now) }
     }
 
-    /// Notes that a request starts now.
+    /// Records that a request starts now.
     pub(super) fn start(&mut self, now: Instant) -> Start {
         if self.in_flight == 0 {
             self.scout_start = Some(now);
@@ -102,7 +102,7 @@ impl Lane {
         start
     }
 
-    /// Notes that a request has no response. Whether it was counted is not known.
+    /// Records that a request got no response. It is not known whether the server counted it.
     pub(super) fn fail(&mut self, start: Start, now: Instant) {
         self.in_flight -= 1;
         if let Ok(index) = self.position(start) {
@@ -110,7 +110,7 @@ impl Lane {
         }
     }
 
-    /// Learns the limits in a response. One without limits changes nothing.
+    /// Records the limits in a response. A response without limits changes nothing.
     pub(super) fn respond(&mut self, start: Start, learned: Learned, denied: bool, now: Instant) {
         self.fail(start, now);
         if denied {
@@ -148,7 +148,7 @@ impl Lane {
         self.blocked_until = self.blocked_until.max(Some(until));
     }
 
-    /// Estimates how many may start: the server may not have seen all when it wrote what remains.
+    /// Estimates how many requests may start: the server may not have seen all requests when it stated what remains.
     fn count(&mut self, start: Start, remaining: u64, now: Instant) {
         let took = now - start.at;
         let beside = |started: &&Started| {
@@ -167,14 +167,14 @@ impl Lane {
         }
     }
 
-    /// When there is more, now that nothing is left.
+    /// Returns when more is available, now that nothing is left.
     fn more_at(&mut self, start: Start, learned: &Learned, reset: Duration, now: Instant) -> Instant {
         let (Some(limit), Some(window)) = (learned.limit, learned.window()) else { return later(now, reset) };
         let few = (1..=MOST_STARTS as u64).contains(&limit);
         if !few || window.is_zero() || reset < window {
             return later(now, reset);
         }
-        // What is told is when all is back. The own requests tell when the first of them is.
+        // The server states when all of it is available. The times of our own requests tell when the first unit is.
         let ends = self.starts.iter().map(|started| started.ended.unwrap_or(now));
         let ends: Vec<Instant> = ends.filter(|end| later(*end, window) > start.at).collect();
         let limit = limit as usize;
@@ -182,7 +182,7 @@ impl Lane {
             self.gradual = true;
         }
         if self.gradual {
-            // One and a half of the steps that its limit grants.
+            // Wait for one and a half of the steps in which the limit is replenished.
             let step = window.saturating_mul(3) / (2 * limit as u32);
             return later(now, reset.min(step));
         }

@@ -1,4 +1,4 @@
-//! The Tower layer of clients that pace themselves.
+//! The Tower layer for clients that pace themselves.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use super::pacer::Pacer;
 use super::retry::Random;
 use super::service::Paced;
 
-/// Paces requests to each host by the rate limits in its responses. Clones share what they learned.
+/// Paces requests to each host by the rate limits in its responses. Clones share what they have learned.
 #[derive(Clone)]
 #[must_use = "add it to a client"]
 pub struct PacingLayer {
@@ -24,7 +24,7 @@ pub(super) struct Settings {
     pub(super) max_retries: u32,
     pub(super) deadline: Duration,
     pub(super) key: Arc<dyn Fn(&Parts) -> String + Send + Sync>,
-    /// For responses that name points in time instead of waits.
+    /// The wall clock, for responses that state points in time instead of durations.
     pub(super) wall_clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     pub(super) random: Arc<Random>,
 }
@@ -43,43 +43,45 @@ impl Default for PacingLayer {
 }
 
 impl PacingLayer {
-    /// A layer with up to three retries within 30 seconds, that learns limits by host.
+    /// Creates a layer that retries up to three times within 30 seconds, and learns limits per host.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets how often a request is tried again at most.
+    /// Sets the maximum number of retries of a request.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.settings.max_retries = retries;
         self
     }
 
-    /// Sets when to give up. A wait that would end later is not begun: the last response or error is returned,
-    /// or the request goes at once if there is none yet.
+    /// Sets how long a request may take, including waits and retries. A wait that would end after the deadline is not
+    /// begun: the last response or error is returned, or the request is sent at once if there is none yet.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.settings.deadline = deadline;
         self
     }
 
-    /// Sets which requests share their limits, such as all with one API key.
+    /// Sets a function that returns which requests share their limits, such as all those with the same API key. The
+    /// default is the host.
     pub fn key(mut self, key: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
         self.settings.key = Arc::new(key);
         self
     }
 
-    /// Sets where the date and time come from, which some responses refer to; the system's by default.
+    /// Sets the source of the current date and time, for responses that state points in time. The default is the
+    /// system clock.
     pub fn wall_clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.settings.wall_clock = Arc::new(now);
         self
     }
 
-    /// Sets where random numbers from 0 to 1 come from, for jitter and backoff.
+    /// Sets the source of random numbers from 0 to 1, for jitter and backoff.
     pub fn random(mut self, random: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         self.settings.random = Arc::new(random);
         self
     }
 
-    /// Returns the limits in the last response of a host, or of whatever the key function names.
+    /// Returns the limits in the last response of a host, or of a key that the key function returns.
     pub fn learned(&self, key: &str) -> Option<Learned> {
         self.pacer.learned(key)
     }
@@ -93,7 +95,7 @@ impl<S> Layer<S> for PacingLayer {
     }
 }
 
-/// The host of the URI, or of the `Host` header where the URI has none.
+/// Returns the host of the URI, or of the `Host` header if the URI has none.
 fn host_of(head: &Parts) -> String {
     let named = || head.headers.get(http::header::HOST)?.to_str().ok();
     head.uri

@@ -1,6 +1,6 @@
-//! The rate limits in a response, and how long the next request waits by them.
+//! Parses the rate limits in a response, and computes how long the next request waits.
 //!
-//! `vectors/pacing.json` fixes both; its README says the rules in full.
+//! `vectors/pacing.json` defines both; `vectors/README.md` has the full rules.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,13 +10,14 @@ use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parser};
 use super::moments;
 use crate::names;
 
-/// Less than this part of a limit is little.
+/// Less than this fraction of a limit, as a divisor, counts as little.
 const LITTLE_PART: u64 = 5;
 
-/// Less than this is little where no limit is stated. What is left is spread as if it were at least this.
+/// Less than this many units count as little if no limit is stated. What is left is spread as if it were at least
+/// this.
 const LITTLE: u64 = 10;
 
-/// What is left is spread only over a time this long or longer: a shorter one can be waited for.
+/// The remaining units are spread only over at least this time: a shorter time can be waited for.
 const SPREAD_FROM: Duration = Duration::from_secs(30);
 
 /// The rate limits in a response.
@@ -24,11 +25,11 @@ const SPREAD_FROM: Duration = Duration::from_secs(30);
 pub struct Learned {
     /// Units per window of the tightest limit.
     pub limit: Option<u64>,
-    /// Units left of it.
+    /// Units left of the tightest limit.
     pub remaining: Option<u64>,
-    /// Until there is more of it.
+    /// The time until more of the tightest limit is available.
     pub reset_after: Option<Duration>,
-    /// When to come back.
+    /// The time after which to retry.
     pub retry_after: Option<Duration>,
     /// Every limit that has a name.
     pub policies: Vec<Policy>,
@@ -37,19 +38,19 @@ pub struct Learned {
 /// One limit in a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// Its name.
+    /// The name of the limit.
     pub name: String,
     /// Units per window.
     pub limit: Option<u64>,
-    /// The window.
+    /// The length of the window.
     pub window: Option<Duration>,
     /// Units left.
     pub remaining: Option<u64>,
-    /// Until there is more.
+    /// The time until more units are available.
     pub reset_after: Option<Duration>,
 }
 
-/// Parses every family of headers. What cannot be parsed is ignored.
+/// Parses the headers of every known family. Headers that cannot be parsed are ignored.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -73,13 +74,13 @@ pub fn learn(_status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Learn
 }
 
 impl Learned {
-    /// Returns how long the next request waits, when `elapsed` has gone by since the response.
+    /// Returns how long the next request must wait if `elapsed` has passed since the response.
     pub fn delay(&self, elapsed: Duration) -> Duration {
         self.told_wait().or_else(|| self.spread()).unwrap_or_default().saturating_sub(elapsed)
     }
 
-    /// Returns whether a response with this status is a denial by a limit. GitHub denies with 403, and states either
-    /// how long to wait or that nothing is left.
+    /// Returns whether a response with this status is a denial by a rate limit. GitHub denies with status 403, and
+    /// states either how long to wait or that nothing is left.
     pub fn is_denial(&self, status: StatusCode) -> bool {
         match status {
             StatusCode::TOO_MANY_REQUESTS => true,
@@ -95,12 +96,13 @@ impl Learned {
         limit.or(*remaining).is_some() || reset_after.or(*retry_after).is_some() || !policies.is_empty()
     }
 
-    /// The wait that the response requires: `Retry-After`, or the time until there is more if nothing is left.
+    /// Returns the wait that the response requires: `Retry-After`, or the time until more is available if nothing is
+    /// left.
     pub(super) fn told_wait(&self) -> Option<Duration> {
         self.retry_after.or_else(|| self.reset_after.filter(|_| self.remaining == Some(0)))
     }
 
-    /// How far apart requests start because little is left for a long time.
+    /// Returns how far apart requests start if little is left for a long time.
     pub(super) fn spread(&self) -> Option<Duration> {
         let left = self.remaining.filter(|left| *left > 0)?;
         let reset = self.reset_after.filter(|reset| *reset >= SPREAD_FROM)?;
@@ -109,7 +111,7 @@ impl Learned {
         little.then(|| Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
     }
 
-    /// The window of the policy that the limit, what is left and the reset are from.
+    /// Returns the window of the policy that the limit, the remaining units and the reset come from.
     pub(super) fn window(&self) -> Option<Duration> {
         let same = |policy: &&Policy| {
             let of_policy = (policy.limit, policy.remaining, policy.reset_after);
@@ -119,7 +121,7 @@ impl Learned {
     }
 }
 
-/// `RateLimit` and `RateLimit-Policy` as draft 11 has them.
+/// Parses `RateLimit` and `RateLimit-Policy` as in draft 11.
 fn by_structured_fields(headers: &HeaderMap) -> Option<Learned> {
     let left = named_items(headers, &names::RATELIMIT).filter(|items| !items.is_empty())?;
     let mut policies: Vec<Policy> = Vec::new();
@@ -144,7 +146,7 @@ fn by_structured_fields(headers: &HeaderMap) -> Option<Learned> {
     Some(Learned { limit, remaining, reset_after, retry_after: None, policies })
 }
 
-/// The items of a list that have a name; `None` if it is no list.
+/// Returns the named items of a list, or `None` if the header is not a list.
 fn named_items(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<(String, Item)>> {
     let list: List = Parser::new(&joined(headers, name)?).parse().ok()?;
     let named = list.into_iter().filter_map(|entry| match entry {
@@ -169,7 +171,7 @@ fn whole(item: &BareItem) -> Option<u64> {
     }
 }
 
-/// `RateLimit: limit=100, remaining=5, reset=10`, as draft 07 had it.
+/// Parses `RateLimit: limit=100, remaining=5, reset=10`, as in draft 07.
 fn by_members(headers: &HeaderMap) -> Option<Learned> {
     let members: Dictionary = Parser::new(&joined(headers, &names::RATELIMIT)?).parse().ok()?;
     let member = |name: &str| match members.get(name)? {
@@ -181,7 +183,7 @@ fn by_members(headers: &HeaderMap) -> Option<Learned> {
     told(Learned { limit, remaining, reset_after, ..Learned::default() })
 }
 
-/// The names of limit, what is left and when there is more.
+/// The names of the headers for the limit, the remaining units and the reset.
 type Family = [&'static str; 3];
 
 const FAMILIES: [Family; 3] = [
@@ -199,12 +201,12 @@ fn by_family(headers: &HeaderMap, [limit, remaining, reset]: &Family, now: Syste
     told(Learned { limit, remaining, reset_after, ..Learned::default() })
 }
 
-/// What the APIs of language models count. A request takes one of the first, and some of the others.
+/// The resources that the APIs of language models count. A request takes one of `requests`, and some of the others.
 const RESOURCES: [&str; 4] = ["requests", "tokens", "input-tokens", "output-tokens"];
 
-/// `x-ratelimit-limit-requests` (as `OpenAI` sends it) or `anthropic-ratelimit-requests-limit`: each resource of which
-/// anything is stated is a policy. The one of which nothing is left counts, the longest of several; else
-/// requests, for nobody knows how many tokens a request takes.
+/// Parses `x-ratelimit-limit-requests` (as `OpenAI` sends it) or `anthropic-ratelimit-requests-limit`. Each resource
+/// with any value becomes a policy. The resource of which nothing is left decides, or the one with the longest wait
+/// if there are several. Otherwise `requests` decides, because the tokens of a request are not known in advance.
 fn by_resources(headers: &HeaderMap, prefix: &str, resource_first: bool, now: SystemTime) -> Option<Learned> {
     let mut policies = Vec::new();
     for resource in RESOURCES {
@@ -233,7 +235,7 @@ fn told(learned: Learned) -> Option<Learned> {
     (limit.is_some() || remaining.is_some() || reset_after.is_some()).then_some(learned)
 }
 
-/// Several lines are one list.
+/// Returns the values of all lines of a header as one list.
 fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let lines: Option<Vec<&str>> = headers.get_all(name).iter().map(|value| value.to_str().ok()).collect();
     lines.filter(|lines| !lines.is_empty()).map(|lines| lines.join(", "))

@@ -1,5 +1,5 @@
-//! Clients that pace themselves: they learn the limits in each response, let the next request wait for its turn,
-//! and try denied requests again if that is safe.
+//! Clients that pace themselves: they learn the limits in each response, delay requests accordingly, and retry denied
+//! requests if that is safe.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,11 +18,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - [`learn`], `moments`: from headers to what is known, and from that to a wait
-//! - `lane`: what is known of a host, and when the next request may start
-//! - `pacer`: all hosts, and whose turn it is
-//! - `retry`: what is tried again, and when
-//! - `layer`, `service`: as Tower has them
+//! - [`learn`], `moments`: parse the headers, and compute waits
+//! - `lane`: the known limits of a host, and when the next request may start
+//! - `pacer`: all hosts, and the order of requests to each
+//! - `retry`: what is retried, and when
+//! - `layer`, `service`: the Tower layer and its service
 
 mod lane;
 mod layer;

@@ -1,11 +1,11 @@
-//! Waits and points in time as servers write them. What cannot be read is `None`.
+//! Parses durations and points in time as servers write them. Texts that cannot be parsed give `None`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// From here on a reset is a time in seconds since the epoch; what is less is seconds from now.
+/// A reset of this or more is a time in seconds since the Unix epoch; a smaller one is a number of seconds from now.
 const EPOCH_S_FROM: u64 = 1_000_000_000;
 
-/// From here on it is in milliseconds.
+/// A reset of this or more is a time in milliseconds since the Unix epoch.
 const EPOCH_MS_FROM: u64 = 1_000_000_000_000;
 
 /// The most digits before and after the point of a number.
@@ -23,7 +23,7 @@ const UNITS: [(&str, u128); 5] = [
     ("d", 86_400 * SECOND_NS),
 ];
 
-/// The time until a reset that is told as a number, a duration, or a point in time.
+/// Parses the time until a reset, which may be a number, a duration, or a point in time.
 pub(super) fn reset_after(text: &str, now: SystemTime) -> Option<Duration> {
     let text = text.trim();
     if let Some((nanos, "")) = decimal(text) {
@@ -38,7 +38,7 @@ pub(super) fn reset_after(text: &str, now: SystemTime) -> Option<Duration> {
     duration_of(text).or_else(|| until(text, now))
 }
 
-/// `retry-after-ms` if it can be read, which is finer, else `Retry-After`.
+/// Parses `retry-after-ms`, which is more precise, or else `Retry-After`.
 pub(super) fn retry_after(seconds: Option<&str>, millis: Option<&str>, now: SystemTime) -> Option<Duration> {
     if let Some((nanos, "")) = millis.and_then(|text| decimal(text.trim())) {
         return Some(duration(nanos / 1_000));
@@ -50,14 +50,14 @@ pub(super) fn retry_after(seconds: Option<&str>, millis: Option<&str>, now: Syst
     }
 }
 
-/// A whole number in decimal digits alone.
+/// Parses a whole number that consists of decimal digits only.
 pub(super) fn whole(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = (1..=WHOLE_DIGITS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
 }
 
-/// A decimal number at the beginning of a text, in billionths, and what comes after it.
+/// Parses a decimal number at the beginning of a text. Returns it in billionths, with the rest of the text.
 fn decimal(text: &str) -> Option<(u128, &str)> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let end = digits(text);
@@ -78,7 +78,7 @@ fn decimal(text: &str) -> Option<(u128, &str)> {
     Some((nanos, rest))
 }
 
-/// `1s`, `6m0s` or `120ms`.
+/// Parses durations such as `1s`, `6m0s` or `120ms`.
 fn duration_of(text: &str) -> Option<Duration> {
     let (mut total, mut rest) = (0_u128, text);
     while !rest.is_empty() {
@@ -90,7 +90,7 @@ fn duration_of(text: &str) -> Option<Duration> {
     (!text.is_empty()).then(|| duration(total))
 }
 
-/// The time until a date of HTTP or a time of RFC 3339; none if it has passed.
+/// Returns the time until an HTTP date or an RFC 3339 time: zero if it has passed, `None` if it is neither.
 fn until(text: &str, now: SystemTime) -> Option<Duration> {
     let at = match httpdate::parse_http_date(text) {
         Ok(at) => at,

@@ -1,4 +1,4 @@
-//! All hosts, and the requests to each that wait for their turn.
+//! All hosts, and for each the requests that wait for their turn.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -12,14 +12,14 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::lane::{Lane, Start};
 use super::learn::Learned;
 
-/// How many hosts are remembered at most.
+/// The most hosts that are remembered.
 const MOST_HOSTS: usize = 10_000;
 
-/// All hosts.
+/// The hosts by key.
 #[derive(Default)]
 pub(super) struct Pacer(Mutex<HashMap<String, Arc<Host>>>);
 
-/// One host. Whoever is first in line waits for the limits; the others wait for the line.
+/// A host. The first request in line waits for the limits; the others wait for the line.
 #[derive(Default)]
 pub(super) struct Host {
     line: tokio::sync::Mutex<()>,
@@ -28,7 +28,7 @@ pub(super) struct Host {
     changed: Notify,
 }
 
-/// A request that is in flight. Dropped without a response, it counts as one that failed.
+/// A request in flight. If it is dropped without a response, it counts as failed.
 pub(super) struct InFlight {
     host: Arc<Host>,
     start: Option<Start>,
@@ -59,13 +59,13 @@ impl Pacer {
 }
 
 impl Host {
-    /// Waits until this request may start, in the order they came. `None` as soon as it is clear that this is
+    /// Waits until this request may start, in order of arrival. Returns `None` as soon as it is known that this is
     /// after the deadline.
     pub(super) async fn turn(self: &Arc<Self>, deadline: Instant) -> Option<InFlight> {
         let _first = timeout_at(deadline, self.line.lock()).await.ok()?;
         loop {
             let mut changed = pin!(self.changed.notified());
-            // From here on, no response is missed.
+            // From here on, no notification is missed.
             changed.as_mut().enable();
             let (now, ready_at, surely_until) = {
                 let lane = self.lane.lock();
@@ -82,7 +82,7 @@ impl Host {
         }
     }
 
-    /// Starts a request now, whatever the limits.
+    /// Starts a request now, regardless of the limits.
     pub(super) fn start(self: &Arc<Self>) -> InFlight {
         let start = self.lane.lock().start(Instant::now());
         InFlight { host: Arc::clone(self), start: Some(start) }
@@ -90,7 +90,7 @@ impl Host {
 }
 
 impl InFlight {
-    /// Learns the limits in the response.
+    /// Records the limits in the response.
     pub(super) fn respond(mut self, learned: Learned, denied: bool) {
         if let Some(start) = self.start.take() {
             self.host.lane.lock().respond(start, learned, denied, Instant::now());

@@ -1,4 +1,4 @@
-//! What is tried again, and when.
+//! What is retried, and when.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use super::learn::Learned;
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
-/// Jitter on top of a wait that the response states goes up to a tenth of it, between these two.
+/// A wait that the response states gets a jitter of up to a tenth of it, but within these bounds.
 const LEAST_JITTER: Duration = Duration::from_millis(100);
 const MOST_JITTER: Duration = Duration::from_secs(5);
 
-/// Where random numbers from 0 to 1 come from.
+/// A source of random numbers from 0 to 1.
 pub(super) type Random = dyn Fn() -> f64 + Send + Sync;
 
-/// A body that can be sent more than once. Every body that can be cloned is one.
+/// A body that can be sent more than once. Implemented for every body that can be cloned.
 pub trait Replay: Sized {
-    /// Returns a copy of the body; `None` if it can be sent only once, and then nothing is tried again.
+    /// Returns a copy of the body, or `None` if it can be sent only once; then the request is not retried.
     fn replay(&self) -> Option<Self>;
 }
 
@@ -29,7 +29,7 @@ impl<B: Clone> Replay for B {
     }
 }
 
-/// How long to wait before a request is sent again after this response; `None` if it is not.
+/// Returns how long to wait before a request is retried after this response; `None` if it is not retried.
 pub(super) fn wait_after_response(
     head: &Parts,
     status: StatusCode,
@@ -39,7 +39,7 @@ pub(super) fn wait_after_response(
 ) -> Option<Duration> {
     let broken = [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT]
         .contains(&status);
-    // Whoever denies has done nothing.
+    // A server that denies a request has not processed it, so a retry is safe.
     let again = learned.is_denial(status) || (broken && is_idempotent(head));
     again.then(|| match learned.told_wait() {
         Some(wait) => wait.saturating_add(part_of((wait / 10).clamp(LEAST_JITTER, MOST_JITTER), random)),
@@ -47,8 +47,8 @@ pub(super) fn wait_after_response(
     })
 }
 
-/// How long to wait before a request is sent again after an error, when nobody knows what was done; `None` if it is
-/// not.
+/// Returns how long to wait before a request is retried after an error; `None` if it is not retried. It is not known
+/// whether the server has processed the request.
 pub(super) fn wait_after_error(head: &Parts, random: &Random, tries: u32) -> Option<Duration> {
     is_idempotent(head).then(|| backoff(tries, random))
 }
@@ -62,7 +62,7 @@ fn backoff(tries: u32, random: &Random) -> Duration {
     part_of(FIRST_BACKOFF.saturating_mul(1 << tries.min(16)).min(LONGEST_BACKOFF), random)
 }
 
-/// A random part of a time.
+/// Returns a random part of a duration.
 fn part_of(most: Duration, random: &Random) -> Duration {
     most.mul_f64(random().clamp(0.0, 1.0))
 }

@@ -1,4 +1,4 @@
-//! A client that paces itself.
+//! The service of a client that paces itself.
 
 use std::future::poll_fn;
 use std::mem;
@@ -15,7 +15,7 @@ use super::layer::PacingLayer;
 use super::learn::learn;
 use super::retry::{Replay, wait_after_error, wait_after_response};
 
-/// A client that paces itself; see [`PacingLayer`].
+/// An HTTP client that paces itself; see [`PacingLayer`].
 #[derive(Clone)]
 pub struct Paced<S> {
     pub(super) inner: S,
@@ -39,7 +39,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The one that is ready is called; a clone of it is not.
+        // `poll_ready` was called on this service, not on its clone, so this one handles the call.
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
         send(inner, self.pacing.clone(), request).boxed()
@@ -61,7 +61,7 @@ where
     let deadline = now.checked_add(pacing.settings.deadline).unwrap_or(now + Duration::from_hours(24 * 365));
     let mut next = Some(body);
     let mut tries = 0;
-    // A wait that is too long is not begun: what comes back says so.
+    // A wait beyond the deadline is not begun: the request is sent now, and the caller gets its response.
     let mut in_flight = host.turn(deadline).await.unwrap_or_else(|| host.start());
     loop {
         let Some(body) = next.take() else { unreachable!("a loop goes on only with a body") };
