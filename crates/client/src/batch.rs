@@ -1,7 +1,7 @@
-//! Checks of one moment as one HTTP request.
+//! Sends checks that are made at the same time as one HTTP request.
 //!
-//! The first check starts a task that sends when it is next run, so that other checks of the same moment go along.
-//! While as many HTTP requests are under way as may be, checks wait for the next one.
+//! The first check starts a task. That task sends when the runtime next polls it, so that other checks made meanwhile
+//! are part of the same batch. While the maximum number of HTTP requests is in flight, checks wait for the next one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::transport::Response;
 
 const MAX_SENDERS: usize = 2;
 const MAX_CHECKS: usize = 1_000;
-/// Bytes of a batch at most, unless one check alone is longer: services reject messages over a mebibyte.
+/// The largest batch in bytes, unless a single check is longer. Services reject messages over 1 MiB.
 const MAX_BYTES: usize = 512 << 10;
 
 const CHECK: &str = "/v1/check";
@@ -27,9 +27,9 @@ const CHECK: &str = "/v1/check";
 #[derive(Default)]
 pub(crate) struct PendingChecks {
     queue: VecDeque<PendingCheck>,
-    /// Tasks that send, or are about to.
+    /// The number of tasks that send, or are about to.
     senders: usize,
-    /// Whether one of them has yet to look at the queue for the first time.
+    /// Whether one of these tasks has not looked at the queue yet.
     sender_starts: bool,
 }
 
@@ -38,12 +38,12 @@ struct PendingCheck {
     result: oneshot::Sender<Result<Statement, ClientError>>,
 }
 
-/// A task that sends batches; its runtime may end at any moment.
+/// A task that sends batches. Its runtime may shut down at any time.
 struct BatchSender {
     client: Arc<Inner>,
     /// Whether it has looked at the queue.
     started: bool,
-    /// Whether it has been subtracted from the senders already.
+    /// Whether the task has already been subtracted from `senders`.
     ended: bool,
 }
 
@@ -58,7 +58,7 @@ impl Drop for BatchSender {
     }
 }
 
-/// The one request that finds out whether the service is back, until dropped.
+/// The single request that probes whether the service is available again. Ends when dropped.
 struct Probe<'a>(&'a Inner);
 
 impl Drop for Probe<'_> {
@@ -68,7 +68,7 @@ impl Drop for Probe<'_> {
 }
 
 impl Inner {
-    /// Returns what the service decides about a check, within the deadline.
+    /// Returns the decision of the service on a check, within the deadline.
     pub(crate) async fn check(self: &Arc<Self>, body: Vec<u8>) -> Result<Statement, ClientError> {
         let result = match self.pass() {
             Pass::Not => Err(ClientError::Away),
@@ -78,7 +78,7 @@ impl Inner {
             }
             Pass::Together => match timeout(self.deadline, self.enqueue(body)).await {
                 Ok(Ok(result)) => result,
-                // The task that sends has ended with its runtime.
+                // The sending task was dropped with its runtime.
                 Ok(Err(_)) => Err(ClientError::Away),
                 Err(_) => Err(ClientError::Timeout(self.deadline)),
             },
@@ -104,7 +104,7 @@ impl Inner {
         self.breaker.lock().pass(Instant::now())
     }
 
-    /// Sends, and tells the breaker how it went.
+    /// Sends a request, and reports the outcome to the breaker.
     async fn exchange(&self, path: &str, body: Vec<u8>) -> Result<Response, ClientError> {
         let response = self.transport.post(path, body).await;
         let mut breaker = self.breaker.lock();
@@ -122,7 +122,7 @@ impl Inner {
         response::decision(&self.exchange(CHECK, body).await?)
     }
 
-    /// Adds a check to those that wait for the next batch, and starts a task that sends it unless there is one.
+    /// Queues a check for the next batch, and starts a task that sends it unless one is about to.
     fn enqueue(self: &Arc<Self>, body: Vec<u8>) -> oneshot::Receiver<Result<Statement, ClientError>> {
         let (result, receiver) = oneshot::channel();
         let mut pending = self.pending.lock();
@@ -143,7 +143,7 @@ impl Inner {
 
 impl BatchSender {
     async fn run(mut self) {
-        // After every task that is ready to run, so that their checks go along.
+        // Runs after all tasks that are ready, so that their checks are part of this batch.
         tokio::task::yield_now().await;
         loop {
             let batch = self.next_batch();
@@ -154,10 +154,9 @@ impl BatchSender {
         }
     }
 
-    /// Returns the checks that wait, as far as they fit into a batch; if more wait, another sender is started. If
-    /// none wait, this sender ends under the same lock: a check that came between finding none and ending would
-    /// otherwise count on a sender that does not look again. Once the service has failed, those that wait for it
-    /// are told so.
+    /// Returns the waiting checks that fit into a batch, and starts another sender if more are waiting. If none are
+    /// waiting, this sender ends while it still holds the lock: otherwise a check queued between the two steps would
+    /// rely on a sender that never looks again. If the service has failed meanwhile, the waiting checks fail at once.
     fn next_batch(&mut self) -> Vec<PendingCheck> {
         let away = !self.client.breaker.lock().is_closed();
         let mut pending = self.client.pending.lock();
@@ -167,7 +166,7 @@ impl BatchSender {
         }
         if away {
             for PendingCheck { result, .. } in pending.queue.drain(..) {
-                // Whoever asked may have given up.
+                // The caller may have stopped waiting.
                 _ = result.send(Err(ClientError::Away));
             }
             self.ended = true;
@@ -199,7 +198,7 @@ impl BatchSender {
     async fn send(&self, mut batch: Vec<PendingCheck>) {
         if batch.len() == 1 {
             if let Some(PendingCheck { body, result }) = batch.pop() {
-                // Whoever asked may have given up.
+                // The caller may have stopped waiting.
                 _ = result.send(self.client.send_one(body).await);
             }
             return;
@@ -245,7 +244,7 @@ mod tests {
         let new = || BatchSender { client: Arc::clone(&client), started: true, ended: false };
         let mut ending: Vec<BatchSender> = (0..MAX_SENDERS).map(|_| new()).collect();
         assert!(ending.iter_mut().all(|sender| sender.next_batch().is_empty()));
-        // They have found nothing, and are not dropped yet.
+        // The senders have found the queue empty, and are not dropped yet.
         let _result = client.enqueue(Vec::new());
         let about = |pending: &PendingChecks| (pending.senders, pending.sender_starts);
         assert_eq!(about(&client.pending.lock()), (1, true));

@@ -1,4 +1,4 @@
-//! When to try a service again that has failed.
+//! The circuit breaker: decides when to retry a service that has failed.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::error::ClientError;
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 
-/// Closed while the service responds. After a failure nothing is sent for a random time, and then one request
-/// alone finds out whether the service is back; the longest such time doubles with each failure.
+/// Closed while the service responds. After a failure nothing is sent for a random time; then a single request probes
+/// whether the service is available again. The upper bound of the random time doubles with each failure.
 #[derive(Default)]
 pub(crate) struct Breaker(State);
 
@@ -30,9 +30,9 @@ enum State {
 /// Whether a request may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// Yes, with all others.
+    /// Yes, like any other request.
     Together,
-    /// Yes, alone, to find out whether the service is back.
+    /// Yes, as the only request, to probe whether the service is available again.
     Alone,
     /// No.
     Not,
@@ -50,9 +50,9 @@ impl Breaker {
         }
     }
 
-    /// A response came, whatever it said.
+    /// Records that a response arrived, whatever its status.
     pub(crate) fn responded(&mut self) {
-        // What was on its way when the service failed says nothing about now.
+        // A response to a request that was sent before the failure does not show that the service is available.
         if matches!(self.0, State::Probing { .. }) {
             self.0 = State::Closed;
             tracing::info!("the rate limit service responds again");
@@ -72,7 +72,7 @@ impl Breaker {
         self.0 = State::Open { until: now + Duration::from_micros(wait_us), backoff };
     }
 
-    /// The request that was to find out was dropped; the next one finds out.
+    /// Records that the probe was dropped without a result. The next request is the probe.
     pub(crate) fn gave_up(&mut self, now: Instant) {
         if let State::Probing { backoff } = self.0 {
             self.0 = State::Open { until: now, backoff };

@@ -1,4 +1,4 @@
-//! Setting up a client.
+//! The builder of a client.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::{scopes, tls};
 
 const DEFAULT_DEADLINE: Duration = Duration::from_millis(250);
 
-/// Sets up a [`Client`].
+/// Builds a [`Client`].
 ///
 /// ```no_run
 /// use tidegate_client::{Client, Fallback};
@@ -40,15 +40,15 @@ pub struct Builder {
     local_limits: Vec<LimitSpec>,
 }
 
-/// What becomes of a request while the service does not respond.
+/// How requests are decided while the service does not respond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fallback {
-    /// It passes.
+    /// Requests are allowed.
     Allow,
-    /// It is denied for a second.
+    /// Requests are denied, with a retry after 1 s.
     Deny,
-    /// It is counted in this process: against the limits that it brings along, else the rules of
-    /// [`Builder::local`], else [`Builder::local_limits`]. Where there is none of them, it passes.
+    /// Requests are counted in this process: against their inline limits, else the rules of [`Builder::local`], else
+    /// [`Builder::local_limits`]. Requests to which none of these apply are allowed.
     #[default]
     Local,
 }
@@ -56,15 +56,15 @@ pub enum Fallback {
 /// Reasons a client cannot be built.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// The address of the service is not a URL that can be asked.
+    /// The address of the service is not a valid HTTP URL.
     #[error("service url {url:?}: {reason}; write one such as http://localhost:8080")]
     Url {
-        /// The address as written.
+        /// The address as given.
         url: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// The authorities to trust cannot be read.
+    /// The file of certificate authorities cannot be read.
     #[error("authority of the service in {}: {reason}; give a file of certificates in PEM", file.display())]
     Ca {
         /// The file as given.
@@ -75,13 +75,13 @@ pub enum BuildError {
     /// TLS cannot be set up.
     #[error("https to the service: {0}; name its authority with Builder::ca")]
     Tls(String),
-    /// The token cannot be sent.
+    /// The token contains characters that a header cannot contain.
     #[error("the token for the service has characters that a header cannot hold; look for a line break")]
     Token,
-    /// The limits for when the service does not respond are invalid.
+    /// The limits for the local fallback are invalid.
     #[error("local limits: {0}")]
     LocalLimits(tidegate::InlineError),
-    /// The limiter for when the service does not respond cannot be built.
+    /// The limiter for the local fallback cannot be built.
     #[error("{0}")]
     Local(#[from] tidegate::BuildError),
 }
@@ -99,7 +99,7 @@ impl Builder {
         }
     }
 
-    /// Trusts the authorities in a file of certificates (PEM) over https, in place of the system's.
+    /// Trusts the certificate authorities in a PEM file for https, in place of the system's.
     pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
         self.ca = Some(file.into());
         self
@@ -111,20 +111,20 @@ impl Builder {
         self
     }
 
-    /// Sets how long a call may take in all; 250 ms by default.
+    /// Sets how long a call may take in total. The default is 250 ms.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Sets what becomes of requests while the service does not respond; [`Fallback::Local`] by default.
+    /// Sets how requests are decided while the service does not respond. The default is [`Fallback::Local`].
     pub fn fallback(mut self, fallback: Fallback) -> Self {
         self.fallback = fallback;
         self
     }
 
-    /// Sets up the limiter in this process that [`Fallback::Local`] decides by: its rules apply to their domains
-    /// while the service does not respond.
+    /// Sets the limiter in this process that [`Fallback::Local`] uses: while the service does not respond, its rules
+    /// apply to requests of their domains.
     ///
     /// ```
     /// use tidegate::{Domain, Limiter, Rule, per_minute};
@@ -140,17 +140,17 @@ impl Builder {
         self
     }
 
-    /// Sets the limits that [`Fallback::Local`] holds each descriptor against where neither the request nor the
-    /// rules of [`Builder::local`] have limits for it.
+    /// Sets the limits that [`Fallback::Local`] applies to each descriptor if neither the request nor the rules of
+    /// [`Builder::local`] have limits for it.
     pub fn local_limits(mut self, limits: impl IntoIterator<Item = LimitSpec>) -> Self {
         self.local_limits = limits.into_iter().collect();
         self
     }
 
-    /// Builds the client. Nothing is sent yet.
+    /// Builds the client. Does not connect yet.
     ///
     /// # Errors
-    /// If the address, the token, the authorities or the limiter in this process are invalid.
+    /// Returns an error if the address, the token, the certificate authorities or the local limiter are invalid.
     pub fn build(self) -> Result<Client, BuildError> {
         let wrong = |reason: String| BuildError::Url { url: self.url.clone(), reason };
         let uri: Uri = self.url.trim_end_matches('/').parse().map_err(|error| wrong(format!("{error}")))?;

@@ -1,4 +1,4 @@
-//! What an application holds and asks.
+//! The client that an application uses.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,13 +24,13 @@ use crate::request_body;
 use crate::response;
 use crate::transport::Transport;
 
-/// How long to wait at most where the patience is longer than the timer can count.
+/// The longest wait in `until_ready`, because timers cannot represent every `Duration`.
 const LONGEST_WAIT: Duration = Duration::from_hours(365 * 24);
 
-/// Asks a service for decisions. Cheap to clone: all clones are the same client.
+/// A client of a Tidegate service. Cheap to clone: clones share all state.
 ///
-/// The calls are those of [`tidegate::Limiter`], and need a tokio runtime. While the service does not respond,
-/// the [`Fallback`] decides, and [`Decision::source`] tells so.
+/// It has the calls of [`tidegate::Limiter`], and needs a tokio runtime. While the service does not respond, the
+/// [`Fallback`] decides, and [`Decision::source`] says so.
 #[derive(Clone)]
 pub struct Client(pub(crate) Arc<Inner>);
 
@@ -43,9 +43,9 @@ pub(crate) struct Inner {
     /// Checks that wait to be sent.
     pub(crate) pending: Mutex<PendingChecks>,
     pub(crate) counts: Counts,
-    /// Permits without a guard, by their IDs.
+    /// Detached permits by ID.
     pub(crate) detached: Mutex<HashMap<u64, DetachedPermit>>,
-    /// Counts the permits that were detached.
+    /// The number of permits detached so far.
     pub(crate) detachments: AtomicU64,
     lines: Lines<Vec<u8>>,
     scopes: Arc<ScopeNumbers>,
@@ -74,8 +74,8 @@ impl Inner {
         }
     }
 
-    /// Returns what a check would decide, by what is left of each limit. A response does not state which
-    /// descriptor its limits are of, so descriptors of different costs are sent one by one.
+    /// Returns what a check would decide, from what is left of each limit. A response does not state which descriptor
+    /// a limit belongs to, so descriptors with different costs are sent one by one.
     async fn peek(self: &Arc<Self>, request: &Request<'_>) -> Result<Statement, ClientError> {
         let costs: Vec<u64> = request.descriptors().map(|(_, cost)| cost).collect();
         let [first, rest @ ..] = costs.as_slice() else {
@@ -102,13 +102,13 @@ impl Inner {
 }
 
 impl Client {
-    /// Returns a builder of clients that ask the service at an address such as `http://localhost:8080` or
+    /// Returns a builder of clients for the service at this address, such as `http://localhost:8080` or
     /// `https://limits.example.org`.
     pub fn builder(url: impl Into<String>) -> Builder {
         Builder::new(url.into())
     }
 
-    /// Decides a request and charges it: all of its limits, or none if one of them denies it.
+    /// Decides a request and charges it: all of its limits, or none of them if one denies.
     pub async fn check(&self, request: &Request<'_>) -> Decision {
         match self.0.check(request_body::charge(request)).await {
             Ok(decision) => Decision::stated(decision),
@@ -116,8 +116,8 @@ impl Client {
         }
     }
 
-    /// Returns the decision of [`Client::check`] without charging anything. The service is asked what is left of
-    /// each limit, and `retry_after` is when all of it is back.
+    /// Returns the decision that [`Client::check`] would make, without charging anything. The service reports what is
+    /// left of each limit, so `retry_after` is the time until the limit is full again.
     pub async fn peek(&self, request: &Request<'_>) -> Decision {
         match self.0.peek(request).await {
             Ok(decision) => Decision::stated(decision),
@@ -125,9 +125,9 @@ impl Client {
         }
     }
 
-    /// Gives the request's cost back to its limits, never above full: for work that was charged and then not
-    /// done. If the service cannot be reached, what this process counts meanwhile gets it back. A refund that the
-    /// service may have received is not repeated.
+    /// Gives the cost of a request back to its limits, never above full: for work that was charged but not done. If
+    /// the service cannot be reached, the local fallback counters get it back. A refund that the service may have
+    /// received is not sent again.
     pub async fn refund(&self, request: &Request<'_>) {
         let Err(error) = self.0.refund(request).await else { return };
         self.0.counts.count_failure(&error);
@@ -137,8 +137,9 @@ impl Client {
         }
     }
 
-    /// Waits until the request passes, for at most `patience`, and returns a denial if it cannot pass by then: at
-    /// once where that is known. Those who wait for the same descriptors pass in the order they came.
+    /// Waits until the request is allowed, for at most `patience`. Returns a denial if it cannot be allowed in that
+    /// time, without waiting if that is already known. Calls that wait for the same descriptors are allowed in order
+    /// of arrival.
     pub async fn until_ready(&self, request: &Request<'_>, patience: Duration) -> Decision {
         let now = Instant::now();
         let deadline = now.checked_add(patience).unwrap_or(now + LONGEST_WAIT);
@@ -157,17 +158,17 @@ impl Client {
         }
     }
 
-    /// Prepares limits that requests of a domain bring along, for [`tidegate::Request::limits`]. Whether the
-    /// service's rules allow it is found out when it is asked.
+    /// Prepares inline limits of a domain, for [`tidegate::Request::limits`]. Whether the rules of the service allow
+    /// them is known only when a request is sent.
     ///
     /// # Errors
-    /// If the numbers do not make a limit, or the protocol has no words for one.
+    /// Returns an error if a limit is invalid, or cannot be expressed in the HTTP API.
     pub fn inline_limits(&self, domain: &str, limits: &[LimitSpec]) -> Result<InlineLimits, InlineError> {
         request_body::can_be_sent(limits)?;
         self.0.local.inline_limits(domain, limits)
     }
 
-    /// Returns how well the service does.
+    /// Returns the state of the service and the counts of requests.
     pub fn health(&self) -> Health {
         let available = self.0.breaker.lock().is_closed();
         self.0.counts.health(available)
@@ -178,7 +179,7 @@ impl Client {
         &self.0.local.limiter
     }
 
-    /// The scope of another limiter of the application that has these limits.
+    /// Returns a new scope for an unnamed limiter of the application with these limits.
     #[doc(hidden)]
     pub fn unnamed_scope(&self, domain: &str, limits: &InlineLimits) -> UnnamedScope {
         self.0.scopes.scope(domain, limits)

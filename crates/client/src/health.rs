@@ -1,23 +1,23 @@
-//! How well the service does.
+//! The state of the service, as the client sees it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::error::ClientError;
 
-/// How well the service does, and what became of the requests so far.
+/// The state of the service as the client sees it, and counts of requests since the client was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Whether the service is asked. If not, the fallback decides until it is back.
+    /// Whether requests are sent to the service. If not, the fallback decides until the service responds again.
     pub available: bool,
     /// Requests that the service decided.
     pub answered: u64,
-    /// Requests that the service rejected, which is a mistake in the application; the log has the reasons.
+    /// Requests that the service rejected because of a mistake in the application. The reasons are in the log.
     pub refused: u64,
-    /// Requests without a valid response in time.
+    /// Requests that got no valid response within the deadline.
     pub failed: u64,
-    /// Requests that were not sent because the service was away.
+    /// Requests that were not sent because the service had failed recently.
     pub skipped: u64,
-    /// HTTP requests that the checks went in.
+    /// HTTP requests that were sent for checks.
     pub batches: u64,
 }
 
@@ -49,7 +49,7 @@ impl Counts {
         };
         let before = counter.fetch_add(1, Relaxed);
         match error {
-            // A mistake in the application repeats with every request, so it is not logged every time.
+            // A mistake in the application repeats with every request, so only some occurrences are logged.
             ClientError::Rejected { .. } if before.is_power_of_two() || before == 0 => {
                 tracing::error!(%error, refused = before + 1, "decided without the service");
             }

@@ -1,4 +1,4 @@
-//! Asks a Tidegate service for decisions, with a fallback while it does not respond.
+//! A client for a Tidegate service, with a fallback for when the service does not respond.
 //!
 //! ```no_run
 //! use tidegate::Request;
@@ -13,21 +13,21 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A [`Client`] has the calls of [`tidegate::Limiter`], and its decisions are the same [`tidegate::Decision`].
-//! Checks that are made at the same time go in one HTTP request. No call takes longer than the deadline, and
-//! while the service is known to be away no call waits at all: then the [`Fallback`] decides.
+//! A [`Client`] has the calls of [`tidegate::Limiter`], and returns the same [`tidegate::Decision`]. Checks made at
+//! the same time are sent in one HTTP request. No call takes longer than the deadline. While the service is known to
+//! be unavailable, no call waits at all: the [`Fallback`] decides at once.
 //!
 //! # Layout
 //!
-//! - [`client`]: what an application holds; [`builder`] sets it up
+//! - [`client`]: the client; [`builder`]: its builder
 //! - [`permit`], `reservation`: slots of concurrency limits, and costs that are known later
-//! - `local`: decisions of this process while the service does not respond
+//! - `local`: local decisions while the service does not respond
 //! - `request_body`, `response`: the JSON that is sent and received
-//! - `batch`: checks of one moment as one HTTP request
-//! - `breaker`: when to try a service again that has failed
-//! - `transport`, `tls`: HTTP over kept connections, and which certificates are trusted
-//! - [`health`], [`error`]: how well the service does, and why a call failed
-//! - `scopes`: telling unnamed limiters of one application apart
+//! - `batch`: sends checks made at the same time as one HTTP request
+//! - `breaker`: decides when to retry a service that has failed
+//! - `transport`, `tls`: HTTP over persistent connections, and the trusted certificates
+//! - [`health`], [`error`]: the state of the service, and reasons why a call failed
+//! - `scopes`: distinguishes the unnamed limiters of one application
 
 mod batch;
 mod breaker;
@@ -50,7 +50,7 @@ pub use error::ClientError;
 pub use health::Health;
 pub use permit::{Acquired, Permit, PermitId};
 
-/// The programs in the documentation, run as tests.
+/// Runs the programs in the documentation as tests.
 #[cfg(doctest)]
 mod documentation {
     #[doc = include_str!("../../../docs/client.md")]

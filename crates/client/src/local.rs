@@ -1,4 +1,4 @@
-//! Decisions of this process while the service does not respond.
+//! Local decisions while the service does not respond.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use tidegate::{
 
 use crate::builder::BuildError;
 
-/// The domain of the local limiter in which requests of domains without rules are counted.
+/// The domain in which the local limiter counts requests of domains without local rules.
 const OTHER_DOMAINS: &str = "domains-without-local-rules";
 
-/// The first entry of each descriptor there, which has the domain that was asked for.
+/// The key of the first entry of each descriptor in that domain. Its value is the domain of the request.
 const DOMAIN: &str = "domain";
 
-/// How many different limits the application may bring along.
+/// The largest number of different inline limits.
 const MAX_INLINE_LIMITS: u64 = 10_000;
 
-/// The limiter that decides in this process.
+/// The limiter in this process.
 pub(crate) struct LocalLimiter {
     pub(crate) limiter: Limiter,
-    /// Limits of descriptors that have none of their own, in domains without rules.
+    /// Limits for descriptors without limits of their own, in domains without local rules.
     default_limits: Option<InlineLimits>,
 }
 
@@ -35,7 +35,7 @@ impl LocalLimiter {
         Ok(Self { limiter, default_limits })
     }
 
-    /// Prepares limits that requests of a domain bring along.
+    /// Prepares inline limits of a domain.
     pub(crate) fn inline_limits(
         &self,
         domain: &str,
@@ -49,7 +49,7 @@ impl LocalLimiter {
         })
     }
 
-    /// Whether the local rules apply to requests of that domain.
+    /// Returns whether there are local rules for this domain.
     pub(crate) fn has_rules(&self, domain: &str) -> bool {
         self.limiter.has_domain(domain)
     }
@@ -89,7 +89,8 @@ impl LocalLimiter {
         })
     }
 
-    /// Reserves without charging anything, for a fallback that lets everything pass: the estimate is in the ID.
+    /// Reserves without charging anything, for [`Fallback::Allow`](crate::Fallback::Allow). The estimate is part of
+    /// the ID.
     pub(crate) fn reserve_unseen(
         &self,
         request: &Request<'_>,
@@ -104,15 +105,16 @@ impl LocalLimiter {
         })
     }
 
-    /// Settles a reservation that was made in this process; `None` if it was not, or has ended.
+    /// Settles a reservation that was made in this process; `None` if it was not made here, or has ended.
     pub(crate) fn settle(&self, id: &str, cost: u64) -> Option<Settled> {
         let settled = self.limiter.settle_now(id, cost)?;
         let source = if settled.decision.limits().next().is_some() { Source::Local } else { Source::Allow };
         Some(Settled { decision: settled.decision.with_source(source), ..settled })
     }
 
-    /// The request as the local limiter counts it: by the rules of its domain, else by its own limits and the
-    /// default ones, with the domain among the entries so that domains have counters of their own.
+    /// Converts a request for the local limiter: it uses the local rules of its domain, or else its inline limits or
+    /// the default limits. In the latter case the domain is added as an entry, so that each domain has its own
+    /// counters.
     fn local_request<'a>(&self, request: &Request<'a>) -> Request<'a> {
         if self.has_rules(request.domain()) {
             return request.clone();
@@ -136,14 +138,14 @@ impl LocalLimiter {
         local.unwrap_or_else(|| Request::new(OTHER_DOMAINS, [])).cost(request.common_cost())
     }
 
-    /// A request that neither rules nor limits apply to passes unseen.
+    /// Sets the source of a decision: `Local`, or `Allow` if neither local rules nor limits apply to the request.
     fn with_source(&self, request: &Request<'_>, decision: Decision) -> Decision {
         let seen = self.has_rules(request.domain()) || decision.limits().next().is_some();
         decision.with_source(if seen { Source::Local } else { Source::Allow })
     }
 }
 
-/// A decision without looking at any limit.
+/// Returns a decision that was made without evaluating any limit.
 pub(crate) fn unseen(source: Source) -> Decision {
     let allowed = source != Source::Deny;
     Decision::stated(Statement { allowed, source, limits: Vec::new(), deciding: None, rendered: None })

@@ -1,4 +1,4 @@
-//! Slots of concurrency limits that the service keeps.
+//! Permits: slots of concurrency limits that the service manages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,26 +19,26 @@ use crate::local::unseen;
 use crate::request_body::{self, json};
 use crate::response;
 
-/// Permits without a guard that are remembered at most. The slots of others return after their time-outs.
+/// The most detached permits that are remembered. The slots of others are returned after their timeout.
 const MAX_DETACHED: usize = 1_000_000;
 
-/// Precision of the service's `Date` header.
+/// The resolution of the `Date` header of the service.
 const DATE_STEP: Duration = Duration::from_secs(1);
 
-/// The shortest time-out that is believed, so that slots are not renewed all the time.
+/// The shortest timeout that is accepted, so that slots are not renewed constantly.
 const MIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The outcome of an acquisition.
 #[derive(Debug)]
 pub enum Acquired {
-    /// The slots, until the permit is dropped.
+    /// The slots were acquired. They are held until the permit is dropped.
     Permit(Permit),
-    /// The denial: all slots are taken.
+    /// The request was denied: all slots of a limit are taken.
     Denied(Decision),
 }
 
 impl Acquired {
-    /// Returns the permit, or `None` if it was denied.
+    /// Returns the permit, or `None` if the request was denied.
     pub fn permit(self) -> Option<Permit> {
         match self {
             Self::Permit(permit) => Some(permit),
@@ -47,30 +47,30 @@ impl Acquired {
     }
 }
 
-/// Slots of one or more concurrency limits. Dropping the permit returns them, in the background; if the process
-/// dies first, or there is no tokio runtime to do it, they return after the limit's time-out.
+/// Holds slots of one or more concurrency limits. Dropping the permit returns them in the background. If the process
+/// dies first, or there is no tokio runtime, they are returned after the limit's timeout.
 #[must_use = "dropping a permit returns its slots"]
 pub struct Permit {
     client: Client,
     slots: Option<Slots>,
 }
 
-/// ID of a permit that no guard looks after: see [`Permit::detach`]. It is known to the client that made it, and
-/// to its clones.
+/// The ID of a permit that was detached from its guard; see [`Permit::detach`]. It is valid for the client that
+/// created it and its clones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PermitId(u64);
 
-/// A permit that no guard looks after.
+/// A permit that was detached from its guard.
 pub(crate) type DetachedPermit = Arc<Slots>;
 
-/// Who keeps the slots of a permit.
+/// Where the slots of a permit are held.
 pub(crate) enum Slots {
     Service(ServicePermit),
-    /// The limiter in this process, because the service did not respond. Boxed, because it is much larger.
+    /// In the limiter in this process, because the service did not respond. Boxed, because it is much larger.
     Local(Box<tidegate::Permit>),
 }
 
-/// A permit as the service names it.
+/// A permit of the service.
 #[derive(Clone)]
 pub(crate) struct ServicePermit {
     name: String,
@@ -89,8 +89,8 @@ struct PermitBody<'a> {
 }
 
 impl Client {
-    /// Takes a slot of each concurrency limit the request falls under, or none. The permit returns them when it
-    /// is dropped.
+    /// Takes a slot of each concurrency limit of the request, or none if one of them is full. Dropping the permit
+    /// returns the slots.
     pub async fn acquire(&self, request: &Request<'_>) -> Acquired {
         let permit = |slots| Acquired::Permit(Permit { client: self.clone(), slots });
         let error = match self.0.acquire(request).await {
@@ -111,7 +111,7 @@ impl Client {
         }
     }
 
-    /// Starts the time-out of a detached permit's slots anew. False if a slot has returned already.
+    /// Restarts the timeout of a detached permit's slots. Returns false if a slot has already been returned.
     pub async fn renew(&self, permit: PermitId) -> bool {
         let found = self.0.detached.lock().get(&permit.0).cloned();
         match found.as_deref() {
@@ -120,8 +120,8 @@ impl Client {
         }
     }
 
-    /// Returns the slots of a detached permit. False if they have returned already, or the service could not be
-    /// told; then they return after their time-out.
+    /// Returns the slots of a detached permit. The result is false if they were returned already, or if the service
+    /// could not be reached; then they are returned after their timeout.
     pub async fn release(&self, permit: PermitId) -> bool {
         let found = self.0.detached.lock().remove(&permit.0);
         match found.as_deref() {
@@ -134,7 +134,7 @@ impl Client {
 }
 
 impl Inner {
-    /// Returns a permit, or the denial.
+    /// Acquires a permit from the service, or returns its denial.
     async fn acquire(&self, request: &Request<'_>) -> Result<Result<ServicePermit, Statement>, ClientError> {
         let response = self.send("/v1/acquire", request_body::acquire(request)).await?;
         match response.status {
@@ -148,7 +148,8 @@ impl Inner {
         }
     }
 
-    /// Returns whether the slots are still held. A service that cannot say counts as if they were.
+    /// Renews the slots, and returns whether they are still held. If the service does not respond, they count as
+    /// held.
     async fn renew(&self, slots: &Slots) -> bool {
         match slots {
             Slots::Local(permit) => permit.renew().await,
@@ -180,8 +181,8 @@ impl Permit {
         }
     }
 
-    /// Starts the time-out anew, for work that takes longer than it. False if a slot has returned already, and
-    /// somebody else may have it. A service that cannot say counts as if the slots were held.
+    /// Restarts the timeout, for work that takes longer than it. Returns false if a slot has already been returned,
+    /// so that another request may hold it. If the service does not respond, the slots count as held.
     #[must_use = "a permit that could not be renewed does not hold its slots any more"]
     pub async fn renew(&self) -> bool {
         match &self.slots {
@@ -190,8 +191,8 @@ impl Permit {
         }
     }
 
-    /// Lets go of the guard without returning the slots, for a holder elsewhere in this process. They return when
-    /// [`Client::release`] is called with this ID, or after the time-out.
+    /// Releases the guard without returning the slots, so that another part of this process can hold them. They are
+    /// returned when [`Client::release`] is called with the returned ID, or after the timeout.
     #[must_use = "without its ID a detached permit returns only after the time-out"]
     pub fn detach(mut self) -> PermitId {
         let id = self.client.0.detachments.fetch_add(1, Relaxed);
@@ -200,7 +201,7 @@ impl Permit {
             Some(slots) if detached.len() < MAX_DETACHED => {
                 detached.insert(id, Arc::new(slots));
             }
-            // Its ID is forgotten, so that the slots are returned by their time-out and not now.
+            // Its ID is not kept, so the slots are returned by their timeout and not now.
             Some(Slots::Local(permit)) => _ = permit.detach(),
             Some(Slots::Service(_)) | None => {}
         }
@@ -212,7 +213,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         let Some(Slots::Service(permit)) = self.slots.take() else { return };
-        // Without a time-out it holds no slots.
+        // A permit without a timeout holds no slots.
         if permit.timeout.is_some()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -228,8 +229,8 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// How long slots are held, by the service's clock alone: this machine's may be wrong. The service's date has
-/// whole seconds, so up to one of them may be over.
+/// Returns how long slots are held. Uses only the clock of the service, because the local clock may be wrong. The
+/// `Date` header has whole seconds, so up to one second of the time may have passed already.
 fn timeout(expires_at: &str, date: Option<&HeaderValue>) -> Duration {
     let stated = || {
         let date = rfc2822::parse(date?.to_str().ok()?).ok()?.timestamp();

@@ -6,10 +6,10 @@ use serde::Serialize;
 use tidegate::{AlgorithmName, InlineError, InlineLimits, LimitSpec, Request, Window, spelling};
 use tidegate_core::LeakyMode;
 
-/// How many sub-windows a limit has unless it says otherwise. The JSON has no member for other numbers.
+/// The default number of sub-windows. The JSON has no member for other numbers.
 const DEFAULT_BUCKETS: u32 = 60;
 
-/// The body of `/v1/check` and of the paths that take the same members.
+/// The body of `/v1/check`, and of the other endpoints that take the same members.
 #[derive(Serialize)]
 struct CheckBody<'a> {
     domain: &'a str,
@@ -35,7 +35,7 @@ struct EntryBody<'a> {
     value: Cow<'a, str>,
 }
 
-/// A limit that goes with a request.
+/// An inline limit of a request.
 #[derive(Serialize)]
 struct LimitBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,33 +48,33 @@ struct LimitBody<'a> {
     burst: Option<u64>,
 }
 
-/// Which costs and limits a body has.
+/// Which costs and limits a body contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Costs {
-    /// Those of the request.
+    /// The costs and limits of the request.
     OfRequest,
-    /// The request's limits at a cost of 0, which charges nothing.
+    /// The limits of the request with a cost of 0, which charges nothing.
     Zero,
-    /// Neither costs nor limits: paths about slots take none.
+    /// Neither costs nor limits, for the endpoints for slots, which accept none.
     Omitted,
 }
 
-/// The body that charges a request, or refunds it.
+/// Returns the body that charges or refunds a request.
 pub(crate) fn charge(request: &Request<'_>) -> Vec<u8> {
     write(request, None, Costs::OfRequest, None)
 }
 
-/// The body that reserves a request's cost for so long.
+/// Returns the body that reserves the cost of a request for `ttl_ms` milliseconds.
 pub(crate) fn reserve(request: &Request<'_>, ttl_ms: u64) -> Vec<u8> {
     write(request, None, Costs::OfRequest, Some(ttl_ms))
 }
 
-/// The body that peeks at the limits of a request, or of one of its descriptors alone.
+/// Returns the body that peeks at the limits of a request, or of a single one of its descriptors.
 pub(crate) fn peek(request: &Request<'_>, descriptor: Option<usize>) -> Vec<u8> {
     write(request, descriptor, Costs::Zero, None)
 }
 
-/// The body that acquires slots. It is the same for all requests of the same domain and descriptors.
+/// Returns the body that acquires slots. It depends only on the domain and the descriptors.
 pub(crate) fn acquire(request: &Request<'_>) -> Vec<u8> {
     write(request, None, Costs::Omitted, None)
 }
@@ -98,7 +98,7 @@ fn write(request: &Request<'_>, only: Option<usize>, costs: Costs, ttl_ms: Optio
     json(&CheckBody { domain: request.domain(), descriptors: descriptors.collect(), cost, ttl_ms })
 }
 
-/// A body as JSON. Texts and numbers always can be written.
+/// Serializes a body as JSON, which cannot fail for strings and numbers.
 pub(crate) fn json(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).unwrap_or_default()
 }
@@ -107,9 +107,9 @@ fn limits(limits: &InlineLimits) -> Vec<LimitBody<'_>> {
     limits.specs().iter().map(limit).collect()
 }
 
-/// A limit as the application wrote it: the service fills in what it does not say.
+/// Converts a limit. Fields that the application left out are left out here too; the service fills them in.
 fn limit(spec: &LimitSpec) -> LimitBody<'_> {
-    // A limit with a burst is a token bucket unless it says otherwise.
+    // A limit with a burst is a token bucket unless it names another algorithm.
     let implied = spec.burst.is_some() && spec.algorithm == Some(AlgorithmName::TokenBucket);
     LimitBody {
         name: spec.name.as_deref(),
@@ -120,7 +120,7 @@ fn limit(spec: &LimitSpec) -> LimitBody<'_> {
     }
 }
 
-/// Checks that the JSON has members for all that the limits say.
+/// Checks that the limits can be expressed in the JSON.
 pub(crate) fn can_be_sent(limits: &[LimitSpec]) -> Result<(), InlineError> {
     for spec in limits {
         if let Some(reason) = reason_against(spec) {

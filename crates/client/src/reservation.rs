@@ -1,4 +1,4 @@
-//! Costs that are known later: reserving an estimate in the service, and settling it there.
+//! Reservations: an estimated cost is charged in the service, and settled there later.
 
 use std::time::Duration;
 
@@ -36,12 +36,12 @@ struct SettleResponse {
 }
 
 impl Client {
-    /// Charges a request whose cost is an estimate, to be settled by [`Client::settle`] once it is known. All of
-    /// its limits are charged, or none if one of them denies it. After `lifetime` the estimate stays.
+    /// Charges the estimated cost of a request, to be settled with [`Client::settle`] when the real cost is known.
+    /// All of its limits are charged, or none of them if one denies. After `lifetime` the estimate stays charged.
     ///
     /// # Errors
-    /// If the service does not respond, and too many reservations of this process wait to be settled. Nothing was
-    /// charged then.
+    /// Returns an error if the service does not respond and this process already holds too many reservations that are
+    /// not settled. Then nothing was charged.
     pub async fn reserve(&self, request: &Request<'_>, lifetime: Duration) -> Result<Reserved, ReserveError> {
         match self.0.reserve(request, lifetime).await {
             Ok(reserved) => Ok(reserved),
@@ -56,13 +56,13 @@ impl Client {
         }
     }
 
-    /// Replaces the estimate of a reservation by what was used: less gives the rest back, more charges what is
-    /// missing, into debt if it does not fit. Returns `None` if there is no such reservation: it was settled
-    /// already, it expired, or it never existed. A reservation that this process made while the service did not
-    /// respond is settled in this process.
+    /// Replaces the estimate of a reservation by the real cost in units: gives the rest back, or charges the
+    /// difference, into debt if it does not fit. Returns `None` if there is no such reservation: it was settled
+    /// already, has expired, or never existed. A reservation that was made locally while the service did not respond
+    /// is settled locally.
     ///
     /// # Errors
-    /// If the service does not respond, or rejects the request. The reservation may still be there.
+    /// Returns an error if the service does not respond, or rejects the request. The reservation may still exist.
     pub async fn settle(&self, id: &str, cost: u64) -> Result<Option<Settled>, ClientError> {
         if let Some(settled) = self.0.local.settle(id, cost) {
             return Ok(Some(settled));

@@ -1,4 +1,4 @@
-//! The JSON of responses, as decisions.
+//! Parses the JSON of responses.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ struct BatchElement<'a> {
     body: &'a RawValue,
 }
 
-/// An object of texts, in the order in which it was written.
+/// A JSON object of strings, in its original order.
 #[derive(Default)]
 struct OrderedHeaders(Vec<(String, String)>);
 
@@ -80,7 +80,7 @@ impl<'de> Deserialize<'de> for OrderedHeaders {
     }
 }
 
-/// The decision on a request that was sent by itself.
+/// Parses the decision on a single request.
 pub(crate) fn decision(response: &Response) -> Result<Statement, ClientError> {
     let body = std::str::from_utf8(&response.body)
         .map_err(|error| ClientError::InvalidResponse(error.to_string()))?;
@@ -91,7 +91,7 @@ pub(crate) fn decision(response: &Response) -> Result<Statement, ClientError> {
     statement(response.status.as_u16(), content_type, headers.collect(), body)
 }
 
-/// The decisions on so many requests that were sent as a list.
+/// Parses the decisions on a batch of `count` requests.
 pub(crate) fn batch(
     response: &Response,
     count: usize,
@@ -111,7 +111,7 @@ pub(crate) fn batch(
     Ok(each.collect())
 }
 
-/// How limits stand where nothing was decided.
+/// Returns the status of limits if no decision was made.
 pub(crate) fn standing(limits: &[LimitBody]) -> Result<Statement, ClientError> {
     let limits: Result<Vec<_>, _> = limits.iter().map(|limit| limit.stated(None, false)).collect();
     let limits = limits?;
@@ -119,7 +119,7 @@ pub(crate) fn standing(limits: &[LimitBody]) -> Result<Statement, ClientError> {
     Ok(Statement { allowed: true, source: Source::Shared, limits, deciding, rendered: None })
 }
 
-/// What a peek at a cost of 0 says about a request of that cost, by what is left of each limit.
+/// Computes the decision at this cost from a peek at a cost of 0, by what is left of each limit.
 pub(crate) fn weigh(peeked: &mut Statement, cost: u64) {
     for limit in &mut peeked.limits {
         let wait = limit.reset_after.max(Duration::from_millis(1));
@@ -127,18 +127,19 @@ pub(crate) fn weigh(peeked: &mut Statement, cost: u64) {
     }
     peeked.allowed = !peeked.limits.iter().any(|limit| !limit.shadow && limit.retry_after.is_some());
     peeked.deciding = deciding(&peeked.limits, peeked.allowed);
-    // The response is about a cost of 0.
+    // The rendered response is for a cost of 0.
     peeked.rendered = None;
 }
 
-/// Adds what a peek at another descriptor says.
+/// Adds the limits from a peek at another descriptor.
 pub(crate) fn join(peeked: &mut Statement, other: Statement) {
     peeked.limits.extend(other.limits);
     peeked.allowed &= other.allowed;
     peeked.deciding = deciding(&peeked.limits, peeked.allowed);
 }
 
-/// The index of the limit that decides: of a denial the one that takes longest to free, else the tightest.
+/// Returns the index of the deciding limit: for a denial the one with the longest wait, else the one with the least
+/// left.
 fn deciding(limits: &[StatedLimit], allowed: bool) -> Option<usize> {
     let enforced = (0..limits.len()).filter(|index| !limits[*index].shadow);
     if allowed {
@@ -167,7 +168,7 @@ fn statement(
     let mut stated_windows = windows_s(policies).into_iter();
     let mut limits = Vec::with_capacity(members.limits.len());
     for (index, limit) in members.limits.iter().enumerate() {
-        // The header states the enforced limits, in their order.
+        // The header lists the enforced limits, in the same order.
         let window_s = if limit.shadow { None } else { stated_windows.next().flatten() };
         limits.push(limit.stated(window_s, !members.allowed && deciding == Some(index))?);
     }
@@ -176,12 +177,12 @@ fn statement(
 }
 
 impl DecisionBody {
-    /// The index of the limit that decided.
+    /// Returns the index of the limit that decided.
     fn deciding(&self) -> Option<usize> {
         let by = self.decided_by.as_ref()?;
         let same = |limit: &LimitBody| limit.rule == by.rule && limit.name == by.name && !limit.shadow;
         let denies = |limit: &LimitBody| same(limit) && limit.retry_after_ms.is_some();
-        // Several descriptors may fall under one limit: of those that deny, the one that takes longest to free.
+        // Several descriptors may have the same limit. Of those that deny, use the one with the longest wait.
         let retry = |index: &usize| self.limits[*index].retry_after_ms;
         let denying = (0..self.limits.len()).filter(|index| denies(&self.limits[*index]));
         denying.max_by_key(retry).filter(|_| !self.allowed).or_else(|| {
@@ -200,7 +201,7 @@ impl DecisionBody {
 }
 
 impl LimitBody {
-    /// The limit as part of a statement. One that denies without a time never lets the request pass.
+    /// Converts the limit. If it denies without a retry time, the request can never pass.
     fn stated(&self, window_s: Option<u64>, denies: bool) -> Result<StatedLimit, ClientError> {
         let never = denies.then_some(Duration::MAX);
         Ok(StatedLimit {
@@ -214,9 +215,9 @@ impl LimitBody {
         })
     }
 
-    /// The numbers as far as they are stated, with a fixed window: the algorithm is not. The window is the one in
-    /// the header, else the one that the limit is named after; of others only the count is known, and they read
-    /// as per second.
+    /// Returns the numbers of the limit as far as they are known. The algorithm is not stated, so a fixed window is
+    /// assumed. The window is taken from the header, or else from the name of the limit. If neither gives a window,
+    /// it is one second.
     fn numbers(&self, window_s: Option<u64>) -> Result<Limit, ClientError> {
         let unit = self.name.rsplit('/').next().unwrap_or_default();
         let candidates = [window_s.map(Window::seconds), Window::named(unit), Some(Window::seconds(1))];
@@ -229,13 +230,13 @@ impl LimitBody {
     }
 }
 
-/// The windows in `RateLimit-Policy: "a:b";q=100;w=60, …`. Names have neither commas nor semicolons.
+/// Parses the windows in `RateLimit-Policy: "a:b";q=100;w=60, …`. Names contain neither commas nor semicolons.
 fn windows_s(policies: &str) -> Vec<Option<u64>> {
     let window = |policy: &str| policy.split(';').find_map(|part| part.strip_prefix("w=")?.parse().ok());
     policies.split(", ").map(window).collect()
 }
 
-/// Whether a header is passed on; others are about the connection.
+/// Returns whether a header is passed on. Others belong to the connection.
 fn is_about_limits(name: &str) -> bool {
     name == "retry-after" || name.starts_with("ratelimit") || name.starts_with("x-ratelimit")
 }

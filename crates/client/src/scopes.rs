@@ -1,4 +1,4 @@
-//! Telling unnamed limiters of one application apart.
+//! Distinguishes the unnamed limiters of one application.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tidegate::unnamed::ScopeNumbers;
 
-/// The numbers of each service's limiters: those that ask one service count together, whichever client asks.
+/// The scope numbers of each service. All clients of a service share its numbers.
 static BY_SERVICE: Mutex<Option<HashMap<String, Weak<ScopeNumbers>>>> = Mutex::new(None);
 
-/// The numbers of all limiters of this process that ask the service at that address.
+/// Returns the scope numbers of all limiters in this process that use the service at this address.
 pub(crate) fn of_service(url: &str) -> Arc<ScopeNumbers> {
     let mut known = BY_SERVICE.lock();
     let known = known.get_or_insert_default();

@@ -1,4 +1,4 @@
-//! Which certificates are trusted over https.
+//! The certificates that are trusted for https.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rustls_pki_types::pem::PemObject;
 
 use crate::builder::BuildError;
 
-/// A configuration that trusts certificates of these authorities.
+/// Returns a TLS configuration that trusts these certificate authorities.
 pub(crate) fn config(roots: RootCertStore) -> Result<ClientConfig, BuildError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -17,7 +17,7 @@ pub(crate) fn config(roots: RootCertStore) -> Result<ClientConfig, BuildError> {
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// The authorities in a file of certificates (PEM), or the system's if there is no file.
+/// Returns the certificate authorities in a PEM file, or those of the system if there is no file.
 pub(crate) fn roots(ca: Option<&Path>) -> Result<RootCertStore, BuildError> {
     match ca {
         Some(file) => roots_of_file(file),
@@ -38,7 +38,7 @@ fn roots_of_file(file: &Path) -> Result<RootCertStore, BuildError> {
 
 fn roots_of_system() -> Result<RootCertStore, BuildError> {
     let mut roots = RootCertStore::empty();
-    // Invalid certificates among the system's are skipped: the application cannot repair them.
+    // Invalid certificates of the system are skipped, because the application cannot repair them.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(BuildError::Tls("this system has no authorities to trust".to_owned()));

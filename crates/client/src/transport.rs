@@ -1,4 +1,4 @@
-//! HTTP over kept connections.
+//! HTTP over persistent connections.
 
 use std::error::Error;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use tower::util::BoxCloneSyncService;
 
 use crate::error::ClientError;
 
-/// Bytes of a response at most: a thousand decisions are about 500 KiB.
+/// The largest response in bytes. A thousand decisions take about 500 KiB.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
-/// Connections that are kept open for the next request.
+/// The number of idle connections that are kept open.
 const IDLE_CONNECTIONS: usize = 8;
 
 const IDLE_TIME: Duration = Duration::from_mins(1);
@@ -32,29 +32,29 @@ const FORKED: &str = "this process was forked from the one that built the client
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Opens connections, with TLS where the address says https.
+/// Opens connections, with TLS for https.
 type Connector = BoxCloneSyncService<Uri, MaybeHttpsStream<TokioIo<TcpStream>>, BoxError>;
 
 /// An HTTP client for one service.
 pub(crate) struct Transport {
     client: Client<Connector, Full<Bytes>>,
-    /// Without a slash at the end.
+    /// The URL of the service, without a final slash.
     url: String,
     authorization: Option<HeaderValue>,
     deadline: Duration,
-    /// The process that opened the connections. A process that was forked from it has the same sockets, and
-    /// would read responses to its parent's requests.
+    /// The ID of the process that opened the connections. A forked process shares their sockets, and would read the
+    /// responses to its parent's requests.
     process: u32,
 }
 
-/// A response with all of its body.
+/// A response with its complete body.
 pub(crate) struct Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-/// The member of a problem (RFC 9457) that says what to do.
+/// The member of a problem document (RFC 9457) that says what to do.
 #[derive(Deserialize)]
 struct Problem {
     detail: Option<String>,
@@ -75,8 +75,8 @@ impl Transport {
         Self { client, url, authorization, deadline, process: std::process::id() }
     }
 
-    /// Sends JSON and returns the response, unless its status is 500 or above. A status of 4xx is for the
-    /// caller to judge.
+    /// Sends JSON and returns the response. A status of 500 or above is an error; a status of 4xx is returned to the
+    /// caller.
     pub(crate) async fn post(&self, path: &str, body: Vec<u8>) -> Result<Response, ClientError> {
         if self.process != std::process::id() {
             return Err(ClientError::Unreachable(FORKED.to_owned()));
@@ -98,7 +98,7 @@ impl Transport {
             uri.parse().map_err(|error| ClientError::Unreachable(format!("{uri}: {error}")))?;
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // Where denials have a body of the operator's own, the problem has the numbers.
+        // If the service has a custom body for denials, it sends the problem document instead because of this header.
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, application/problem+json"));
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
@@ -111,12 +111,12 @@ impl Transport {
     }
 }
 
-/// Connects, and does the TLS handshake, within the deadline. A handshake that is not waited for any more goes on
-/// in the background, and would do so for ever with a service that hangs.
+/// Returns a connector that applies the deadline to connecting and to the TLS handshake. A handshake that the caller
+/// no longer waits for continues in the background, and without a deadline would never end if the service hangs.
 fn connector(tls: ClientConfig, deadline: Duration) -> Connector {
     let mut tcp = HttpConnector::new();
     tcp.set_nodelay(true);
-    // Otherwise it would reject https, which the connector around it speaks.
+    // Without this, it would reject https URLs, which the TLS connector around it handles.
     tcp.enforce_http(false);
     let https =
         HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(tcp);
@@ -127,20 +127,20 @@ fn connector(tls: ClientConfig, deadline: Duration) -> Connector {
     BoxCloneSyncService::new(within_deadline)
 }
 
-/// The error with its causes: the outermost one says little.
+/// Returns an error with all its causes, because the outermost message alone says little.
 fn unreachable_by(error: &(dyn Error + 'static)) -> ClientError {
     let causes = std::iter::successors(Some(error), |error| (*error).source());
     ClientError::Unreachable(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
 }
 
 impl Response {
-    /// The response as a rejection of the request.
+    /// Converts the response to the error for a rejected request.
     pub(crate) fn rejection(&self) -> ClientError {
         ClientError::Rejected { status: self.status.as_u16(), detail: detail_of(&self.body) }
     }
 }
 
-/// The reason that a body gives: the detail of a problem, else how the body begins.
+/// Returns the reason in a body: the detail of a problem document, or else the beginning of the body.
 pub(crate) fn detail_of(body: &[u8]) -> String {
     let problem = serde_json::from_slice::<Problem>(body).ok();
     let detail = problem.and_then(|problem| problem.detail);
