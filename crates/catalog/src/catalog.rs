@@ -44,9 +44,9 @@ pub struct Journal {
 type Announce = Arc<dyn Fn(AuditEntry) -> BoxFuture<'static, ()> + Send + Sync>;
 
 impl Journal {
-    /// Returns a journal that calls `announce` with each entry, and waits for it, before the change is
-    /// committed. So a caller can keep the entry in case it dies before it knows what became of it. A change
-    /// that was announced may fail; then it is announced again if it is tried again.
+    /// Returns a journal that calls `announce` with each entry, and waits for it, before the change is committed. So
+    /// a caller can save the entry in case it crashes before it knows whether the change was committed. A change that
+    /// was announced may fail; if it is retried, it is announced again.
     #[must_use]
     pub fn announcing(
         announce: impl Fn(AuditEntry) -> BoxFuture<'static, ()> + Send + Sync + 'static,
@@ -91,7 +91,8 @@ pub(crate) struct Write {
 /// Several reads of the same state of the catalog.
 pub(crate) struct Snapshot {
     session: Session,
-    /// The version and base at the beginning, where only these tell whether the state is still the same.
+    /// The version and base at the beginning, if there is no transaction and only they tell whether the state has
+    /// changed.
     versions: Option<(u64, u64)>,
 }
 
@@ -99,7 +100,7 @@ pub(crate) struct Snapshot {
 pub(crate) enum Prepared<T> {
     /// There was nothing to change.
     Unchanged(T),
-    /// Another writer was faster while this one read, so that what it has read is of different states.
+    /// Another writer committed while this one was reading, so the reads may be of different states.
     Superseded,
     /// Everything is written, but not committed.
     Changed(Box<(Session, AuditEntry)>, T),
@@ -166,8 +167,8 @@ impl Catalog {
         within(DEADLINE, work).await
     }
 
-    /// Prepares a write with [`DEADLINE`] and commits it. Prepares it again if another writer was faster, or if a
-    /// reply was disturbed. If the commit gets no proper reply, checks whether it has happened before returning.
+    /// Prepares a write with [`DEADLINE`] and commits it. Prepares it again if another writer committed first, or if
+    /// a reply was disturbed. If the commit gets no proper reply, checks whether it was made before returning.
     pub(crate) async fn change<T, F>(&self, prepare: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<Prepared<T>>>,
@@ -200,7 +201,7 @@ impl Catalog {
         }
     }
 
-    /// Commits a write. If that gets no proper reply, checks whether it has happened.
+    /// Commits a write. If the commit gets no proper reply, checks whether it was made.
     async fn commit(&self, session: Session, entry: &AuditEntry) -> Result<Commit> {
         let failed = match self.within(session.commit()).await {
             Ok(committed) => return Ok(committed),
@@ -214,14 +215,14 @@ impl Catalog {
         }
     }
 
-    /// Returns whether a write whose commit got no reply has happened. Every write locks the same row first,
+    /// Returns whether a write was committed although its commit got no reply. Every write locks the same row first,
     /// so once this call has the lock, the write has either been committed or rolled back. Behind a pooler in
-    /// statement mode a write may still be on its way: there, this call uses up the version that it was
-    /// prepared for, so that it cannot happen any more.
+    /// statement mode the write may still arrive later. There, this call uses up the version that the write was
+    /// prepared for, so that it can no longer be committed.
     ///
     /// # Errors
     ///
-    /// Returns an error if the database fails, or the write has not ended yet.
+    /// Returns an error if the database fails, or if the write has not ended yet.
     pub async fn has_happened(&self, entry: &AuditEntry) -> Result<bool> {
         self.within(async {
             let mut write = Session::write(&self.pool).await?;
@@ -249,7 +250,7 @@ impl Catalog {
     /// again until [`Snapshot::done`] returns true.
     pub(crate) async fn snapshot(&self) -> Result<Snapshot> {
         let mut session = self.read().await?;
-        // Behind a pooler in statement mode there is no transaction: the state is the same if the version is.
+        // Behind a pooler in statement mode there is no transaction. The state is unchanged if the version is.
         let versions =
             if session.is_per_statement() { Some(feed::versions(&mut session).await?) } else { None };
         Ok(Snapshot { session, versions })
@@ -267,8 +268,8 @@ impl Catalog {
 
 /// Locks out all other writers, raises the version by `raise`, and returns it.
 ///
-/// Where a lock would not last until the commit, the write fails if the version is not the same any more: the
-/// row does not accept a negative one.
+/// If the lock is not held until the commit, the write fails if the version has changed in the meantime: the row does
+/// not accept a negative version.
 pub(crate) async fn lock_out_writers(session: &mut Session, raise: u64) -> Result<u64> {
     if !session.is_per_statement() {
         let sql = "UPDATE catalog SET version = version + $1 RETURNING version";
@@ -291,7 +292,7 @@ pub(crate) async fn within<T>(deadline: Duration, work: impl Future<Output = Res
 }
 
 impl Snapshot {
-    /// Ends reading. Returns false if what was read is of different states, so that it has to be read again.
+    /// Ends reading. Returns false if the reads may be of different states, so that they must be repeated.
     pub(crate) async fn done(mut self) -> Result<bool> {
         let same = match self.versions {
             Some(versions) => feed::versions(&mut self.session).await? == versions,
@@ -346,7 +347,7 @@ impl Write {
 
     /// Rolls back, because there was nothing to change.
     pub(crate) async fn unchanged<T>(mut self, value: T) -> Result<Prepared<T>> {
-        // Without a lock, what was read is of one state only if the version is still the same.
+        // Without a lock, the reads are of one state only if the version is unchanged.
         let superseded = self.session.is_per_statement()
             && feed::versions(&mut self.session).await?.0 + 1 != self.revision;
         self.session.roll_back().await?;

@@ -36,12 +36,12 @@ pub enum Error {
     /// The database cannot be reached, does not reply in time, or is failing over to another host.
     #[error("the catalog's database is unavailable: {0}; try again in a moment")]
     Unavailable(String),
-    /// A reply was mixed with a message for another client: a pooler passed on a connection on which its last user
-    /// had listened. The call can be repeated on another connection.
+    /// A reply was mixed with a notification for another client, because a pooler reused a connection on which
+    /// another client had listened. The call can be repeated on another connection.
     #[error("the catalog's database is unavailable: {0}; try again in a moment")]
     Disturbed(String),
-    /// The connection broke while a write was committed, and the database could not be reached since to find
-    /// out whether it was. Call [`Catalog::has_happened`](crate::Catalog::has_happened) later.
+    /// The connection broke during a commit, and the database could not be reached since to find out whether the
+    /// change was made. Call [`Catalog::has_happened`](crate::Catalog::has_happened) later.
     #[error(
         "it is not known whether the change was made, the catalog's database fell silent: {reason}; look before \
          you repeat it"
@@ -105,16 +105,16 @@ impl From<sqlx::Error> for Error {
 /// The error code of `PostgreSQL` for a table that does not exist.
 const NO_TABLE: &str = "42P01";
 
-/// Returns whether an error code means that the database is temporarily unavailable, not that the statement
-/// is wrong. The codes of `SQLite` are small numbers whose lowest byte is the category; those of `PostgreSQL`
-/// have five characters.
+/// Returns whether an error code means that the database is temporarily unavailable, as opposed to a wrong statement.
+/// The codes of `SQLite` are small numbers whose lowest byte is the category; those of `PostgreSQL` have five
+/// characters.
 fn is_gone(code: &str) -> bool {
     if let (1..=4, Ok(number)) = (code.len(), code.parse::<u32>()) {
         // Busy, locked, read-only, I/O error, full, cannot open.
         return matches!(number & 0xff, 5 | 6 | 8 | 10 | 13 | 14);
     }
-    // Connection trouble, no such database, resources, shutting down, rolled back by the server, disk or
-    // memory trouble; read-only, as a standby is; and a transaction that was silent for too long.
+    // Connection errors, missing database, insufficient resources, shutdown, rollback by the server, disk or memory
+    // errors; read-only, as on a standby; and a transaction that was idle for too long.
     ["08", "3D", "53", "57", "40", "58"].iter().any(|class| code.starts_with(class))
         || ["25006", "25P03"].contains(&code)
 }

@@ -102,7 +102,7 @@ impl Catalog {
             }
             loop {
                 let mut write = Session::write(&self.pool).await?;
-                // So that nothing that is selected below is put again in the meantime.
+                // Prevents other writers from storing again what is selected below.
                 lock_out_writers(&mut write, 0).await?;
                 let purged = purge(&mut write, before, keep).await?;
                 if write.commit().await? == Commit::Done {
@@ -139,7 +139,7 @@ async fn purge(write: &mut Connection, before: Option<Timestamp>, keep: i64) -> 
     let mut purged = Purged::default();
     if let Some(before) = before {
         let of_domains = old_versions(write, VERSIONS_OF_DOMAINS, before).await?;
-        // Only domains of which nothing but the last version is left.
+        // Only domains of which no version but the last is left.
         if (of_domains.len() as u64) < PURGE_VERSIONS {
             purged.domains = purge_domains(write, before).await?;
         }
@@ -189,7 +189,7 @@ async fn found_rows(
     write.rows(sql, &args, |row| Ok((row.text(0)?, row.number(1)?))).await
 }
 
-/// Removes rows, makes readers that have not seen them begin anew, and returns their names.
+/// Removes rows, makes readers that have not seen the deletion start over, and returns their names.
 async fn remove(
     write: &mut Connection,
     table: &str,

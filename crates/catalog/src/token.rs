@@ -227,7 +227,7 @@ impl Catalog {
             for (id, at) in used.iter().filter(|(id, _)| !id.contains('\0')) {
                 session.execute(sql, &[id.into(), (*at).into()]).await?;
             }
-            // Nothing is checked here, so no other writer can be faster.
+            // Nothing is checked here, so the write cannot be superseded.
             let (Commit::Done | Commit::Superseded) = session.commit().await?;
             Ok(())
         })

@@ -226,8 +226,8 @@ impl Hosts {
     }
 }
 
-/// Returns whether the server accepts writes. Asks in a transaction of several messages, if there may be one,
-/// because a pooler in statement mode refuses that.
+/// Returns whether the server accepts writes. If transactions may be possible, asks in a transaction of several
+/// messages, which a pooler in statement mode refuses.
 async fn accepts_writes(connection: &mut PgConnection, in_transaction: bool) -> Result<bool, sqlx::Error> {
     if in_transaction {
         sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
@@ -259,7 +259,7 @@ pub(crate) async fn skip_forked_versions(connection: &mut Connection) -> Result<
     if known.as_ref() != Some(&lineage) {
         connection.execute(SKIP_FORKED_VERSIONS, &[lineage.as_str().into(), LEAP.into()]).await?;
     }
-    // Whoever was faster has seen the same fork.
+    // If another connection was first, it has seen the same fork.
     let (Commit::Done | Commit::Superseded) = connection.commit().await?;
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 pub(crate) struct Session {
     connection: Option<Object<Manager>>,
     open: bool,
-    /// Writers of this process run one at a time where they could not wait for each other's locks.
+    /// Held by writers of this process that could not wait for each other's locks in the database.
     writer_lock: Option<OwnedMutexGuard<()>>,
 }
 

@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 use super::connection::Arg;
 use crate::error::{Error, Result};
 
-/// What `PgBouncer` says if a transaction takes more than one message.
+/// Part of the error message of `PgBouncer` if a transaction takes more than one message.
 const REFUSAL: &str = "statement pooling mode";
 /// Precedes the collected statements. `UNLISTEN` is for connections on which another client has listened: a
 /// notification would arrive in the middle of the reply. The timeout is that of all writers.
@@ -31,7 +31,7 @@ pub(crate) struct StatementConnection {
 #[must_use]
 pub(crate) enum Commit {
     Done,
-    /// Nothing was written, because another writer was faster or the reply was disturbed: the write has to be
+    /// Nothing was written, because another writer committed first or the reply was disturbed. The write must be
     /// prepared again.
     Superseded,
 }
@@ -67,8 +67,8 @@ pub(crate) fn is_refusal(error: &sqlx::Error) -> bool {
     error.to_string().contains(REFUSAL)
 }
 
-/// Returns whether an error means that another writer was faster: the check of the version's row, or of the
-/// steps of the migrations, has failed.
+/// Returns whether an error means that another writer committed first: the check on the version row, or on the steps
+/// of the migrations, has failed.
 pub(crate) fn is_superseded(error: &sqlx::Error) -> bool {
     let Some(answer) = error.as_database_error() else { return false };
     let failed = (answer.code(), answer.table());
