@@ -2,9 +2,9 @@
 //!
 //! A trail is a folder of files to which lines are only appended. Every line contains the hash of the line
 //! before it, so that editing, removing, moving or inserting a line can be detected. A note of the newest
-//! line detects truncation at the end. The chain has no key: whoever can write to the folder and knows the
-//! format can write another trail. To exclude that, store the hash of [`Summary::last`] elsewhere from time
-//! to time, or stream the trail to another machine with a [`Sink`] of your own.
+//! line detects truncation at the end. The chain has no key: anyone who can write to the folder and knows the format
+//! can write another trail. To exclude that, store the hash of [`Summary::last`] elsewhere from time to time, or
+//! stream the trail to another machine with a custom [`Sink`].
 //!
 //! Recording never waits for the disk. If the disk is full or unavailable, records are dropped and counted,
 //! and the trail itself says where they are missing.

@@ -121,7 +121,7 @@ impl<S: Sink> Writer<S> {
     }
 }
 
-/// Signals on drop that the writer has ended, also after a panic, so that nobody waits for it in vain.
+/// Signals on drop that the writer has ended, also after a panic, so that no caller waits for it forever.
 struct EndSignal(Arc<Shared>);
 
 impl Drop for EndSignal {
