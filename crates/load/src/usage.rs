@@ -9,7 +9,7 @@ use crate::clock::seconds;
 use crate::error::LoadError;
 use crate::report::{Generator, Process};
 
-/// Counters at one moment.
+/// The counters at one point in time.
 #[derive(Debug)]
 pub(crate) struct Usage {
     at_ns: u64,
@@ -26,13 +26,13 @@ struct Counters {
 }
 
 impl Usage {
-    /// Reads all counters; a process that is not there is an error.
+    /// Reads all counters. A process that does not exist is an error.
     pub(crate) fn read(pids: &[u32], at_ns: u64) -> Result<Self, LoadError> {
         let processes = pids.iter().map(|&pid| counters(pid)).collect::<Result<_, _>>()?;
         Ok(Self { at_ns, thread_cpu_ns: thread_cpu_ns(), starved_ns: starved_ns(), processes })
     }
 
-    /// What the generator took since.
+    /// Returns the usage of the generator since these counters were read.
     pub(crate) fn generator(&self, now_ns: u64, requests: u64) -> Generator {
         let cpu_s = seconds(thread_cpu_ns() - self.thread_cpu_ns);
         let elapsed_s = seconds(now_ns - self.at_ns);
@@ -44,7 +44,7 @@ impl Usage {
         }
     }
 
-    /// What the processes took since.
+    /// Returns the usage of the processes since these counters were read.
     pub(crate) fn processes(&self, requests: u64) -> Vec<Process> {
         let since = |before: &Counters| {
             let after = counters(before.pid);
@@ -64,13 +64,13 @@ impl Usage {
     }
 }
 
-/// Of this thread, in user and kernel mode.
+/// Returns the CPU time of this thread in nanoseconds, in user and kernel mode.
 fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// How long this thread could have run and was not let; 0 where the kernel does not say.
+/// Returns how long this thread was runnable but had no core, in nanoseconds; 0 if the kernel does not report it.
 fn starved_ns() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').nth(1).and_then(|waited| waited.parse().ok()).unwrap_or(0)
@@ -80,7 +80,7 @@ fn per_request_us(cpu_s: f64, requests: u64) -> f64 {
     if requests == 0 { 0.0 } else { cpu_s * 1e6 / requests as f64 }
 }
 
-/// The kernel counts all threads of the process, those that have ended too.
+/// Reads the counters of a process. They include all its threads, also those that have ended.
 fn counters(pid: u32) -> Result<Counters, LoadError> {
     let failed = |reason: String| LoadError::Process { pid, reason };
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| failed(error.to_string()))?;
@@ -89,8 +89,8 @@ fn counters(pid: u32) -> Result<Counters, LoadError> {
     Ok(Counters { pid, cpu_s, resident_bytes: pages * page_size() as u64 })
 }
 
-/// Ticks in user mode, ticks in kernel mode and resident pages: fields 14, 15 and 24 of `proc(5)`. The second, the
-/// name of the program, may have spaces and brackets of its own.
+/// Parses the ticks in user mode, the ticks in kernel mode and the resident pages: fields 14, 15 and 24 of `proc(5)`.
+/// Field 2, the name of the program, may contain spaces and parentheses.
 fn numbers(stat: &str) -> Option<[u64; 3]> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split(' ').collect();

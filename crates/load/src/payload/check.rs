@@ -1,27 +1,27 @@
-//! Tidegate's own HTTP API.
+//! The payload for Tidegate's own HTTP API.
 
 use super::{Answer, Decision, Descriptors, EntryValue, Payload, Speaks, by_status, write_key};
 
-/// Asks `POST /v1/check` with `{"domain":"…","descriptor":{"<entry>":"<key>"}}`, or with several descriptors.
+/// Calls `POST /v1/check` with `{"domain":"…","descriptor":{"<entry>":"<key>"}}`, or with several descriptors.
 #[derive(Debug)]
 pub struct Check {
-    /// Up to the value of `content-length`.
+    /// The head of the request, up to the value of `content-length`.
     head: Vec<u8>,
-    /// The body, without the key that stands between each of these and the next.
+    /// The parts of the body. The key is inserted between each part and the next.
     body: Vec<Vec<u8>>,
     key: String,
 }
 
 impl Check {
-    /// Of this host, in this domain, by the entry of this name.
+    /// Creates requests to this host, in this domain, with one descriptor whose only entry has this name.
     pub fn new(host: &str, domain: &str, entry: &str) -> Self {
         let start = format!(r#"{{"domain":{},"descriptor":{{{}:""#, quote(domain), quote(entry));
         Self::with_body(host, [start, r#""}}"#.to_owned()].map(String::into_bytes).to_vec())
     }
 
-    /// Of this host, in this domain, with several descriptors.
+    /// Creates requests to this host, in this domain, with several descriptors.
     pub fn with_descriptors(host: &str, domain: &str, descriptors: Descriptors) -> Self {
-        // No text of a key and no JSON has this byte.
+        // This byte occurs in no key and in no JSON.
         const KEY: &str = "\u{0}";
         let entry = |(name, value): &(&str, EntryValue)| {
             let value = if let EntryValue::Fixed(value) = value {
@@ -53,7 +53,7 @@ impl Payload for Check {
     }
 
     fn request(&mut self, key: u64, out: &mut Vec<u8>) {
-        // The text of a key needs no escapes.
+        // The text of a key needs no escaping.
         write_key(key, &mut self.key);
         let length = self.body.iter().map(Vec::len).sum::<usize>() + self.key.len() * (self.body.len() - 1);
         out.extend_from_slice(&self.head);
@@ -72,7 +72,7 @@ impl Payload for Check {
     }
 }
 
-/// As a JSON string.
+/// Returns the text as a JSON string.
 fn quote(text: &str) -> serde_json::Value {
     serde_json::Value::from(text)
 }

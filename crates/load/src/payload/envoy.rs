@@ -1,19 +1,19 @@
-//! Envoy's rate limit service.
+//! The payload for Envoy's rate limit service.
 
 use prost::Message;
 
 use super::{Answer, Decision, Descriptors, EntryValue, Payload, Speaks, write_key};
 
-/// Asks `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`.
+/// Calls `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`.
 #[derive(Debug)]
 pub struct EnvoyRateLimit {
     request: RateLimitRequest,
-    /// Which entries have the key for a value: the descriptor, and the entry within it.
+    /// The entries whose value is the key: the index of the descriptor, and of the entry in it.
     keyed: Vec<(usize, usize)>,
 }
 
 impl EnvoyRateLimit {
-    /// In this domain, with one descriptor of one entry of this name, whose value is the key.
+    /// Creates requests in this domain with one descriptor, whose only entry has this name and the key as its value.
     pub fn new(domain: impl Into<String>, entry: impl Into<String>) -> Self {
         let entry = Entry { key: entry.into(), value: String::new() };
         let descriptors = vec![RateLimitDescriptor { entries: vec![entry] }];
@@ -21,7 +21,7 @@ impl EnvoyRateLimit {
         Self { request, keyed: vec![(0, 0)] }
     }
 
-    /// In this domain, with several descriptors.
+    /// Creates requests in this domain with several descriptors.
     pub fn with_descriptors(domain: impl Into<String>, descriptors: Descriptors) -> Self {
         let (mut filled, mut keyed) = (Vec::new(), Vec::new());
         for (number, entries) in descriptors.iter().enumerate() {
@@ -41,7 +41,7 @@ impl EnvoyRateLimit {
         Self { request, keyed }
     }
 
-    /// What each request costs; 0, as nothing said, is 1.
+    /// Sets the cost of each request in units. 0 means unset, which counts as 1.
     #[must_use]
     pub fn cost(mut self, cost: u32) -> Self {
         self.request.hits_addend = cost;
@@ -58,7 +58,7 @@ impl Payload for EnvoyRateLimit {
         for (descriptor, entry) in &self.keyed {
             write_key(key, &mut self.request.descriptors[*descriptor].entries[*entry].value);
         }
-        // A vector has room.
+        // Encoding into a vector does not fail.
         let _ = self.request.encode(out);
     }
 
@@ -74,7 +74,7 @@ impl Payload for EnvoyRateLimit {
     }
 }
 
-/// The parts of Envoy's messages that are used here; decoding skips the others.
+/// The used parts of Envoy's messages; decoding skips the others.
 #[derive(Clone, PartialEq, Message)]
 struct RateLimitRequest {
     #[prost(string, tag = "1")]

@@ -1,4 +1,4 @@
-//! A plain GET.
+//! The payload for plain GET requests.
 
 use super::{Answer, Decision, Payload, Speaks, by_status, write_key};
 

@@ -1,11 +1,11 @@
-//! What is asked, and how answers are judged.
+//! The requests of a run, and how their responses are interpreted.
 //!
-//! The generator moves bytes; a [`Payload`] knows what they mean. Ready ones:
+//! The generator only moves bytes; a [`Payload`] interprets them. Implementations:
 //!
 //! - [`EnvoyRateLimit`]: Envoy's rate limit service over gRPC
 //! - [`Check`]: Tidegate's `POST /v1/check`
 //!
-//! Both ask with one descriptor of one entry, or with several [`Descriptors`]. Others:
+//! Both send one descriptor with one entry, or several [`Descriptors`]. Others:
 //!
 //! - [`Throttlecrab`]: the gRPC of `throttlecrab-server`
 //! - [`Get`]: a plain GET with the key in the query, as for nginx `limit_req`
@@ -24,16 +24,15 @@ pub use get::Get;
 pub use key::write_key;
 pub use throttlecrab::Throttlecrab;
 
-/// The requests of a run, and the judge of their answers.
+/// Builds the requests of a run, and interprets the responses.
 pub trait Payload {
-    /// The protocol the requests are for; asked once.
+    /// Returns the protocol of the requests. Called once.
     fn speaks(&self) -> Speaks;
 
-    /// Appends the request for a key: over gRPC the message alone, over HTTP/1.1 the whole request
-    /// as it goes on the wire.
+    /// Appends the request for a key: for gRPC only the message, for HTTP/1.1 the complete request.
     fn request(&mut self, key: u64, out: &mut Vec<u8>);
 
-    /// Says what an answer decided. Over gRPC only answers with the status 0 come here.
+    /// Returns the decision in a response. For gRPC this is called only for responses with status 0.
     fn judge(&mut self, answer: Answer<'_>) -> Decision;
 }
 
@@ -49,27 +48,27 @@ pub enum Speaks {
     Http1,
 }
 
-/// An answer to one call.
+/// The response to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
-    /// The HTTP status, always 200 over gRPC.
+    /// The HTTP status; always 200 for gRPC.
     pub status: u16,
-    /// The body, over gRPC the message.
+    /// The body; for gRPC the message.
     pub body: &'a [u8],
 }
 
-/// What an answer decided.
+/// The decision in a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The request may pass.
+    /// The request is allowed.
     Allowed,
-    /// The request may not pass.
+    /// The request is denied.
     Denied,
-    /// Neither: what was wrong with the answer.
+    /// The response is invalid, for this reason.
     Error(String),
 }
 
-/// By HTTP status: 200 allows, 429 denies, the rest are errors.
+/// Returns the decision for an HTTP status: 200 allows, 429 denies, all others are errors.
 fn by_status(status: u16) -> Decision {
     match status {
         200 => Decision::Allowed,
