@@ -1,28 +1,28 @@
-//! How property tests are run: on how many random cases, and on every input that once broke them.
+//! Settings for property tests: the number of random cases, and where failing inputs are kept.
 
 use std::any::Any;
 use std::path::Path;
 
 use proptest::test_runner::{Config, FailurePersistence, FileFailurePersistence, PersistedSeed};
 
-/// Settings for a property test of `count` random cases; `TIDEGATE_SOAK=100` runs a hundred times as many.
+/// Returns settings for a property test of `count` random cases; `TIDEGATE_SOAK=100` runs a hundred times as many.
 ///
-/// The seed of a case that breaks the property is written to a file in `proptest-regressions`, a folder beside that
-/// of the test program, and is tried first from then on. Commit these files. [`Config::source_file`] says which file;
-/// the macro `proptest!` sets it.
+/// The seed of a failing case is written to a file in `proptest-regressions`, a folder next to that of the test
+/// program, and is run first from then on. Commit these files. [`Config::source_file`] determines the file; the macro
+/// `proptest!` sets it.
 ///
 /// # Panics
 ///
-/// If `TIDEGATE_SOAK` is not a number.
+/// Panics if `TIDEGATE_SOAK` is not a number.
 pub fn cases(count: u32) -> Config {
     let soak: u32 = std::env::var("TIDEGATE_SOAK").map_or(1, |times| times.parse().expect("a number"));
     Config { cases: count * soak, failure_persistence: Some(Box::new(Regressions)), ..Config::default() }
 }
 
-/// Proptest's own files, at their place wherever the test runs.
+/// Finds proptest's own files at the same path wherever the test runs.
 ///
-/// The compiler names source files from the root of the workspace and cargo runs tests in the folder of their crate.
-/// Proptest allows for that when it reads seeds, but not when it writes them.
+/// The compiler names source files relative to the root of the workspace, but cargo runs tests in the folder of their
+/// crate. Proptest accounts for that when it reads seeds, but not when it writes them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Regressions;
 
@@ -54,7 +54,8 @@ impl FailurePersistence for Regressions {
     }
 }
 
-/// The absolute path of a source file. It is leaked, a few bytes for each property, because proptest takes no other.
+/// Returns the absolute path of a source file. It is leaked, a few bytes per property, because proptest requires a
+/// `&'static str`.
 fn from_root(source_file: &'static str) -> &'static str {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/testkit");
     root.join(source_file).display().to_string().leak()

@@ -1,7 +1,8 @@
-//! Floods over HTTP/2: what a hostile client of the gRPC listener sends to cost the service more than itself.
+//! Floods over HTTP/2: frames that a hostile client sends to the gRPC listener to cost the service more than the
+//! client.
 //!
-//! Each is bounded: it ends at the moment it is told to, and has at most so many connections and bytes. Laws and
-//! the attack suite go through [`FLOODS`], so a new one is a new row.
+//! Each flood is bounded: it ends when it is told to, and has a maximum number of connections and bytes. Tests and
+//! the attack suite iterate over [`FLOODS`], so a new flood is a new row.
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
@@ -28,13 +29,13 @@ use tidegate_http2::hpack::encode;
 
 pub use self::caller::Caller;
 
-/// Bytes of one write.
+/// The size of one write.
 const CHUNK_BYTES: usize = 32 << 10;
-/// How often a connection that the service has closed is opened again.
+/// The most connections that one flood opens, including those that replace closed ones.
 const MAX_CONNECTIONS: usize = 200;
-/// Bytes that one flood sends at most.
+/// The most bytes that one flood sends.
 const MAX_BYTES: u64 = 512 << 20;
-/// How long a write may be stuck before the flood looks whether it is to end.
+/// The timeout of a write, after which the flood checks whether it should end.
 const LOOK: Duration = Duration::from_millis(50);
 
 const END: u8 = flag::END_HEADERS | flag::END_STREAM;
@@ -43,21 +44,21 @@ const HEALTH: &str = "/grpc.health.v1.Health/Check";
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
 const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 
-/// One way to be a nuisance.
+/// A kind of attack.
 pub struct Flood {
-    /// What it is called in tables and in the messages of laws.
+    /// The name in tables and test messages.
     pub name: &'static str,
-    /// Connections at once.
+    /// The number of concurrent connections.
     pub connections: usize,
-    /// What each connection sends first, after the greeting.
+    /// What each connection sends first, after the connection preface.
     begin: fn(&mut Frames),
-    /// What it sends then, again and again.
+    /// What each connection then sends repeatedly.
     repeat: fn(&mut Frames),
-    /// Whether it reads what is answered.
+    /// Whether the client reads the responses.
     reads: bool,
 }
 
-/// All floods.
+/// All floods, one row each.
 pub const FLOODS: &[Flood] = &[
     one("pings", nothing, |out| out.frame(kind::PING, 0, 0, &[0; 8])),
     one("settings", nothing, |out| out.frame(kind::SETTINGS, 0, 0, &[])),
@@ -116,7 +117,7 @@ const fn one(name: &'static str, begin: fn(&mut Frames), repeat: fn(&mut Frames)
 
 fn nothing(_: &mut Frames) {}
 
-/// When a flood ends. Cheap to clone: all clones are the same.
+/// Tells a flood when to end. Cheap to clone: clones share their state.
 #[derive(Clone, Debug)]
 pub struct Stop {
     deadline: Instant,
@@ -125,17 +126,17 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// At that moment at the latest.
+    /// Ends the flood at this time at the latest.
     pub fn at(deadline: Instant) -> Self {
         Self { deadline, told: Arc::default(), sent_bytes: Arc::default() }
     }
 
-    /// Now.
+    /// Ends the flood now.
     pub fn now(&self) {
         self.told.store(true, Ordering::Relaxed);
     }
 
-    /// Bytes that floods which end so have sent by now.
+    /// Returns the bytes sent so far by all floods with this value.
     pub fn sent_bytes(&self) -> u64 {
         self.sent_bytes.load(Ordering::Relaxed)
     }
@@ -146,22 +147,22 @@ impl Stop {
     }
 }
 
-/// What a flood has sent.
+/// How much a flood has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// Connections that were opened, those included that took the place of closed ones.
+    /// The number of connections opened, including those that replaced closed ones.
     pub connections: usize,
 }
 
 impl Flood {
-    /// The flood of this name.
+    /// Returns the flood with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         FLOODS.iter().find(|flood| flood.name == name)
     }
 
-    /// Floods until it is told to stop. Blocks; whoever wants to do something meanwhile runs it on a thread.
+    /// Runs the flood until it is told to stop. Blocks the calling thread.
     pub fn run(&self, at: SocketAddr, stop: &Stop) -> Sent {
         thread::scope(|scope| {
             let share = |_| scope.spawn(|| self.run_one(at, stop));
@@ -177,13 +178,13 @@ impl Flood {
         let mut sent = Sent::default();
         while !stop.is_now() && sent.connections < MAX_CONNECTIONS / self.connections {
             sent.connections += 1;
-            // The service closes such connections, and may have no room for another: both are fine.
+            // The service closes such connections, and may not accept another one: both are fine.
             let _ = self.connect(at, stop, &mut sent.bytes);
         }
         sent
     }
 
-    /// One connection, until it is closed or the flood ends.
+    /// Runs one connection until it is closed or the flood ends.
     fn connect(&self, at: SocketAddr, stop: &Stop, bytes: &mut u64) -> io::Result<()> {
         let mut stream = TcpStream::connect_timeout(&at, Duration::from_secs(5))?;
         stream.set_write_timeout(Some(LOOK))?;
@@ -199,7 +200,7 @@ impl Flood {
                 });
             }
             let flooded = self.write(&mut stream, &mut frames, stop, bytes);
-            // The reader ends with it.
+            // This also ends the reading thread.
             let _ = stream.shutdown(Shutdown::Both);
             flooded
         })
@@ -238,12 +239,12 @@ impl Flood {
     }
 }
 
-/// Frames that are to be sent on one connection.
+/// Frames to be sent on one connection.
 struct Frames {
     bytes: Vec<u8>,
-    /// The next stream.
+    /// The ID of the next stream.
     stream: u32,
-    /// How often the flood has repeated itself.
+    /// How many times the repeated part was sent.
     round: u32,
 }
 
@@ -262,19 +263,19 @@ impl Frames {
         frame::write_window_update(&mut self.bytes, stream, more);
     }
 
-    /// The head of a request whose body is to come.
+    /// Appends the head of a request whose body follows.
     fn open(&mut self, path: &str) -> u32 {
         let stream = self.next();
         self.frame(kind::HEADERS, flag::END_HEADERS, stream, &head(path));
         stream
     }
 
-    /// Opens a stream whose number nobody needs.
+    /// Opens a stream whose ID is not needed.
     fn start(&mut self, path: &str) {
         self.open(path);
     }
 
-    /// A request without a body.
+    /// Appends a request without a body.
     fn request(&mut self, path: &str) {
         let stream = self.next();
         self.frame(kind::HEADERS, END, stream, &head(path));
@@ -285,7 +286,7 @@ impl Frames {
         self.frame(kind::DATA, flag::END_STREAM, stream, body);
     }
 
-    /// A header that the service's table of headers has to take in.
+    /// Appends a request with a header that the service must add to its header table.
     fn request_with_new_header(&mut self) {
         let stream = self.next();
         let mut block = head(CHECK);
@@ -295,7 +296,7 @@ impl Frames {
         self.frame(kind::HEADERS, END, stream, &block);
     }
 
-    /// A head that takes long to decode, and is not remembered.
+    /// Appends a request with a header that is slow to decode and is not added to the header table.
     fn request_with_long_header(&mut self) {
         let stream = self.next();
         let mut block = head(CHECK);
@@ -304,7 +305,7 @@ impl Frames {
         self.frame(kind::HEADERS, END, stream, &block);
     }
 
-    /// A message of 800 kB with as many descriptors as fit, in frames of the largest size.
+    /// Appends a message of 800 kB with as many descriptors as fit, in frames of the largest size.
     fn large_message(&mut self) {
         let stream = self.open(CHECK);
         let descriptor = b"\x12\x0d\x0a\x0b\x0a\x04user\x12\x03eve";
@@ -316,13 +317,13 @@ impl Frames {
         }
     }
 
-    /// Half of a header block.
+    /// Appends half of a header block.
     fn begin_block(&mut self) {
         let stream = self.next();
         self.frame(kind::HEADERS, 0, stream, &head(CHECK));
     }
 
-    /// As many answers as there may be, all of which wait for room on the connection.
+    /// Causes as many responses as allowed, all blocked by the window of the connection.
     fn block_answers(&mut self) {
         for _ in 0..2_000 {
             self.call(HEALTH, &message(b""));
@@ -332,7 +333,7 @@ impl Frames {
         }
     }
 
-    /// As many answers as there may be, each of which waits for room on its stream.
+    /// Causes as many responses as allowed, each blocked by the window of its stream.
     fn block_streams(&mut self) {
         frame::write_settings(&mut self.bytes, &[(setting::INITIAL_WINDOW_SIZE, 0)]);
         for _ in 0..1_024 {
@@ -340,7 +341,7 @@ impl Frames {
         }
     }
 
-    /// Opens a stream now and then, and sends a byte on one of those that are open.
+    /// Opens a stream now and then, and sends one byte on one of the open streams.
     fn drip(&mut self) {
         if self.round < 256 {
             self.open(REFLECTION);
@@ -366,7 +367,7 @@ fn head(path: &str) -> Vec<u8> {
     block
 }
 
-/// A message with gRPC's prefix.
+/// Returns a message with the gRPC prefix.
 fn message(bytes: &[u8]) -> Vec<u8> {
     [&[0][..], &(bytes.len() as u32).to_be_bytes(), bytes].concat()
 }

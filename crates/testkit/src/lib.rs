@@ -2,11 +2,11 @@
 //!
 //! # Layout
 //!
-//! - [`cases`](cases()): on how many cases property tests run, and how they keep what broke them
-//! - [`floods`]: what hostile clients send over HTTP/2
-//! - [`oracle`]: every algorithm once more, slow, exact and written from its meaning
-//! - `processor_waits`, with the feature `servers`: how long processes had no processor, so that nobody is blamed for it
-//! - [`promise`]: what each algorithm promises, checked over a history by brute force
+//! - [`cases`](cases()): the number of cases of property tests, and where failing inputs are kept
+//! - [`floods`]: attacks over HTTP/2
+//! - [`oracle`]: a second implementation of every algorithm, slow, exact and written from the definition
+//! - `processor_waits` (feature `servers`): how long processes waited for a CPU, so that tests can subtract it
+//! - [`promise`]: what each algorithm guarantees, checked over a history by brute force
 //! - `redis` (feature `servers`): real Redis and Valkey servers, alone, with Sentinel or as a cluster, and a
 //!   proxy that injects network faults
 //! - `postgres` (feature `servers`): real `PostgreSQL` servers, with standby servers and a pooler

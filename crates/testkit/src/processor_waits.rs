@@ -1,8 +1,8 @@
-//! How long threads were ready to run while every processor was taken, as the kernel counts it.
+//! Measures how long threads were ready to run while every CPU was busy, as counted by the kernel.
 //!
-//! A test that bounds how long something takes subtracts this, so that it judges a process by the time it
-//! got and not by what else the machine had to do. A process that blocks itself (on a lock, a socket, a
-//! timer) is not ready to run, and is excused nothing.
+//! A test that bounds how long something takes subtracts this, so that it judges a process only by the CPU time that
+//! it could get, whatever else the machine was doing. A process that blocks (on a lock, a socket, a timer) is not
+//! ready to run, so that time is not subtracted.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How often the kernel's counts are read.
+/// The interval between readings.
 const READ_EVERY: Duration = Duration::from_millis(10);
 
 /// Watches processes and threads until it is stopped.
@@ -26,7 +26,7 @@ pub struct ProcessorWaits {
     thread: JoinHandle<Waited>,
 }
 
-/// Where the kernel keeps the counts of what is watched.
+/// The `/proc` folder with the counts of a watched process or thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Folder {
     /// All threads of a process.
@@ -34,21 +34,22 @@ enum Folder {
     Thread(PathBuf),
 }
 
-/// How long all that was watched had waited, in total, at each reading.
+/// The total wait of everything that was watched, at each reading.
 #[derive(Clone, Debug, Default)]
 pub struct Waited {
     totals: Vec<(Instant, Duration)>,
 }
 
 impl ProcessorWaits {
-    /// Starts to watch; [`add_process`](Self::add_process) and [`add_this_thread`](Self::add_this_thread) say what.
+    /// Starts without watching anything; see [`add_process`](Self::add_process) and
+    /// [`add_this_thread`](Self::add_this_thread).
     pub fn start() -> Self {
         let (folders, stopped) = (Arc::default(), Arc::new(AtomicBool::new(false)));
         let (watched, told) = (Arc::clone(&folders), Arc::clone(&stopped));
         Self { folders, stopped, thread: thread::spawn(move || read_until(&told, &watched)) }
     }
 
-    /// Watches all threads of a process, those that it starts later included.
+    /// Watches all threads of a process, including those that it starts later.
     pub fn add_process(&self, id: u32) {
         self.add(Folder::Process(format!("/proc/{id}/task").into()));
     }
@@ -59,7 +60,7 @@ impl ProcessorWaits {
         self.add(Folder::Thread(format!("/proc/self/task/{}", id.as_raw_nonzero()).into()));
     }
 
-    /// Once, however often it is named.
+    /// Adds a folder, unless it was added before.
     fn add(&self, folder: Folder) {
         let mut folders = self.folders.lock();
         if !folders.contains(&folder) {
@@ -67,11 +68,11 @@ impl ProcessorWaits {
         }
     }
 
-    /// Stops to watch, and returns what was found.
+    /// Stops watching, and returns the measurements.
     ///
     /// # Panics
     ///
-    /// If reading the kernel's counts panicked.
+    /// Panics if the reading thread has panicked.
     pub fn stop(self) -> Waited {
         self.stopped.store(true, Relaxed);
         self.thread.join().expect("reading the counts does not panic")
@@ -79,8 +80,8 @@ impl ProcessorWaits {
 }
 
 impl Waited {
-    /// How long threads waited for a processor within this time: the sum over all that were watched, and at most
-    /// what they waited between the readings around it.
+    /// Returns how long threads waited for a CPU within this time: the sum over everything that was watched, between
+    /// the readings around it.
     pub fn between(&self, from: Instant, to: Instant) -> Duration {
         let before = self.totals.iter().rev().find(|(at, _)| *at <= from);
         let after = self.totals.iter().find(|(at, _)| *at >= to).or(self.totals.last());
@@ -95,7 +96,7 @@ fn read_until(stopped: &AtomicBool, watched: &Mutex<Vec<Folder>>) -> Waited {
     // The last count of each thread. One that is seen for the first time may have waited before it was watched.
     let mut counts: HashMap<PathBuf, Duration> = HashMap::new();
     loop {
-        // Looked at first, so that there is a reading after everything that happened before the end.
+        // Loaded first, so that there is a reading after everything that happened before the stop.
         let is_last = stopped.load(Relaxed);
         let folders = watched.lock().clone();
         for thread in folders.iter().flat_map(Folder::threads) {
@@ -112,7 +113,7 @@ fn read_until(stopped: &AtomicBool, watched: &Mutex<Vec<Folder>>) -> Waited {
 }
 
 impl Folder {
-    /// The folders of its threads; none if it has ended.
+    /// Returns the folders of the threads; none if the process has ended.
     fn threads(&self) -> Vec<PathBuf> {
         match self {
             Self::Thread(folder) => vec![folder.clone()],
@@ -124,7 +125,7 @@ impl Folder {
     }
 }
 
-/// The second number of `schedstat`: nanoseconds that a thread was ready and did not run.
+/// Returns the second number of `schedstat`: the time that a thread was ready but did not run.
 fn waited_so_far(thread: &Path) -> Option<Duration> {
     let text = fs::read_to_string(thread.join("schedstat")).ok()?;
     text.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)

@@ -1,10 +1,10 @@
-//! What each algorithm promises, checked over a history of admitted charges by brute force.
+//! What each algorithm guarantees, checked over a history of admitted charges by brute force.
 
 use tidegate_core::{Algorithm, Limit, Micros, Window};
 
 use crate::oracle::{CivilWindows, Exact};
 
-/// Admitted charges in the order of time: when, and how many units.
+/// Admitted charges in order of time: the time, and the number of units.
 pub type Admitted = [(Micros, u64)];
 
 /// Checks that the admitted charges keep the promise of the limit.

@@ -1,4 +1,4 @@
-//! A good client beside the floods.
+//! A well-behaved client that runs beside the floods.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,10 +8,10 @@ use tidegate_http2::frame::{self, Frame, HEADER_BYTES, PREFACE, flag, kind};
 
 use super::{CHECK, head, message};
 
-/// How long an answer may take: far more than it ever should.
+/// The timeout of a response: far longer than it should ever take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A client of the gRPC listener that asks for one decision at a time, on one connection.
+/// A client of the gRPC listener that requests one decision at a time, on one connection.
 ///
 /// ```no_run
 /// use tidegate_testkit::floods::Caller;
@@ -24,15 +24,15 @@ pub struct Caller {
     stream: TcpStream,
     next: u32,
     received: Vec<u8>,
-    /// Bytes of answers since more room was granted for them.
+    /// Bytes of responses received since the window was last enlarged.
     taken: u32,
 }
 
 impl Caller {
-    /// Connects and greets.
+    /// Connects and sends the connection preface.
     ///
     /// # Errors
-    /// If nobody listens.
+    /// Returns an error if no server listens at the address.
     pub fn connect(at: SocketAddr) -> io::Result<Self> {
         let mut stream = TcpStream::connect(at)?;
         stream.set_nodelay(true)?;
@@ -43,10 +43,10 @@ impl Caller {
         Ok(Self { stream, next: 1, received: Vec::new(), taken: 0 })
     }
 
-    /// Asks about one descriptor of one entry, and waits for the answer, whatever it is.
+    /// Requests a decision on one descriptor with one entry, and waits for any response.
     ///
     /// # Errors
-    /// If the connection ends before, or the stream is reset.
+    /// Returns an error if the connection ends first, or the stream is reset.
     pub fn check(&mut self, domain: &str, key: &str, value: &str) -> io::Result<()> {
         let field = |tag: u8, bytes: &[u8]| [&[tag, bytes.len() as u8][..], bytes].concat();
         let entry = [field(0x0a, key.as_bytes()), field(0x12, value.as_bytes())].concat();
@@ -73,7 +73,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Takes the frames that have come. Returns whether one of them ends the answer on this stream.
+    /// Processes the received frames. Returns whether one of them ends the response on this stream.
     fn take_frames(&mut self, stream: u32) -> io::Result<bool> {
         let broken = |what: &str| io::Error::other(format!("the service sent {what}"));
         let (mut at, mut has_ended) = (0, false);

@@ -80,7 +80,7 @@ impl Oracle for Concurrency {
         self.used(at) == 0
     }
 
-    /// Acquires slots for an ID that nobody renews or releases.
+    /// Acquires slots for an ID that is never renewed or released.
     fn take(&mut self, cost: u64, now: Micros) {
         self.add(u64::MAX, cost, now);
     }

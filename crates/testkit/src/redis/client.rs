@@ -37,7 +37,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if nobody listens or connecting takes too long.
+    /// Returns an error if no server listens at the address, or connecting takes too long.
     pub fn connect(address: SocketAddr, timeout: Duration) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, timeout)?;
         stream.set_nodelay(true)?;

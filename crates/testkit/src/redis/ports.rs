@@ -13,7 +13,7 @@ const COUNT: u16 = 10_000;
 
 static NEXT: AtomicU16 = AtomicU16::new(0);
 
-/// Returns a port of 127.0.0.1 on which nobody listens, a different one with each call.
+/// Returns a free port of 127.0.0.1, a different one with each call.
 ///
 /// # Panics
 ///
