@@ -1,7 +1,7 @@
-//! How often each rule allowed and denied, for metrics.
+//! Counts of allowed and denied requests per rule, for metrics.
 //!
-//! The counters of a rule are made when rules load and live on over reloads. A front end counts a
-//! decision once, with [`Decision::count`]; the library alone counts nothing.
+//! The counters of a rule are created when rules are loaded, and survive reloads. A front end counts a decision once,
+//! with [`Decision::count`]; the library by itself counts nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,38 +18,40 @@ use crate::permit::Acquired;
 use crate::request::{Entry, Request};
 use crate::rules::tree::{RuleEntry, RuleSet};
 
-/// So many values of keys are told apart in all rules together; the rest is counted as `other`.
+/// The most distinct values of keys that are counted separately, over all rules. Further values are counted as
+/// `other`.
 pub const MAX_VALUES: usize = 1_000;
 
-/// What is counted for values past the bound.
+/// The value under which further values are counted.
 const OTHER: &str = "other";
 
-/// Values are told apart by so many bytes of theirs: metrics are read by people, and kept for long.
+/// The most bytes of a value that metrics show. Values that differ only after that are counted together.
 const VALUE_BYTES: usize = 256;
 
-/// What one rule has done since the process started.
+/// The counts of one rule since the process started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RuleCount {
     /// The domain.
     pub domain: String,
-    /// The rule's name, or its path.
+    /// The name of the rule, or its path.
     pub rule: String,
-    /// The rule's path as envoyproxy/ratelimit writes it, `key_value.key`, with the values counted apart.
+    /// The path of the rule in the notation of envoyproxy/ratelimit, `key_value.key`, including values that are
+    /// counted separately.
     pub path: String,
-    /// The values counted apart, where the rule asks for it; `other` past the bound.
+    /// The value that is counted separately, if the rule has such metrics; `other` beyond [`MAX_VALUES`].
     pub value: Option<String>,
     /// The counts.
     pub counts: Counts,
 }
 
-/// Decisions and hits. A hit is a unit of cost, as envoyproxy/ratelimit counts.
+/// Counts of decisions and hits. A hit is a unit of cost, as in envoyproxy/ratelimit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Decisions in which the rule let the request pass.
+    /// Decisions in which the rule allowed the request.
     pub allowed: u64,
-    /// Decisions in which it denied it.
+    /// Decisions in which the rule denied the request.
     pub denied: u64,
-    /// Decisions in which it would have denied it, were it not in shadow.
+    /// Decisions in which the rule would have denied the request, but was in shadow mode.
     pub shadow_denied: u64,
     /// Hits of all decisions.
     pub total_hits: u64,
@@ -59,7 +61,7 @@ pub struct Counts {
     pub near_limit: u64,
     /// Hits within the limit.
     pub within_limit: u64,
-    /// Hits over the limit that were let through by shadow mode.
+    /// Hits over the limit that were allowed because of shadow mode.
     pub shadow_mode: u64,
 }
 
@@ -69,14 +71,14 @@ pub(crate) struct RuleCounts {
     values: RwLock<HashMap<Box<str>, Arc<OfValue>>>,
 }
 
-/// What is counted for one value.
+/// The counts for one value.
 struct OfValue {
-    /// The rule's path with the value in it.
+    /// The path of the rule with the value.
     path: String,
     counts: Atomics,
 }
 
-/// The same as [`Counts`], being counted.
+/// The counters behind [`Counts`].
 #[derive(Default)]
 struct Atomics {
     allowed: AtomicU64,
@@ -88,7 +90,7 @@ struct Atomics {
     shadow_mode: AtomicU64,
 }
 
-/// What a rule said in one decision.
+/// The outcome of a rule in one decision.
 #[derive(Clone, Copy)]
 struct Tally {
     denied: bool,
@@ -98,9 +100,9 @@ struct Tally {
 }
 
 impl Decision {
-    /// Counts this decision for [`Limiter::counts`]. `request` is the one it answers. What cost nothing
-    /// was a question, and is not counted; nor is the decision of a service, which counts it itself. Returns
-    /// whether a limit passed a percentage of its rule's `warn_at`: [`Decision::crossings`] has those.
+    /// Counts this decision for [`Limiter::counts`]. `request` is the request that was decided. Requests with a cost
+    /// of 0 are not counted; neither are decisions of a service, which counts them itself. Returns whether a limit
+    /// passed a percentage of its rule's `warn_at`; [`Decision::crossings`] returns these limits.
     pub fn count(&self, request: &Request<'_>) -> bool {
         let Some(charged) = self.charged() else { return false };
         let mut crossed = false;
@@ -142,12 +144,12 @@ impl Charged {
 }
 
 impl RuleCounts {
-    /// Counts slots that were taken.
+    /// Counts slots that were acquired.
     pub(crate) fn count_slots(&self, cost: u64) {
         self.all.add(Tally { denied: false, shadow_denied: false, cost, near: 0 });
     }
 
-    /// The counters of the values a rule asks to be told apart.
+    /// Returns the counters for the value of these entries.
     fn value(&self, rule: &RuleEntry, entries: &[Entry<'_>], told_apart: &AtomicUsize) -> Arc<OfValue> {
         let text = rule.metric_value(entries);
         let full = || told_apart.load(Relaxed) >= MAX_VALUES;
@@ -155,7 +157,7 @@ impl RuleCounts {
             let found = values.get(&*text);
             found.or_else(|| values.get(OTHER).filter(|_| full())).map(Arc::clone)
         };
-        // A flood of values ends here: it must not keep others waiting.
+        // Most values of a flood return here, without taking the write lock.
         if let Some(found) = known(&self.values.read()) {
             return found;
         }
@@ -176,12 +178,12 @@ impl RuleCounts {
 }
 
 impl RuleEntry {
-    /// The entries that lead here.
+    /// Returns the entries that this rule matched.
     pub(crate) fn matched<'e, 'v>(&self, entries: &'e [Entry<'v>]) -> &'e [Entry<'v>] {
         &entries[..entries.len().min(self.path_varies.len())]
     }
 
-    /// `key=value/key=value` of the whole way, or the last entry's value alone.
+    /// Returns `key=value/key=value` of the whole path, or only the value of the last entry.
     fn metric_value(&self, entries: &[Entry<'_>]) -> String {
         let matched = self.matched(entries);
         if !self.detailed_metric {
@@ -190,7 +192,7 @@ impl RuleEntry {
         matched.iter().map(|(key, value)| format!("{key}={}", shown(value))).collect::<Vec<_>>().join("/")
     }
 
-    /// The path with all values in it, or with the last entry's.
+    /// Returns the path with all values, or with only the value of the last entry.
     fn metric_path(&self, entries: &[Entry<'_>]) -> String {
         let matched = self.matched(entries);
         if self.detailed_metric {
@@ -206,7 +208,7 @@ impl RuleEntry {
     }
 }
 
-/// As much of a value as metrics have.
+/// Returns the part of a value that metrics show.
 fn shown(value: &str) -> &str {
     &value[..value.floor_char_boundary(VALUE_BYTES)]
 }
@@ -247,7 +249,7 @@ impl Atomics {
 }
 
 impl Limiter {
-    /// What each rule in force has done, in the order of the rules.
+    /// Returns the counts of every rule in force, in the order of the rules.
     pub fn counts(&self) -> Vec<RuleCount> {
         let rules = self.inner.rules.load();
         let mut counts = Vec::new();
@@ -277,8 +279,8 @@ impl Limiter {
         counts
     }
 
-    /// Visits what each rule in force has done, by domain and rule, without the values that are told apart. It
-    /// allocates nothing: for those who look often.
+    /// Calls `visit` with the domain, the rule and the counts of every rule in force, without the counts of single
+    /// values. Does not allocate, so it can be called often.
     pub fn visit_counts(&self, mut visit: impl FnMut(&str, &str, Counts)) {
         let rules = self.inner.rules.load();
         for domain in rules.domains.iter() {
@@ -291,7 +293,7 @@ impl Limiter {
         }
     }
 
-    /// Counts an acquisition as [`Decision::count`] does a decision. `request` is the one it was made for.
+    /// Counts an acquisition, as [`Decision::count`] does for decisions. `request` is the request it was made for.
     pub fn count_acquired(&self, request: &Request<'_>, acquired: &Acquired) {
         match acquired {
             Acquired::Permit(permit) => permit.count(),
@@ -303,7 +305,7 @@ impl Limiter {
 }
 
 impl RuleSet {
-    /// Goes on counting where the rules before these left off.
+    /// Takes over the counters of the previous rules.
     pub(crate) fn go_on_counting(&mut self, before: &Self) {
         for domain in self.domains_mut() {
             let Some((_, old)) = before.domain(&domain.name) else { continue };
@@ -315,7 +317,7 @@ impl RuleSet {
                 }
             }
         }
-        // Those of rules that are gone make room.
+        // Values of rules that no longer exist are not counted against the bound.
         let rules = self.domains.iter().flat_map(|domain| &domain.rules);
         let told_apart = rules.map(|rule| rule.counts.values.read().len()).sum();
         self.values_counted = Arc::new(AtomicUsize::new(told_apart));

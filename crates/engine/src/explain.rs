@@ -1,5 +1,5 @@
-//! Why a request is decided as it is: which rules matched and how, which limits applied, what they
-//! held before and would hold after.
+//! Explains a decision: which rules matched and how, which limits applied, and what they had left before and would
+//! have left after.
 
 use std::fmt;
 
@@ -13,78 +13,78 @@ use crate::plan::{Charges, Plan, Scope, replacements};
 use crate::request::{Entry, Request};
 use crate::rules::tree::{DomainTree, RuleEntry, RuleSet, Step};
 
-/// The whole story of one request. It reads well as text, and serializes.
+/// The explanation of a decision. It can be formatted as text and serialized.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Explanation {
-    /// The domain asked for.
+    /// The domain of the request.
     pub domain: String,
-    /// Whether it has rules.
+    /// Whether the domain has rules.
     pub domain_found: bool,
-    /// Each descriptor's way through the rules.
+    /// How each descriptor was matched against the rules.
     pub descriptors: Vec<ExplainedDescriptor>,
-    /// Whether the request would pass.
+    /// Whether the request would be allowed.
     pub allowed: bool,
-    /// `rule (limit)` of the limit that decides.
+    /// The deciding limit, as `rule (limit)`.
     pub decided_by: Option<String>,
 }
 
-/// One descriptor's way through the rules.
+/// How one descriptor was matched against the rules.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ExplainedDescriptor {
-    /// Its entries, and what each matched.
+    /// The entries, and what each of them matched.
     pub entries: Vec<ExplainedEntry>,
-    /// Why its limits apply, or why none do.
+    /// Why these limits apply, or why none do.
     pub why: String,
-    /// The tenant it is about, if the domain names one.
+    /// The tenant, if the domain has a tenant key.
     pub tenant: Option<String>,
-    /// The tenant's tier.
+    /// The tier of the tenant.
     pub tier: Option<String>,
     /// The limits that apply.
     pub limits: Vec<ExplainedLimit>,
-    /// Those that would, if another rule did not stand in for them: each with that rule.
+    /// Limits that do not apply because another rule replaces them, each with that rule.
     pub replaced: Vec<String>,
 }
 
-/// What one entry matched.
+/// How one entry was matched.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ExplainedEntry {
-    /// The entry's key.
+    /// The key of the entry.
     pub key: String,
-    /// The entry's value.
+    /// The value of the entry.
     pub value: String,
-    /// The rule it leads to and how, or why it leads nowhere.
+    /// The rule that the entry matched and how, or why it matched none.
     pub matched: String,
 }
 
-/// What one limit says.
+/// The state of one limit, and its verdict.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ExplainedLimit {
-    /// The rule it belongs to.
+    /// The rule of the limit.
     pub rule: String,
-    /// Its name.
+    /// The name of the limit.
     pub name: String,
-    /// Its numbers, as text.
+    /// The numbers of the limit, as text.
     pub limit: String,
     /// Where the numbers come from: `rule`, `tier pro` or `override`.
     pub from: String,
-    /// What the request takes.
+    /// The units that the request takes.
     pub cost: u64,
-    /// Units left before.
+    /// Units left before the request.
     pub remaining_before: u64,
-    /// Units left after.
+    /// Units left after the request.
     pub remaining_after: u64,
-    /// Whether this limit alone lets the request pass.
+    /// Whether this limit alone would allow the request.
     pub allowed: bool,
-    /// When the same request would pass it, in microseconds; absent if it does, or never will.
+    /// Microseconds until this limit would allow the same request; absent if it does now, or never will.
     pub retry_after_us: Option<u64>,
-    /// Why it is not enforced, if it is not.
+    /// Why the limit is not enforced; absent if it is.
     pub not_enforced: Option<String>,
-    /// Whether it is the one that decides.
+    /// Whether this is the deciding limit.
     pub decides: bool,
 }
 
 impl Limiter {
-    /// Explains what [`Limiter::check`] would answer, charging nothing.
+    /// Explains the decision that [`Limiter::check`] would make, without charging anything.
     ///
     /// ```
     /// # use tidegate::{Domain, Limiter, Request, Rule, per_minute};
@@ -105,8 +105,8 @@ impl Limiter {
         explained_decision(&charged, &before, request)
     }
 
-    /// Explains what [`Limiter::check`] would answer by the store that nodes share, if they do; if that fails, by
-    /// this node's share.
+    /// Explains the decision that [`Limiter::check`] would make with the shared store, if there is one, without
+    /// charging anything. If the store fails, uses this node's share of the limits.
     pub async fn explain_anywhere(&self, request: &Request<'_>) -> Explanation {
         let mut charged = Charged::new(self.inner.rules.load());
         let plan = self.inner.backend.plan(&mut charged, request, Scope::RATES);
@@ -118,14 +118,14 @@ impl Limiter {
     }
 }
 
-/// What each charge would find and leave behind, at one moment: each limit is peeked at first and charged
-/// second, in one settlement that takes nothing.
+/// Returns two charges per limit, a peek and then the charge itself. Settled in one call that takes nothing, they
+/// show what each limit has before and after the request, at the same time.
 fn peeks_and_charges<'r>(charges: &Charges<'r>) -> Charges<'r> {
     let peeks = charges.iter().map(|charge| Charge { cost: 0, force: Force::Shadow, ..*charge });
     peeks.chain(charges.iter().copied()).collect()
 }
 
-/// Concludes a plan by the verdicts of [`peeks_and_charges`]. Returns the cost of each charge, and its verdict from
+/// Concludes a plan with the verdicts of [`peeks_and_charges`]. Returns the cost of each charge, and the verdict
 /// before the charge.
 fn conclude_with(mut plan: Plan<'_>, mut verdicts: Verdicts, source: Source) -> Vec<(u64, Verdict)> {
     let after: Verdicts = verdicts.drain(plan.charges.len()..).collect();
@@ -133,14 +133,14 @@ fn conclude_with(mut plan: Plan<'_>, mut verdicts: Verdicts, source: Source) -> 
     plan.charges.iter().map(|charge| charge.cost).zip(verdicts).collect()
 }
 
-/// The explanation of a decision that charged nothing.
+/// Returns the explanation of a decision that charged nothing.
 fn explained_decision(charged: &Charged, before: &[(u64, Verdict)], request: &Request<'_>) -> Explanation {
     let mut explanation = story(charged.rules(), request);
     explanation.tell(charged, before);
     explanation
 }
 
-/// The explanation up to the limits: what each entry matched.
+/// Returns the explanation without limits: what each entry matched.
 fn story(rules: &RuleSet, request: &Request<'_>) -> Explanation {
     let domain = rules.domain(request.domain());
     let descriptors = request.descriptors().enumerate().map(|(index, (entries, _))| match domain {
@@ -241,7 +241,7 @@ fn descriptor<'a>(
     }
 }
 
-/// Why the limits of the last entry's rule apply, or why there are none.
+/// Returns why the limits of the last entry's rule apply, or why there are none.
 fn why_leaf(domain: &DomainTree, rule: &RuleEntry, entries: usize) -> String {
     let id = &rule.id;
     if rule.unlimited {
@@ -270,7 +270,7 @@ fn how(step: Step) -> &'static str {
 }
 
 impl Explanation {
-    /// Adds which limits do not apply because other rules stand in for them.
+    /// Adds the limits that do not apply because other rules replace them.
     fn tell_replaced(&mut self, rules: &RuleSet, domain: (u32, &DomainTree), request: &Request<'_>) {
         let replacements = replacements(rules, domain, request);
         let mut hits = Vec::new();
@@ -285,7 +285,7 @@ impl Explanation {
         }
     }
 
-    /// Adds what the limits say. `before` has each charge's cost and what its limit held.
+    /// Adds the limits and their verdicts. `before` has the cost of each charge, and the verdict before it.
     fn tell(&mut self, charged: &Charged, before: &[(u64, Verdict)]) {
         self.allowed = charged.summary.allowed;
         let by = charged.deciding().map(std::ptr::from_ref::<Item>);

@@ -98,7 +98,7 @@ fn free(limits: Option<Box<DescriptorLimitList>>) {
     drop(limits);
 }
 
-// By hand, because what the compiler makes of it is a call into a function that saves registers first.
+// Implemented by hand, because the drop glue of the compiler is a function call that saves registers first.
 impl Drop for DescriptorLimits {
     #[inline]
     fn drop(&mut self) {
@@ -157,7 +157,8 @@ impl Limiter {
     /// ```
     ///
     /// # Errors
-    /// Returns an error if the domain does not allow inline limits or has too many in use, or if the numbers are invalid.
+    /// Returns an error if the domain does not allow inline limits or has too many in use, or if the numbers are
+    /// invalid.
     pub fn inline_limits(&self, domain: &str, limits: &[LimitSpec]) -> Result<InlineLimits, InlineError> {
         let most = self.inline_most(domain)?;
         self.prepare_inline(
@@ -166,9 +167,9 @@ impl Limiter {
         )
     }
 
-    /// Prepares inline limits as [`Limiter::inline_limits`] does, for limits that a client's request carries. `scope` is
-    /// the first entry of its descriptor. Requests of one scope may use a tenth of the domain's inline limits (16 at
-    /// least, 1,000 at most); beyond that only they are refused. A request of cost 0 does not count as a use.
+    /// Prepares inline limits as [`Limiter::inline_limits`] does, for limits that a client's request carries. `scope`
+    /// is the first entry of its descriptor. Requests of one scope may use a tenth of the domain's inline limits (at
+    /// least 16, at most 1,000); beyond that only they are refused. A request of cost 0 does not count as a use.
     ///
     /// # Errors
     /// Returns an error if the domain does not allow inline limits, if it or the scope has too many in use, or if the
@@ -205,7 +206,7 @@ impl Limiter {
         limit: LimitSpec,
         scope: Entry<'_>,
     ) -> Result<Option<InlineLimits>, InlineError> {
-        // Names that anybody may make up leave nothing behind.
+        // A name that anyone can make up must not take memory.
         let Some(most) = self.inner.rules.load().domain(domain).map(|(_, domain)| domain.inline_limits)
         else {
             return Ok(None);

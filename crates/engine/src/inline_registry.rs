@@ -1,9 +1,9 @@
-//! The limits of requests that are in use, within bounds that one client cannot use up for others.
+//! The inline limits in use, with bounds that prevent one client from using up the share of others.
 //!
-//! A limit that is put down costs memory, so there are at most as many as the domain allows. What is full is
-//! told to whoever filled it: requests with the same first entry may have a tenth of the domain's limits in
-//! use, and then only they are refused others. If the domain as a whole is full, the limit that has not been
-//! used for longest gives way; whoever asks for it again has the same counters, as these go by its numbers.
+//! An inline limit takes memory, so a domain has a maximum number of them. Requests with the same first entry (one
+//! scope) may use a tenth of that number; beyond it only they are refused new limits. If the domain as a whole is
+//! full, the limit that was unused for longest is dropped. If it is requested again, it has the same counters,
+//! because these are identified by its numbers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::counts::RuleCounts;
 use crate::inline::InlineLimits;
 use crate::rules::tree::RuleSet;
 
-/// Part of a domain's limits that one scope may have, as a divisor.
+/// The divisor for the share of a domain's limits that one scope may use.
 const SCOPES: u64 = 10;
 
-/// A scope may have so many at least, and is looked through for those out of use at most.
+/// The smallest share of a scope. Also the most limits of a scope that are searched for unused ones.
 const FEWEST_OF_SCOPE: u64 = 16;
 const MOST_OF_SCOPE: u64 = 1_000;
 
-/// How many are looked at for one that may give way.
+/// The most limits that are examined to find one to drop.
 const STEPS: usize = 16;
 
-/// Who puts limits down.
+/// Who sets inline limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum InlineScope {
     /// The program that the limiter is part of.
@@ -34,15 +34,15 @@ pub(crate) enum InlineScope {
     Requests(u64),
 }
 
-/// The limits in use, by domain. They outlive a reload of the rules, if the domain does.
+/// The inline limits in use, by domain. They survive a reload of the rules if the domain does.
 #[derive(Default)]
 pub(crate) struct InlineRegistry(Mutex<HashMap<String, OfDomain>>);
 
-/// The limits in use in a domain, by what was asked for, and what they decided together.
+/// The inline limits in use in a domain, by identity, and their common counts.
 #[derive(Default)]
 struct OfDomain {
     known: HashMap<Arc<str>, InUse>,
-    /// Those that were put down first are looked at first.
+    /// The limits in the order in which they are examined, oldest first.
     queue: VecDeque<Arc<str>>,
     scopes: HashMap<InlineScope, Vec<Arc<str>>>,
     counts: Arc<RuleCounts>,
@@ -52,18 +52,18 @@ struct InUse {
     limits: InlineLimits,
     scope: InlineScope,
     last: Micros,
-    /// Whether it was used since it was looked at.
+    /// Whether the limit was used since it was last examined.
     used: bool,
-    /// For how long its counters may still matter after the last request.
+    /// How long its counters may still matter after the last request.
     window_us: u64,
 }
 
-/// A scope that has so many limits in use already.
+/// The error for a scope that already uses this many limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScopeFull(pub(crate) u64);
 
 impl InlineScope {
-    /// How many limits a scope may have in use in a domain that may have `most`.
+    /// Returns how many limits a scope may use in a domain with a maximum of `most`.
     fn share(self, most: u64) -> u64 {
         match self {
             Self::Program => most,
@@ -73,12 +73,12 @@ impl InlineScope {
 }
 
 impl InlineRegistry {
-    /// What the limits of a domain's requests have done, if there were any.
+    /// Returns the counts of a domain's inline limits, if there were any.
     pub(crate) fn counts(&self, domain: &str) -> Option<Arc<RuleCounts>> {
         self.0.lock().get(domain).map(|of| Arc::clone(&of.counts))
     }
 
-    /// What all limits of a domain's requests count together.
+    /// Returns the common counters of a domain's inline limits.
     pub(crate) fn counts_of(&self, domain: &str) -> Arc<RuleCounts> {
         let mut domains = self.0.lock();
         if let Some(of) = domains.get(domain) {
@@ -87,17 +87,17 @@ impl InlineRegistry {
         Arc::clone(&domains.entry(domain.to_owned()).or_default().counts)
     }
 
-    /// Forgets domains that there are no more.
+    /// Drops domains that no longer exist.
     pub(crate) fn keep_domains_of(&self, rules: &RuleSet) {
         self.0.lock().retain(|domain, _| rules.domain(domain).is_some());
     }
 
-    /// How many limits a domain has in use.
+    /// Returns the number of inline limits that a domain has in use.
     pub(crate) fn len(&self, domain: &str) -> usize {
         self.0.lock().get(domain).map_or(0, |of| of.known.len())
     }
 
-    /// Limits that are in use already.
+    /// Returns limits that are already in use, and marks them as used.
     pub(crate) fn find(&self, domain: &str, identity: &str, now: Micros) -> Option<InlineLimits> {
         let mut domains = self.0.lock();
         let in_use = domains.get_mut(domain)?.known.get_mut(identity)?;
@@ -105,7 +105,7 @@ impl InlineRegistry {
         Some(in_use.limits.clone())
     }
 
-    /// Puts limits down as in use.
+    /// Registers limits as in use.
     pub(crate) fn put(
         &self,
         domain: &str,
@@ -145,7 +145,7 @@ impl OfDomain {
         self.scopes.get(&scope).map_or(0, |identity| identity.len() as u64)
     }
 
-    /// Drops those of a scope whose counters matter no more.
+    /// Drops the limits of a scope whose counters no longer matter.
     fn drop_unused(&mut self, scope: InlineScope, now: Micros) {
         let Some(identity) = self.scopes.get_mut(&scope) else { return };
         let is_used = |in_use: &InUse| now.since(in_use.last) <= in_use.window_us;
@@ -161,8 +161,8 @@ impl OfDomain {
         }
     }
 
-    /// Drops one that has not been used for long: the first in the queue that nobody used since it was looked
-    /// at, or after a few the next.
+    /// Drops a limit that was not used for long: the first in the queue that was not used since it was last examined,
+    /// or the next one after [`STEPS`].
     fn drop_one(&mut self) {
         let mut steps = 0;
         while let Some(identity) = self.queue.pop_front() {

@@ -11,7 +11,8 @@ use crate::limiter::Inner;
 
 /// One page of every shard is swept per tick, so ten million keys take half a minute.
 const TICK: Duration = Duration::from_millis(100);
-/// A change must hold still from one look to the next: it takes effect within half a second.
+/// How often rule files are polled, in ticks. A change must be stable for two polls, so it takes effect within half a
+/// second.
 const TICKS_PER_LOOK: u64 = 2;
 const TICKS_PER_DISCIPLINE: u64 = 10;
 
@@ -26,7 +27,7 @@ pub(crate) fn start(limiter: &Weak<Inner>, watch: bool, snapshot_every: Option<D
             clock.discipline();
         }
         if watch && tick.is_multiple_of(TICKS_PER_LOOK) && limiter.origins.files_changed() {
-            // What is wrong is logged, and kept for whoever asks.
+            // Errors are logged, and kept for callers that ask for them.
             let _ = limiter.reload();
         }
     })?;

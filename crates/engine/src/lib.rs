@@ -1,4 +1,4 @@
-//! Rate limits in-process: every algorithm, composed limits and reloadable rules.
+//! In-process rate limits: every algorithm, several limits per request, and reloadable rules.
 //!
 //! ```
 //! use tidegate::{Domain, Limiter, Request, Rule, per_day, per_minute};
@@ -31,7 +31,7 @@
 //!   each rule in one decision
 //! - [`rules`]: the rules, and where they come from
 //! - [`tenants`]: tiers and overrides of tenants
-//! - [`rendered`]: decisions that a service made; `tidegate-client` asks one
+//! - [`rendered`]: decisions made by a service, as the crate `tidegate-client` returns them
 //! - [`spelling`]: the form in which a service accepts texts and costs of clients
 //! - `decide`: from matched rules to a decision
 //! - `keeper`: the background threads of a limiter
@@ -99,7 +99,7 @@ pub use tidegate_core::{
     Calendar, CalendarUnit, Clock, Limit, LimitField, MAX_COUNT, Micros, VirtualClock, Window,
 };
 
-/// The programs in the documentation, run as tests.
+/// Runs the programs in the documentation as tests.
 #[cfg(doctest)]
 mod documentation {
     #[doc = include_str!("../../../README.md")]

@@ -1,4 +1,4 @@
-//! Requests that wait until they pass, in the order in which they came.
+//! Queues of requests that wait until they are allowed, in order of arrival.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -22,7 +22,7 @@ pub struct Lines<K>(Mutex<HashMap<K, Line>>);
 
 type Line = Arc<tokio::sync::Mutex<()>>;
 
-/// The first place of a queue, until it is dropped.
+/// The first position of a queue, until it is dropped.
 pub struct Turn<'a, K: Eq + Hash> {
     lines: &'a Lines<K>,
     key: K,
@@ -36,9 +36,9 @@ impl<K> Default for Lines<K> {
 }
 
 impl<K: Clone + Eq + Hash> Lines<K> {
-    /// Waits until all earlier requests have left the queue of that key.
+    /// Waits until all earlier requests have left the queue of this key.
     pub async fn turn(&self, key: K) -> Turn<'_, K> {
-        // Made before waiting, so that whoever gives up cleans up too.
+        // Created before waiting, so that a caller that gives up also cleans up.
         let mut turn = Turn { lines: self, key: key.clone(), guard: None };
         let line = Arc::clone(self.0.lock().entry(key).or_default());
         turn.guard = Some(line.lock_owned().await);
@@ -74,13 +74,13 @@ impl Drop for Taken<'_, '_> {
 /// Implements [`crate::Limiter::until_ready`].
 pub(crate) async fn until_ready(limiter: &Inner, request: &Request<'_>, patience: Duration) -> Decision {
     let now = Instant::now();
-    // Beyond what the timer can count, wait for a year.
+    // Beyond the range of the timer, wait for a year.
     let deadline = now.checked_add(patience).unwrap_or(now + Duration::from_hours(365 * 24));
     let Ok(turn) = timeout_at(deadline, limiter.lines.turn(line_key(limiter, request))).await else {
         return limiter.decide(request, Scope::RATES, Intent::Take).await;
     };
     loop {
-        // Each try is a call of its own, under the rules in force by then.
+        // Each attempt is planned anew, under the rules then in force.
         let mut charged = Charged::new(limiter.rules.load());
         let mut plan = limiter.backend.plan(&mut charged, request, Scope::Rates { hold: true });
         limiter.backend.settle(&mut plan, Intent::Take).await;
@@ -102,8 +102,8 @@ pub(crate) async fn until_ready(limiter: &Inner, request: &Request<'_>, patience
     }
 }
 
-/// Holds a request that passes for as long as its queue says. Returns false, with its charges given back, if that
-/// is too long.
+/// Holds an allowed request for as long as its queue requires. If that is too long, gives its charges back and
+/// returns false.
 async fn hold(limiter: &Inner, plan: &Plan<'_>, deadline: Instant) -> bool {
     let wait = Duration::from_micros(wait_us(plan));
     if wait.is_zero() {
@@ -117,7 +117,7 @@ async fn hold(limiter: &Inner, plan: &Plan<'_>, deadline: Instant) -> bool {
     taken.kept
 }
 
-/// The longest wait that an enforced queue asks for.
+/// Returns the longest wait that an enforced queue requires.
 fn wait_us(plan: &Plan<'_>) -> u64 {
     let enforced = plan.settled().filter(|(charge, _)| charge.force != Force::Shadow);
     let waits = enforced.map(|(_, verdict)| match verdict.outcome {
@@ -141,7 +141,7 @@ mod tests {
 
     use crate::{Domain, Limiter, Request, Rule, VirtualClock, per_hour};
 
-    /// A queue that is left behind would be a leak that cannot be seen from outside.
+    /// A queue that is not removed would be a leak that is not visible from outside.
     #[tokio::test(start_paused = true)]
     async fn a_line_is_gone_when_nobody_is_in_it() {
         let domain = Domain::new("d").rule(Rule::by("k").limit(per_hour(1)));
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(lines(), 2);
         assert!(impatient.await.is_ok_and(|decision| !decision.allowed()));
         assert_eq!(lines(), 2);
-        // Whether first in line or behind.
+        // Both for the first in the queue and for those behind it.
         for (task, left) in [(second, 2), (third, 1), (first, 0)] {
             task.abort();
             assert!(task.await.is_err());

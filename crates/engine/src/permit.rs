@@ -1,4 +1,4 @@
-//! Slots of concurrency limits, held by a guard.
+//! Permits: slots of concurrency limits, held by a guard.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -43,11 +43,11 @@ pub struct Permit {
     limiter: Arc<Inner>,
     id: SlotId,
     slots: SmallVec<[Slot; 2]>,
-    /// Who holds the counters of the slots.
+    /// The store that has the counters of the slots.
     source: Source,
 }
 
-/// ID of the slots of a permit that no guard looks after: see [`Permit::detach`].
+/// The ID of the slots of a detached permit; see [`Permit::detach`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotId(pub u64);
 
@@ -66,8 +66,8 @@ struct Slot {
 const IDS_PER_PERMIT: u64 = 1 << 20;
 
 impl Limiter {
-    /// Takes a slot of each concurrency limit the request falls under, or none. The permit returns
-    /// them when it is dropped.
+    /// Takes a slot of each concurrency limit of the request, or none if one of them is full. The slots are returned
+    /// when the permit is dropped.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -112,7 +112,7 @@ impl Limiter {
     pub async fn renew(&self, request: &Request<'_>, slot: SlotId) -> bool {
         let mut charged = Charged::new(self.inner.rules.load());
         let slots = self.inner.backend.plan(&mut charged, request, Scope::Holders { slot: slot.0 }).charges;
-        // Those that were taken while the shared store failed are in memory.
+        // Slots that were taken while the shared store failed are in memory.
         !slots.is_empty()
             && (self.inner.backend.renew(Source::Memory, &slots).await
                 || self.is_shared() && self.inner.backend.renew(Source::Shared, &slots).await)
@@ -138,7 +138,7 @@ impl Limiter {
     pub fn release_now(&self, request: &Request<'_>, slot: SlotId) -> bool {
         let mut charged = Charged::new(self.inner.rules.load());
         let slots = Plan::new(&mut charged, request, Scope::Holders { slot: slot.0 }).charges;
-        // Every one of them is returned, not only the first that is held.
+        // Every slot is released, not only the first one that is held.
         slots.iter().filter(|slot| self.inner.backend.memory.release_now(slot)).count() > 0
     }
 
@@ -189,8 +189,8 @@ impl Permit {
         self.id
     }
 
-    /// Restarts the timeout, for work that takes longer. Returns false if a slot is not held any more and
-    /// somebody else may have it. If the shared store fails, the slots count as renewed.
+    /// Restarts the timeout, for work that takes longer. Returns false if a slot is not held any more, so that
+    /// another request may hold it. If the shared store fails, the slots count as renewed.
     #[must_use = "a permit that could not be renewed does not hold its slots any more"]
     pub async fn renew(&self) -> bool {
         let slots: SmallVec<[Charge<'_>; 2]> = self.slots.iter().map(Slot::charge).collect();

@@ -1,4 +1,4 @@
-//! What each rule did in a decision, for those who record decisions.
+//! The outcome of each rule in a decision, for recorders of decisions.
 
 use std::ops::ControlFlow;
 
@@ -9,35 +9,35 @@ use crate::inline::INLINE;
 use crate::request::{Entry, Request};
 use crate::rules::tree::RuleEntry;
 
-/// What a rule did in a decision.
+/// The result of a rule in a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleResult {
-    /// It let the request pass.
+    /// The rule allowed the request.
     Allowed,
-    /// It denied the request.
+    /// The rule denied the request.
     Denied,
-    /// It would have denied the request, were it not in shadow.
+    /// The rule would have denied the request, but is in shadow mode.
     ShadowDenied,
 }
 
-/// What a rule did in a decision, and to which key.
+/// The outcome of a rule in a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleOutcome<'a> {
     /// The name of the rule, or its path.
     pub rule: &'a str,
-    /// The entries that lead to the rule: its key.
+    /// The descriptor entries that the rule matched, which are its key.
     pub entries: &'a [Entry<'a>],
-    /// The units that the request takes; 0 for a question.
+    /// The units that the request takes; 0 for a peek.
     pub cost: u64,
-    /// What the rule did.
+    /// The result of the rule.
     pub result: RuleResult,
-    /// The limit of the rule that denied and takes longest to free; else the one with the fewest units left.
+    /// The limit of the rule that denied and has the longest wait; otherwise the one with the fewest units left.
     pub limit: LimitStatus<'a>,
     /// Whether the values of the entries must not be shown.
     pub hide_keys: bool,
     /// The percentages of a limit at which a warning is sent.
     pub warn_at: &'a [u8],
-    /// The tenant, if the domain names one.
+    /// The tenant, if the domain has a tenant key.
     pub tenant: Option<&'a str>,
     /// The tier of the tenant.
     pub tier: Option<&'a str>,
@@ -46,15 +46,15 @@ pub struct RuleOutcome<'a> {
 /// A limit whose usage passed a percentage of its rule's `warn_at`.
 #[derive(Clone, Copy, Debug)]
 pub struct Crossing<'a> {
-    /// What the rule did; its limit is the one that was crossed.
+    /// The outcome of the rule. Its `limit` is the one that passed the percentage.
     pub outcome: RuleOutcome<'a>,
     /// The percentage.
     pub percent: u8,
 }
 
 impl Decision {
-    /// Returns what each rule did, in the order of descriptors and rules. `request` is the one that was decided. Empty
-    /// if a service decided.
+    /// Returns the outcome of each rule, in the order of descriptors and rules. `request` is the request that was
+    /// decided. Empty if a service decided.
     pub fn outcomes<'a, 'r: 'a>(&'a self, request: &'a Request<'r>) -> impl Iterator<Item = RuleOutcome<'a>> {
         let charged = self.charged().into_iter();
         charged.flat_map(move |charged| {
@@ -63,7 +63,7 @@ impl Decision {
         })
     }
 
-    /// Returns every limit that passed a percentage of its rule's `warn_at` by this decision.
+    /// Returns every limit whose usage passed a percentage of its rule's `warn_at` in this decision.
     pub fn crossings<'a, 'r: 'a>(&'a self, request: &'a Request<'r>) -> Vec<Crossing<'a>> {
         let mut crossings = Vec::new();
         let Some(charged) = self.charged() else { return crossings };
@@ -85,7 +85,7 @@ fn same_rule(a: &Item, b: &Item) -> bool {
     (a.rule, a.descriptor) == (b.rule, b.descriptor)
 }
 
-/// Returns the limit of a rule that denied and takes longest to free; else the one with the fewest units left.
+/// Returns the limit of a rule that denied and has the longest wait; otherwise the one with the fewest units left.
 fn tightest<'c>(charged: &Charged, items: &'c [Item]) -> Option<&'c Item> {
     let enforced_first = |item: &&Item| (!item.is_shadow(), item.verdict.retry_after_us());
     let denied = items.iter().filter(|item| !item.verdict.allowed()).max_by_key(enforced_first);
@@ -140,7 +140,7 @@ impl Charged {
         cost: u64,
         mut visit: impl FnMut(&'c Item, u8) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        // A denied request charges nothing, or at least changes nothing that is not known already.
+        // A denied request charges nothing, or at least nothing that changes the outcome.
         for item in items.iter().filter(|item| item.verdict.allowed()) {
             let of = self.numbers(item).map_or(0, Limit::burst);
             let used = of.saturating_sub(item.verdict.remaining);

@@ -1,7 +1,7 @@
-//! Texts and costs that clients can write, in the one spelling that no service refuses.
+//! The normal form of values and costs from clients, which every service accepts.
 //!
-//! A question that is refused is decided by the fallback, and whoever can bring that about has left the
-//! limit. `vectors/keys.json` has the cases.
+//! A request that a service rejects is decided by the fallback, so a client that could cause a rejection would escape
+//! the limit. `vectors/keys.json` has the cases.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,17 +9,17 @@ use std::fmt::Write as _;
 use sha2::{Digest as _, Sha256};
 use tidegate_core::MAX_COUNT;
 
-/// So many bytes a value has at most.
+/// The most bytes of a value.
 const MOST_BYTES: usize = 256;
 
-/// So many bytes of a longer one are kept.
+/// The number of bytes that are kept of a longer value.
 const KEPT_BYTES: usize = 200;
 
-/// So many bytes of its hash follow.
+/// The number of bytes of its hash that follow.
 const HASH_BYTES: usize = 16;
 
-/// The value of an entry as it goes to a service: control characters are percent-encoded, and what is then
-/// longer than 256 bytes is its beginning and a hash of all of it.
+/// Returns the value of an entry as it is sent to a service. Control characters are percent-encoded. If the result is
+/// longer than 256 bytes, it is replaced by its beginning and a hash of the whole text.
 ///
 /// ```
 /// assert_eq!(tidegate::spelling::value("ann\n"), "ann%0A");
@@ -30,7 +30,7 @@ pub fn value(text: &str) -> Cow<'_, str> {
     if text.len() > MOST_BYTES { Cow::Owned(shortened(&text)) } else { text }
 }
 
-/// A cost as it goes to a service.
+/// Returns a cost as it is sent to a service: at most 2^53.
 pub fn cost(cost: u64) -> u64 {
     cost.min(MAX_COUNT)
 }
@@ -46,7 +46,7 @@ fn without_controls(text: &str) -> Cow<'_, str> {
     let mut encoded = String::with_capacity(text.len() + 8);
     for character in text.chars() {
         if is_control(character) {
-            // Writing to a text never fails.
+            // Writing to a string does not fail.
             _ = write!(encoded, "%{:02X}", u32::from(character));
         } else {
             encoded.push(character);

@@ -1,4 +1,4 @@
-//! The scopes of limiters that have neither a name nor a route: they are numbered in the order of their creation.
+//! The scopes of limiters without a name or a route. They are numbered in the order of their creation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 use crate::inline::InlineLimits;
 use crate::limiter::Limiter;
 
-/// The most limiters with the same limits that get numbers of their own. An application with more of them creates one
-/// per request, and each would begin with a full limit.
+/// The most limiters with the same limits that get numbers of their own. An application with more of them probably
+/// creates one per request, and each would begin with a full limit.
 const MOST: u32 = 100;
 
-/// The highest number of a limiter that has a limit, by domain and limit.
+/// The highest scope number in use, by domain and limit.
 #[derive(Default)]
 pub struct ScopeNumbers(Mutex<HashMap<String, u32>>);
 
@@ -29,10 +29,10 @@ impl ScopeNumbers {
     }
 }
 
-/// The scope of a limiter that has neither a name nor a route: `limiter` for the first, `limiter#2` for the second that
-/// has one of the same limits, and so on, in the order of their creation. One limit in common is enough, because they
-/// would share its counter. Clones have the same scope. A number becomes free when the last clone is dropped, if it was
-/// the highest.
+/// The scope of a limiter without a name or a route: `limiter` for the first, `limiter#2` for the second limiter that
+/// has one of the same limits, and so on, in the order of their creation. A single limit in common is enough, because
+/// they would share its counter. Clones have the same scope. When the last clone is dropped, its number becomes free
+/// if it was the highest.
 #[derive(Clone)]
 pub struct UnnamedScope(Arc<Numbered>);
 
@@ -48,7 +48,7 @@ impl UnnamedScope {
         Self(Arc::new(Numbered { numbers: Arc::default(), limits: Vec::new(), number: 1 }))
     }
 
-    /// Returns its number, from 1, among the limiters that share a limit with it.
+    /// Returns the number of the scope, from 1, among the limiters that share a limit with it.
     pub fn number(&self) -> u32 {
         self.0.number
     }
@@ -77,7 +77,7 @@ impl Drop for Numbered {
 }
 
 impl Limiter {
-    /// Returns the scope of another limiter of the application with these limits.
+    /// Returns a new scope for an unnamed limiter of the application with these limits.
     #[doc(hidden)]
     pub fn unnamed_scope(&self, domain: &str, limits: &InlineLimits) -> UnnamedScope {
         self.inner.scopes.scope(domain, limits)

@@ -1,4 +1,4 @@
-//! A warning about programs that build a limiter per request, logged once per process.
+//! A warning for programs that build a limiter per request, logged once per process.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// A program that builds more limiters than this within [`A_WHILE`] builds one per request.
+/// A program that builds more limiters than this within [`A_WHILE`] probably builds one per request.
 const MOST_BUILT: u32 = 100;
 
 const A_WHILE: Duration = Duration::from_mins(1);
 
 static TOLD: AtomicBool = AtomicBool::new(false);
 
-/// When the first of the counted limiters was built, and how many there were since.
+/// When the first counted limiter was built, and how many were built since.
 static BUILT: Mutex<Option<(Instant, u32)>> = Mutex::new(None);
 
 /// Logs that limiters are built while requests are handled.

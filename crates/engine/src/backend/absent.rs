@@ -1,4 +1,4 @@
-//! Stands in for the shared store where none was compiled in: there is no value of it.
+//! A stand-in for the shared store in builds without one. It has no values.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::decision::Source;
 use crate::plan::Plan;
 use crate::rules::tree::RuleSet;
 
-/// No shared store.
+/// The shared store, which this build does not have.
 pub(crate) enum Shared {}
 
 #[expect(clippy::unused_async, clippy::unused_self, reason = "none of it is ever called")]

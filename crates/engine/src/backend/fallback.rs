@@ -1,5 +1,5 @@
-//! What each rule's `on_store_error` makes of charges that the shared store did not settle: let pass, denied, or
-//! held against this node's share of the limit, in memory.
+//! Settles charges while the shared store fails. By the rule's `on_store_error` they are allowed, denied, or charged
+//! in memory to this node's share of the limit.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::shared::Shared;
 use crate::plan::{Charges, Plan};
 use crate::rules::model::{OnStoreError, StoreErrorStage};
 
-/// When a request that was denied without looking at its limits may come back.
+/// The retry time, in microseconds, of a request that was denied without evaluating its limits.
 const RETRY_US: u64 = 1_000_000;
 
-/// How many decisions were made without the store.
+/// The number of decisions made without the store.
 #[derive(Debug, Default)]
 pub(crate) struct FallbackCounts {
     pub(crate) let_pass: AtomicU64,
@@ -25,8 +25,7 @@ pub(crate) struct FallbackCounts {
 }
 
 impl Shared {
-    /// Settles a plan by what each charge's rule says for when the store fails. Charges that nobody looked at are
-    /// settled at the beginning of time.
+    /// Settles each charge of a plan by its rule's `on_store_error`. Charges that are not evaluated get the time 0.
     pub(crate) fn fall_back(&self, memory: &MemoryStore, plan: &Plan<'_>, intent: Intent) -> Timed {
         let charges = &plan.charges;
         let failing: SmallVec<[Duration; 4]> =
@@ -50,7 +49,7 @@ impl Shared {
         Timed { at: at.collect(), verdicts }
     }
 
-    /// Settles in memory the charges that are held against the node's share. Returns when it did.
+    /// Settles the charges to this node's share in memory. Returns when that was.
     fn settle_locally(
         &self,
         memory: &MemoryStore,
@@ -74,12 +73,12 @@ impl Shared {
         at
     }
 
-    /// The part of a charge's limit that this node admits by itself now.
+    /// Returns the part of a charge's limit that this node currently admits by itself.
     pub(crate) fn share_of(&self, charge: &Charge<'_>) -> Limit {
         self.local_limit(charge.limit, self.store.failing_for(charge))
     }
 
-    /// The part of a limit that this node admits by itself.
+    /// Returns the part of a limit that this node admits by itself if the store has failed for `failing`.
     fn local_limit(&self, limit: &Limit, failing: Duration) -> Limit {
         let Fallback { share_percent, later_share_percent, tighten_after } = self.fallback;
         let percent = if failing < tighten_after { share_percent } else { later_share_percent };
@@ -93,12 +92,12 @@ impl Shared {
             other => other,
         };
         let scaled = Limit::new(algorithm, share(limit.requests()), limit.window().clone());
-        // A share of a good limit is one, unless it drains for years; then the whole of it is.
+        // A share of a valid limit is valid, unless it would take years to drain. Then the whole limit is used.
         scaled.unwrap_or_else(|_| limit.clone())
     }
 }
 
-/// The verdict on a charge that nobody looks at.
+/// Returns the verdict on a charge that is not evaluated.
 fn unseen(charge: &Charge<'_>, stage: StoreErrorStage) -> Verdict {
     let outcome = match stage {
         StoreErrorStage::Allow | StoreErrorStage::Local => Outcome::Allowed,

@@ -1,8 +1,8 @@
-//! Where the charges of a plan are settled: the one seam between the engine and its stores.
+//! Settles the charges of a plan: the only interface between the engine and its stores.
 //!
-//! [`Backend`] lists what a backend does; [`Store`] is what it asks of a store. Counters are in this process
-//! ([`MemoryStore`]) or in a store that many nodes share ([`shared`]), which is wrapped by what the rules say for when
-//! it fails (`fallback`). This file is the only one that knows which stores were compiled in.
+//! [`Backend`] lists the operations of a backend; [`Store`] lists those it needs from a store. Counters are in this
+//! process ([`MemoryStore`]) or in a store that many nodes share ([`shared`]), with a fallback for when that store
+//! fails (`fallback`). Only this file knows which stores were compiled in.
 
 #[cfg(not(feature = "redis"))]
 #[path = "absent.rs"]
@@ -30,9 +30,9 @@ use crate::request::Request;
 /// How a node decides while the shared store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fallback {
-    /// How much of this node's share of a limit is admitted, in percent.
+    /// The part of this node's share of a limit that is admitted, in percent.
     pub share_percent: u32,
-    /// How much of it is admitted once the store has failed for `tighten_after`, in percent.
+    /// The part that is admitted once the store has failed for `tighten_after`, in percent.
     pub later_share_percent: u32,
     /// How long the store has to fail before `later_share_percent` applies.
     pub tighten_after: Duration,
@@ -46,9 +46,9 @@ impl Default for Fallback {
 
 /// The backend of a limiter, which settles the charges of plans.
 pub(crate) struct Backend {
-    /// The counters of this process. If nodes share a store, they are used while it fails.
+    /// The counters of this process. If there is a shared store, they are used while it fails.
     pub(crate) memory: MemoryStore,
-    /// The store that nodes share, if they do.
+    /// The shared store, if there is one.
     shared: Option<Shared>,
 }
 
@@ -57,13 +57,13 @@ impl Backend {
         Self { memory, shared }
     }
 
-    /// The store that nodes share, if they do.
+    /// Returns the shared store, if there is one.
     #[inline]
     pub(crate) fn shared(&self) -> Option<&Shared> {
         self.shared.as_ref()
     }
 
-    /// Plans a request. For a shared store, its charges are put into partitions.
+    /// Plans a request. For a shared store, charges are assigned to partitions.
     pub(crate) fn plan<'d>(
         &self,
         charged: &'d mut Charged,
@@ -77,8 +77,7 @@ impl Backend {
         plan
     }
 
-    /// Settles a plan: takes every charge or none. While the shared store fails, each rule's `on_store_error`
-    /// decides.
+    /// Settles a plan: takes every charge or none. While the shared store fails, the rule's `on_store_error` decides.
     pub(crate) async fn settle(&self, plan: &mut Plan<'_>, intent: Intent) {
         match &self.shared {
             Some(shared) => shared.settle(&self.memory, plan, intent).await,
@@ -108,7 +107,7 @@ impl Backend {
         }
     }
 
-    /// Corrects charges that were taken before, where they were taken: each for itself.
+    /// Corrects charges that were taken before, in the store where they were taken, each on its own.
     pub(crate) async fn correct(
         &self,
         source: Source,
@@ -131,7 +130,7 @@ impl Backend {
         self.memory.give_back_now(charges);
     }
 
-    /// As [`Backend::give_back`], both in the shared store and in this process.
+    /// Gives charges back as [`Backend::give_back`] does, both in the shared store and in this process.
     pub(crate) async fn give_back_everywhere(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.memory.give_back_now(charges);
         match &self.shared {
@@ -140,7 +139,7 @@ impl Backend {
         }
     }
 
-    /// Gives charges back without waiting until that is done.
+    /// Gives charges back in the background.
     pub(crate) fn give_back_soon(&self, charges: &Charges<'_>) {
         match &self.shared {
             Some(shared) => shared.give_back_soon(charges),
@@ -148,8 +147,8 @@ impl Backend {
         }
     }
 
-    /// Starts the time-outs of held slots anew. Returns false if one of them has returned already. A store that
-    /// cannot say counts as if it had renewed.
+    /// Restarts the timeouts of held slots. Returns false if a slot has already been returned. If the store does not
+    /// respond, the slots count as renewed.
     pub(crate) async fn renew(&self, source: Source, slots: &[Charge<'_>]) -> bool {
         match self.holder_of(source) {
             Some(shared) => renew(shared.store(), slots).await,
@@ -157,7 +156,7 @@ impl Backend {
         }
     }
 
-    /// Returns held slots to their limits. Returns false if all of them have returned already.
+    /// Returns held slots to their limits. The result is false if all of them were returned already.
     pub(crate) async fn release(&self, source: Source, slots: &[Charge<'_>]) -> bool {
         match self.holder_of(source) {
             Some(shared) => release(shared.store(), slots).await,
@@ -165,7 +164,7 @@ impl Backend {
         }
     }
 
-    /// Returns a held slot to its limit without waiting until that is done.
+    /// Returns a held slot to its limit in the background.
     pub(crate) fn release_soon(&self, source: Source, slot: &Charge<'_>) {
         match self.holder_of(source) {
             Some(shared) => shared.release_soon(slot),
@@ -173,12 +172,12 @@ impl Backend {
         }
     }
 
-    /// The shared store, if it settled what `source` says.
+    /// Returns the shared store, if it is the one that settled charges with this source.
     fn holder_of(&self, source: Source) -> Option<&Shared> {
         self.shared.as_ref().filter(|_| source == Source::Shared)
     }
 
-    /// Forgets which requests were denied a moment ago, because other rules are in force.
+    /// Clears the cache of recent denials, because the rules have changed.
     pub(crate) fn forget_denials(&self) {
         if let Some(shared) = &self.shared {
             shared.forget_denials();
@@ -194,7 +193,7 @@ async fn renew(store: &impl Store, slots: &[Charge<'_>]) -> bool {
     all
 }
 
-/// What is lost on the way returns after its timeout.
+/// Releases slots. A slot whose release is lost is returned after its timeout.
 async fn release(store: &impl Store, slots: &[Charge<'_>]) -> bool {
     let mut any = false;
     for slot in slots {

@@ -1,4 +1,4 @@
-//! The store that many nodes share, Redis or Valkey.
+//! The store that many nodes share: Redis or Valkey.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -16,37 +16,38 @@ use crate::limiter::Limiter;
 use crate::plan::Plan;
 use crate::rules::tree::RuleSet;
 
-/// After which time of failing the whole fleet counts as in an emergency.
+/// If a server has failed for longer than this, [`StoreHealth::degradation`] is 2.
 const EMERGENCY: Duration = Duration::from_mins(1);
 
-/// The store that nodes share, and how to do without it.
+/// The shared store, and its fallback.
 pub(crate) struct Shared {
     pub(super) store: RedisStore,
     pub(super) fallback: Fallback,
     pub(super) counts: FallbackCounts,
 }
 
-/// How well the store does, and what was done without it.
+/// The health of the shared store, and counts of the decisions made without it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreHealth {
-    /// Every server, whether it is asked, and how long it has not been.
+    /// Every server: its address, the state of its circuit breaker, and for how long it has been failing.
     pub servers: Vec<(String, Circuit, Option<Duration>)>,
-    /// How often servers failed.
+    /// How many times servers failed, by kind.
     pub failures: tidegate_stores::redis::Failures,
-    /// How long the batches to each server took.
+    /// The latencies of batches, by server.
     pub latencies: Vec<tidegate_stores::redis::Latencies>,
-    /// Decisions that let a request pass without looking at its limits.
+    /// The number of requests that were allowed without evaluating their limits.
     pub let_pass: u64,
-    /// Decisions that denied a request without looking at its limits.
+    /// The number of requests that were denied without evaluating their limits.
     pub denied: u64,
-    /// Decisions that held a request against this node's share of its limits.
+    /// The number of requests that were decided by this node's share of their limits.
     pub local: u64,
-    /// How many nodes share the store.
+    /// The number of nodes that share the store.
     pub nodes: u32,
 }
 
 impl StoreHealth {
-    /// 0 all is well, 1 some server fails, 2 all do or one does for long.
+    /// Returns 0 if all servers respond, 1 if a server fails, and 2 if all fail or one has failed for more than a
+    /// minute.
     pub fn degradation(&self) -> u8 {
         let open = self.servers.iter().filter(|(_, circuit, _)| *circuit == Circuit::Open).count();
         let long = self.servers.iter().any(|(_, _, open_for)| open_for.is_some_and(|time| time > EMERGENCY));
@@ -63,7 +64,7 @@ impl Shared {
         Self { store, fallback, counts: FallbackCounts::default() }
     }
 
-    /// How well the store does, and how many decisions were made without it.
+    /// Returns the health of the store, and counts of the decisions made without it.
     pub(crate) fn health(&self) -> StoreHealth {
         StoreHealth {
             servers: self.store.circuits(),
@@ -76,12 +77,12 @@ impl Shared {
         }
     }
 
-    /// The store itself.
+    /// Returns the store itself.
     pub(crate) fn store(&self) -> &RedisStore {
         &self.store
     }
 
-    /// Settles a plan, or falls back to what its rules say for when the store fails.
+    /// Settles a plan in the store, or by the fallback of its rules if the store fails.
     pub(crate) async fn settle(&self, memory: &MemoryStore, plan: &mut Plan<'_>, intent: Intent) {
         match self.store.settle(&plan.charges, intent).await {
             Ok(verdicts) => plan.conclude(&verdicts, Source::Shared),
@@ -119,13 +120,13 @@ impl Shared {
         self.store.release_soon(slot);
     }
 
-    /// Keeps the record of a reservation where every node finds it.
+    /// Stores the record of a reservation where every node finds it.
     pub(crate) async fn keep(&self, name: &str, record: &[u8], lifetime: Duration) -> Result<(), StoreError> {
         self.store.keep(name, record, lifetime).await
     }
 
-    /// Takes the record of a reservation out of the store, with the store's time. By the same claim it can be taken
-    /// again by whoever got no reply.
+    /// Removes the record of a reservation from the store, and returns it with the store's time. A caller that got no
+    /// reply can repeat this with the same claim.
     pub(crate) async fn take_kept(
         &self,
         name: &str,
@@ -134,7 +135,7 @@ impl Shared {
         self.store.take_kept(name, claim).await
     }
 
-    /// About the time of the store.
+    /// Returns an estimate of the store's current time.
     pub(crate) fn about(&self) -> Micros {
         self.store.about()
     }
@@ -143,8 +144,8 @@ impl Shared {
         self.store.forget_denials();
     }
 
-    /// Forgets what was denied to tenants that have changed: where all of their counters are known only those, so
-    /// that a flood of others still costs nothing while tenants are changed one after the other.
+    /// Clears the recent denials of tenants that have changed. If all their counters are known, only those are
+    /// cleared, so that floods of other tenants still cost nothing while tenants are changed one by one.
     pub(crate) fn forget_denials_of(&self, before: &RuleSet, now: &RuleSet, tenants: &[String]) {
         for tenant in tenants {
             if !now.changed_counters(before, tenant, |charges| self.store.forget_denials_of(charges)) {
@@ -155,16 +156,16 @@ impl Shared {
 }
 
 impl Limiter {
-    /// How well the store that nodes share does; `None` if there is none.
+    /// Returns the health of the shared store; `None` if there is none.
     pub fn store_health(&self) -> Option<StoreHealth> {
         self.inner.backend.shared().map(Shared::health)
     }
 }
 
 impl Builder {
-    /// Keeps counters in Redis or Valkey, which other nodes share: `redis://localhost:6379`, or one of the
-    /// other addresses of a store. While it fails, rules decide by their `on_store_error`, and memory keeps
-    /// this node's share. The limiter is then built by [`Builder::connect`].
+    /// Stores counters in Redis or Valkey, where other nodes share them. The URL is `redis://localhost:6379` or
+    /// another store URL. While the store fails, each rule's `on_store_error` decides, and this node's share is
+    /// counted in memory. Build the limiter with [`Builder::connect`].
     ///
     /// ```no_run
     /// # use tidegate::{Domain, Limiter, Rule, per_minute};
@@ -178,28 +179,29 @@ impl Builder {
         self
     }
 
-    /// What keys are made from, so that nobody who does not know it can find another's. All nodes that share
-    /// a store must have the same.
+    /// Sets the secret that the names of counters are hashed with, so that nobody without it can derive the name of
+    /// another key's counter. All nodes that share a store must have the same secret.
     pub fn redis_secret(mut self, secret: impl Into<String>) -> Self {
         self.key_secret = Some(secret.into());
         self
     }
 
-    /// As [`Builder::redis`], on a store that is set up already.
+    /// Uses a store that is already set up, in place of [`Builder::redis`].
     ///
-    /// All nodes must have the same `secret`: keys are made from it, so that nobody who does not know it
-    /// can find another's.
+    /// The names of counters are hashed with `secret`, so that nobody without it can derive the name of another key's
+    /// counter. All nodes that share a store must have the same secret.
     pub fn redis_store(mut self, store: RedisStore, fallback: Fallback, secret: &str) -> Self {
         self.shared = Some(Shared::new(store, fallback));
         self.key_secret = Some(secret.to_owned());
         self
     }
 
-    /// As [`Builder::build`], once Redis has been looked for: for a second at most, and then it is used as
-    /// soon as it is there. Needs a tokio runtime, on which the store goes on looking.
+    /// Builds the limiter as [`Builder::build`] does, after waiting up to a second for Redis. If Redis is not
+    /// reachable by then, it is used as soon as it is. Needs a tokio runtime, on which the store keeps trying to
+    /// connect.
     ///
     /// # Errors
-    /// As [`Builder::build`], or if the address of the store is not valid.
+    /// Returns the errors of [`Builder::build`], or an error if the URL of the store is invalid.
     pub async fn connect(mut self) -> Result<Limiter, BuildError> {
         if let Some(url) = self.store_url.take() {
             let url = url.parse().map_err(|error: StoreUrlError| BuildError::StoreUrl(Box::new(error)))?;

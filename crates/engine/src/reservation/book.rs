@@ -1,9 +1,9 @@
-//! Reservations that are kept in this process, bounded and swept.
+//! Reservations of this process, with bounds.
 //!
-//! The book is shared by everybody, so nobody may fill it alone. Those of one domain may have as many waiting to
-//! be settled as are free, which is half of the book if they are alone; those with the same descriptors (one
-//! holder) a hundredth of what is then left to their domain, and 10,000 at most. As the book fills up, shares
-//! shrink, so that it is those who hold most who are refused, and whoever holds little finds room.
+//! All clients share the book, so no single one may fill it. A domain may hold as many reservations as are free,
+//! which is half of the book if it is the only one. Requests with the same descriptors (one holder) may hold a
+//! hundredth of what their domain has left, and at most 10,000. As the book fills up these shares shrink, so the
+//! domains and holders with the most reservations are refused first, and those with few still find room.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,34 +14,34 @@ use super::ReserveError;
 use super::id::ReservationId;
 use super::record::{MOST_BYTES, Record};
 
-/// How many are dropped in one step at most, while others wait.
+/// The most records that are dropped in one step, because the lock is held meanwhile.
 const STEP: usize = 1_000;
 
-/// Bytes of texts that reservations may have on average.
+/// The average size of the texts of a reservation for which the book has room.
 const USUAL_BYTES: usize = 512;
 
-/// Of what is free, one holder may have this part, as a divisor.
+/// The divisor for the share of the free room that one holder may use.
 const HOLDERS: usize = 100;
 
-/// So many one holder may have as long as there is room for a few times as many, and a domain in any case.
+/// What one holder may use as long as there is room for a few times as many, and a domain may use in any case.
 const FEWEST: usize = 16;
 
-/// So many one holder may have at most.
+/// The most reservations of one holder.
 const MOST_OF_HOLDER: usize = 10_000;
 
-/// So many claims are kept; when there are more, all are forgotten.
+/// The most claims that are kept. If there are more, all are dropped.
 const MOST_CLAIMS: usize = 10_000;
 
-/// Reservations by their names.
+/// Reservations by ID.
 pub(crate) struct Book {
     most: usize,
     most_bytes: usize,
     kept: Mutex<Shelf>,
-    /// By which claims this process has asked the shared store for records and got no reply.
+    /// The claims with which this process requested records from the shared store without getting a reply.
     claims: Mutex<HashMap<ReservationId, u64>>,
 }
 
-/// Who holds a reservation: fingerprints of the domain, and of domain and descriptors.
+/// The holder of a reservation: fingerprints of its domain, and of its domain and descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     pub(super) domain: u64,
@@ -52,28 +52,28 @@ pub(super) struct Holder {
 struct Shelf {
     records: HashMap<ReservationId, Kept>,
     by_end: BTreeSet<(Micros, ReservationId)>,
-    /// Of all records and promises.
+    /// The total of all records and promised places.
     all: Held,
-    /// What is held by domain, and by holder; only of those that have some.
+    /// What is held by domain, and by holder; without those that hold nothing.
     domains: HashMap<u64, Held>,
     holders: HashMap<u64, Held>,
 }
 
-/// A reservation that waits to be settled.
+/// A reservation that is not settled yet.
 pub(super) struct Kept {
     pub(super) until: Micros,
     pub(super) holder: Holder,
     pub(super) record: Box<Record>,
 }
 
-/// The right to take a record out of the shared store, again if there was no reply.
+/// The right to remove a record from the shared store, and to repeat that if there was no reply.
 pub(super) struct Claim {
     pub(super) number: u64,
-    /// Whether somebody has used it and got no reply.
+    /// Whether the claim was used before without getting a reply.
     pub(super) unanswered: bool,
 }
 
-/// How much is held.
+/// A number of reservations and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Held {
     count: usize,
@@ -92,7 +92,7 @@ impl Held {
     }
 }
 
-/// A place that is kept free, for so many bytes; it is free for others when dropped.
+/// Room for a record of this many bytes. It becomes free again when dropped, unless it was filled.
 pub(super) struct Place<'b> {
     book: &'b Book,
     holder: Holder,
@@ -106,22 +106,22 @@ impl Book {
         Self { most, most_bytes, kept: Mutex::default(), claims: Mutex::default() }
     }
 
-    /// How many there are, ended ones included until they are swept.
+    /// Returns the number of reservations, including expired ones that are not swept yet.
     pub(crate) fn len(&self) -> usize {
         self.kept.lock().records.len()
     }
 
-    /// How many one holder may have at most, however much is free.
+    /// Returns the most reservations of one holder, however much room there is.
     pub(super) fn most_of_holder(&self) -> usize {
         (self.most / HOLDERS).clamp(FEWEST, MOST_OF_HOLDER)
     }
 
-    /// Bytes of the texts in them, about.
+    /// Returns the approximate number of bytes of the texts in all reservations.
     pub(crate) fn bytes(&self) -> usize {
         self.kept.lock().all.bytes
     }
 
-    /// Keeps a place free for a record of so many bytes, if there is one.
+    /// Reserves room for a record of this many bytes. Returns an error if there is none.
     pub(super) fn promise(
         &self,
         holder: Holder,
@@ -149,7 +149,7 @@ impl Book {
         }
         let of_domain = kept.domains.get(&holder.domain).copied().unwrap_or_default();
         let of_holder = kept.holders.get(&holder.whole).copied().unwrap_or_default();
-        // What the domain may still have: it may hold as much as is free, and a few in any case.
+        // What the domain may still use: it may hold as much as is free, and a few in any case.
         let room = free.max(FEWEST).saturating_sub(of_domain.count);
         let room_bytes = free_bytes.max(FEWEST * MOST_BYTES).saturating_sub(of_domain.bytes);
         if room == 0 || bytes > room_bytes {
@@ -163,7 +163,7 @@ impl Book {
         Ok(())
     }
 
-    /// Hands a reservation out that has not ended; nobody else gets it.
+    /// Removes and returns a reservation that has not expired. No other caller gets it.
     pub(super) fn take(&self, id: ReservationId, now: Micros) -> Option<Kept> {
         let mut kept = self.kept.lock();
         let taken = kept.remove(id)?;
@@ -171,14 +171,14 @@ impl Book {
         (now < taken.until).then_some(taken)
     }
 
-    /// Puts a reservation back that was taken and could not be settled. It had its place before, so it has it
-    /// again, whatever the shares are by now.
+    /// Puts back a reservation that was taken but could not be settled. It had room before, so it gets it again,
+    /// whatever the shares are now.
     pub(super) fn put_back(&self, id: ReservationId, kept: Kept) {
         self.kept.lock().insert(id, kept);
     }
 
-    /// Returns the claim by which a record is taken out of the shared store: that of somebody who got no reply, or a
-    /// new one. Nobody else gets the same; `None` if the system has no random bytes.
+    /// Returns a claim to remove a record from the shared store: one that was used without a reply, or a new one. No
+    /// other caller gets the same claim. Returns `None` if the system has no random bytes.
     pub(super) fn claim(&self, id: ReservationId) -> Option<Claim> {
         match self.claims.lock().remove(&id) {
             Some(number) => Some(Claim { number, unanswered: true }),
@@ -186,7 +186,7 @@ impl Book {
         }
     }
 
-    /// Keeps the claim of somebody who got no reply, for the next one who settles that reservation.
+    /// Keeps a claim that got no reply, for the next caller that settles this reservation.
     pub(super) fn keep_claim(&self, id: ReservationId, claim: u64) {
         let mut claims = self.claims.lock();
         if claims.len() >= MOST_CLAIMS {
@@ -195,7 +195,7 @@ impl Book {
         claims.insert(id, claim);
     }
 
-    /// Drops some of those that have ended.
+    /// Drops some of the expired reservations.
     pub(crate) fn sweep(&self, now: Micros) {
         self.kept.lock().sweep(now);
     }
@@ -245,10 +245,10 @@ impl Shelf {
 }
 
 impl Place<'_> {
-    /// Puts a reservation there.
+    /// Stores a reservation in this place.
     pub(super) fn fill(mut self, id: ReservationId, until: Micros, record: Box<Record>) {
         let mut kept = self.book.kept.lock();
-        // What was promised is about what the record takes.
+        // The promised size is an estimate of the size of the record.
         kept.subtract(self.holder, self.bytes);
         kept.insert(id, Kept { until, holder: self.holder, record });
         self.filled = true;

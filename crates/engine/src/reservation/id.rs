@@ -1,4 +1,4 @@
-//! The names of reservations.
+//! The IDs of reservations.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use tidegate_core::Micros;
 
 const BYTES: usize = 16;
 
-/// How the names begin of reservations that nothing is kept of.
+/// The first bytes of the ID of a reservation that is not stored.
 const UNKEPT: [u8; 3] = [0, 0xff, 0];
 
-/// Bytes of an estimate in such a name, and of when it ends: 2^56 units, and milliseconds for 8,000 years.
+/// The sizes of the estimate and of the expiry in such an ID: up to 2^56 units, and milliseconds for 8,000 years.
 const ESTIMATE_BYTES: usize = 7;
 const UNTIL_BYTES: usize = 6;
 
-/// The name of a reservation: 128 random bits, which nobody can guess. Prints as base64url. One that no limit
-/// was charged for is all in its name: settling it changes nothing, so nothing has to be kept of it.
+/// The ID of a reservation: 128 random bits, which cannot be guessed. Prints as base64url. A reservation for which no
+/// limit was charged is not stored: its ID contains the estimate and the expiry, because settling it changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReservationId([u8; BYTES]);
 
@@ -30,7 +30,7 @@ impl ReservationId {
         Ok(Self(bytes))
     }
 
-    /// The name of a reservation that no limit was charged for.
+    /// Returns the ID of a reservation for which no limit was charged.
     pub(crate) fn unkept(estimate: u64, until: Micros) -> Self {
         let mut bytes = [0; BYTES];
         let (tag, rest) = bytes.split_at_mut(UNKEPT.len());
@@ -41,7 +41,7 @@ impl ReservationId {
         Self(bytes)
     }
 
-    /// The estimate of a reservation that no limit was charged for, and when it ends.
+    /// Returns the estimate and the expiry of a reservation for which no limit was charged.
     pub(crate) fn as_unkept(self) -> Option<(u64, Micros)> {
         let rest = self.0.strip_prefix(&UNKEPT)?;
         let (of_estimate, of_until) = rest.split_at(ESTIMATE_BYTES);
@@ -49,10 +49,10 @@ impl ReservationId {
         Some((number(of_estimate), Micros(number(of_until).saturating_mul(1_000))))
     }
 
-    /// Reads one as it was printed; `None` for what was never one.
+    /// Parses a printed ID. Returns `None` for a text that is not a valid ID.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; BYTES];
-        // Room for no more than is needed: a longer text is none.
+        // The buffer is no larger than needed, so a longer text fails to decode.
         let length = URL_SAFE_NO_PAD.decode_slice(text, &mut bytes).ok()?;
         (length == BYTES).then_some(Self(bytes))
     }

@@ -1,13 +1,13 @@
-//! Reserving what a request may cost at most, and settling what it did cost.
+//! Reservations: charge the estimated cost of a request, and settle the real cost later.
 //!
-//! The estimate is charged at once, so that those who ask meanwhile find it taken; settling gives the rest
-//! back to where it came from, or charges what is missing, although that may not fit.
+//! The estimate is charged at once, so that other requests find it taken. Settling gives the rest back to the
+//! counters it was taken from, or charges the difference, even if that does not fit.
 //!
-//! - `id`: the names of reservations
-//! - `record`: what one stands for
-//! - `book`: those that are kept in this process
-//! - `share`: how many one holder may have there
-//! - `shared`: those of the store that nodes share
+//! - `id`: the IDs of reservations
+//! - `record`: the stored data of a reservation
+//! - `book`: the reservations of this process
+//! - `share`: how many reservations one holder may have in the shared store
+//! - `shared`: the reservations in the shared store
 
 mod book;
 mod id;
@@ -35,101 +35,101 @@ use crate::request::Request;
 use crate::rules::limit_spec::LimitSpec;
 use crate::rules::tree::RuleSet;
 
-/// How many reservations are kept in one process, unless told otherwise.
+/// The default maximum number of reservations in one process.
 pub(crate) const DEFAULT_MAX_RESERVATIONS: usize = 1_000_000;
 
-/// What became of a reservation that was asked for.
+/// The result of a reservation.
 #[derive(Debug)]
 pub enum Reserved {
     /// The estimate was charged.
     Reservation(Reservation),
-    /// It was not: a limit has no room for it.
+    /// The request was denied: a limit has no room for the estimate. Nothing was charged.
     Denied(Decision),
 }
 
-/// An estimate that was charged, to be settled.
+/// A charged estimate that is to be settled.
 #[derive(Debug)]
 pub struct Reservation {
-    /// Its name, for [`Limiter::settle`].
+    /// The ID of the reservation, for [`Limiter::settle`].
     pub id: ReservationId,
-    /// Until when it can be settled; from then on the estimate is what was used.
+    /// When the reservation expires. From then on it cannot be settled, and the estimate stays charged.
     pub expires_at: Micros,
-    /// What each limit said to the estimate.
+    /// The decision on the estimate.
     pub decision: Decision,
 }
 
-/// A reservation that was settled.
+/// The result of settling a reservation.
 #[derive(Debug)]
 pub struct Settled {
-    /// What was charged when it was made.
+    /// The units that were charged when the reservation was made.
     pub estimate: u64,
-    /// What is charged now.
+    /// The units that are charged now.
     pub cost: u64,
-    /// How each limit stands after it.
+    /// The limits after settling.
     pub decision: Decision,
 }
 
-/// Why nothing could be reserved. Nothing was charged.
+/// Reasons why nothing could be reserved. Nothing was charged then.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReserveError {
-    /// Too many reservations wait to be settled.
+    /// Too many reservations are not settled yet.
     #[error("{most} reservations wait to be settled already; settle them sooner, or let them expire sooner")]
     Full {
-        /// How many there may be.
+        /// The maximum number of reservations.
         most: usize,
     },
-    /// Too many reservations of the same descriptors wait to be settled.
+    /// Too many reservations with the same descriptors are not settled yet.
     #[error(
         "{count} reservations of these descriptors wait to be settled, which is their share; settle them sooner, or let them expire sooner"
     )]
     FullOfHolder {
-        /// How many there are.
+        /// The number of reservations with these descriptors.
         count: usize,
     },
-    /// Too many reservations of the domain wait to be settled.
+    /// Too many reservations of the domain are not settled yet.
     #[error(
         "{count} reservations of this domain wait to be settled, which is its share; settle them sooner, or let them expire sooner"
     )]
     FullOfDomain {
-        /// How many there are.
+        /// The number of reservations of the domain.
         count: usize,
     },
-    /// Those that wait to be settled have too much text together.
+    /// The texts of all reservations that are not settled yet take too many bytes.
     #[error(
         "reservations that wait to be settled take {most} bytes already; settle them sooner, or let them expire sooner"
     )]
     FullOfBytes {
-        /// Bytes that they may take.
+        /// The maximum number of bytes.
         most: usize,
     },
-    /// The request itself has too much text to be kept.
+    /// The texts of the request are too long to be stored.
     #[error(
         "the descriptors of a reservation are kept until it is settled and may take {most} bytes, got {bytes}; send fewer or shorter ones, such as hashes of long values"
     )]
     TooLarge {
-        /// Bytes that they would take.
+        /// The number of bytes that they would take.
         bytes: usize,
-        /// Bytes that they may take.
+        /// The maximum number of bytes.
         most: usize,
     },
-    /// The system has no random bytes to name one.
+    /// The system has no random bytes for an ID.
     #[error("the system has no random bytes to name a reservation: {0}")]
     NoName(getrandom::Error),
 }
 
-/// Why a reservation was not settled.
+/// Reasons why a reservation was not settled.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SettleError {
-    /// The store that nodes share failed. The reservation may still be there, and can then be settled later.
+    /// The shared store failed. The reservation may still exist, and can be settled later if it does.
     #[error("the reservation was not settled: {0}; try again")]
     Store(#[from] StoreError),
 }
 
 impl Limiter {
-    /// Charges a request whose cost is an estimate, to be settled by [`Limiter::settle`] once it is known.
-    /// All of its limits are charged, or none if one of them denies it. After `lifetime` the estimate stays.
+    /// Charges the estimated cost of a request, to be settled with [`Limiter::settle`] when the real cost is known.
+    /// All of its limits are charged, or none of them if one denies. After `lifetime` the estimate stays charged.
     ///
-    /// Descriptors with a cost of their own are charged that, and settling leaves them alone.
+    /// Descriptors with a cost of their own are charged that cost. Settling does not change them.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -147,7 +147,7 @@ impl Limiter {
     /// ```
     ///
     /// # Errors
-    /// If too many wait to be settled; then nothing was charged.
+    /// Returns an error if too many reservations are not settled yet. Then nothing was charged.
     pub async fn reserve(&self, request: &Request<'_>, lifetime: Duration) -> Result<Reserved, ReserveError> {
         match self.inner.backend.shared() {
             Some(shared) => self.inner.reserve_shared(shared, request, lifetime).await,
@@ -155,20 +155,20 @@ impl Limiter {
         }
     }
 
-    /// As [`Limiter::reserve`], without an await.
+    /// Reserves as [`Limiter::reserve`] does, without an await and in this process alone.
     ///
     /// # Errors
-    /// As there.
+    /// Returns an error if too many reservations are not settled yet. Then nothing was charged.
     pub fn reserve_now(&self, request: &Request<'_>, lifetime: Duration) -> Result<Reserved, ReserveError> {
         self.inner.reserve_here(request, lifetime)
     }
 
-    /// Replaces the estimate of a reservation by what was used: less gives the rest back, more charges
-    /// what is missing, into debt if it does not fit. `None` if there is no such reservation: it was settled
-    /// already, it expired, or it never was.
+    /// Replaces the estimate of a reservation by the real cost in units: gives the rest back, or charges the
+    /// difference, into debt if it does not fit. Returns `None` if there is no such reservation: it was settled
+    /// already, has expired, or never existed.
     ///
     /// # Errors
-    /// If the store that nodes share fails.
+    /// Returns an error if the shared store fails.
     pub async fn settle(&self, id: &str, cost: u64) -> Result<Option<Settled>, SettleError> {
         if self.is_shared() {
             return shared::settle_to_the_end(&self.inner, id, cost).await;
@@ -176,7 +176,7 @@ impl Limiter {
         Ok(self.settle_now(id, cost))
     }
 
-    /// As [`Limiter::settle`] for reservations of this process, without an await.
+    /// Settles a reservation of this process as [`Limiter::settle`] does, without an await.
     pub fn settle_now(&self, id: &str, cost: u64) -> Option<Settled> {
         let id = ReservationId::parse(id)?;
         if let Some(unkept) = id.as_unkept() {
@@ -186,12 +186,12 @@ impl Limiter {
         Some(self.inner.settle_here(&kept.record, cost))
     }
 
-    /// How many reservations this process keeps.
+    /// Returns the number of reservations stored in this process.
     pub fn reservations(&self) -> usize {
         self.inner.reservations.len()
     }
 
-    /// Bytes of the texts in the reservations that this process keeps, about.
+    /// Returns the approximate number of bytes of the texts in the reservations stored in this process.
     pub fn reservation_bytes(&self) -> usize {
         self.inner.reservations.bytes()
     }
@@ -226,7 +226,7 @@ impl Inner {
         Ok(Reserved::Reservation(Reservation { id, expires_at, decision }))
     }
 
-    /// Settles a reservation that no limit was charged for, unless its time is over: nothing changes.
+    /// Settles a reservation for which no limit was charged, unless it has expired. This changes nothing.
     pub(crate) fn settle_unkept(&self, (estimate, until): (u64, Micros), cost: u64) -> Option<Settled> {
         (self.backend.memory.now() < until).then(|| {
             let decision = Charged::new(self.rules.load()).into();
@@ -245,24 +245,24 @@ impl Inner {
         Settled { estimate: record.estimate, cost, decision: settled(charged) }
     }
 
-    /// Limits that a request brought along when it was charged. They need not be in use any more.
+    /// Prepares the inline limits that a request had when it was charged. They need not be in use any more.
     fn bring_again(&self, domain: &str, specs: &[LimitSpec]) -> Option<InlineLimits> {
         InlineLimits::apart(domain, specs, &self.defaults, self.backend.memory.seed()).ok()
     }
 }
 
-/// A reservation of a request that no limit applies to: all of it is in its name.
+/// Returns the reservation of a request to which no limit applies. It is not stored.
 fn unkept(charged: Charged, request: &Request<'_>, expires_at: Micros) -> Reserved {
     let id = ReservationId::unkept(request.common_cost(), expires_at);
     Reserved::Reservation(Reservation { id, expires_at, decision: charged.into() })
 }
 
-/// Who holds the reservation of a request: whoever has its descriptors.
+/// Returns the holder of a request's reservation, which is identified by its domain and descriptors.
 fn holder(rules: &RuleSet, request: &Request<'_>) -> Holder {
     Holder { domain: rules.seed.text(request.domain()).mark, whole: share::holder_key(rules, request).mark }
 }
 
-/// Bytes that the record of a request takes, unless they are too many.
+/// Returns the bytes that the record of a request takes, or an error if there are too many.
 fn bytes_to_keep(request: &Request<'_>) -> Result<usize, ReserveError> {
     match bytes_of(request) {
         bytes if bytes > MOST_BYTES => Err(ReserveError::TooLarge { bytes, most: MOST_BYTES }),
@@ -288,8 +288,8 @@ fn estimated(
     taken
 }
 
-/// Which of a record's counters each charge of its request was taken of, by the rules of now, as an index. None
-/// for limits that were not charged then, and for descriptors with a cost of their own.
+/// Returns for each charge of the request under the current rules the index of the record's counter that it was taken
+/// from. `None` for limits that were not charged then, and for descriptors with a cost of their own.
 fn counters(record: &Record, request: &Request<'_>, plan: &Plan<'_>) -> SmallVec<[Option<usize>; 4]> {
     let mut free: SmallVec<[Option<Key>; 4]> = record.counters().map(|counter| Some(counter.key)).collect();
     let find = |(charge, item): (&Charge<'_>, &Item)| {
@@ -303,8 +303,8 @@ fn counters(record: &Record, request: &Request<'_>, plan: &Plan<'_>) -> SmallVec
     plan.charges.iter().zip(&*plan.items).map(find).collect()
 }
 
-/// What is to be done to each charge of a request, whose [`counters`] these are. Limits that were not charged are
-/// only looked at.
+/// Returns the correction of each charge of a request, whose [`counters`] these are. Limits that were not
+/// charged are only peeked at.
 fn corrections<'r>(
     record: &Record,
     counters: &[Option<usize>],
@@ -326,8 +326,7 @@ fn corrections<'r>(
     plan.charges.iter().zip(counters).map(correct).collect()
 }
 
-/// Returns the decision on a reservation that was settled: its limits as they are now. The request has passed
-/// already.
+/// Returns the decision on a settled reservation: its limits as they are now. The request was already allowed.
 fn settled(mut charged: Charged) -> Decision {
     charged.summary.allowed = true;
     charged.into()

@@ -1,4 +1,4 @@
-//! What a reservation stands for, until it is settled.
+//! The stored data of a reservation, until it is settled.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::inline::InlineLimits;
 use crate::request::{Entry, Request};
 use crate::rules::limit_spec::{AlgorithmName, LimitSpec};
 
-/// Bytes that the texts of a record take at most.
+/// The most bytes that the texts of a record take.
 pub(super) const MOST_BYTES: usize = 16 * 1024;
 
-/// What a text takes beside its characters, and a limit beside its name: about.
+/// The approximate overhead of a text, and of a limit.
 const OF_TEXT: usize = size_of::<String>();
 const OF_LIMIT: usize = size_of::<Limit>();
 
@@ -23,37 +23,37 @@ pub(crate) struct Record {
     domain: String,
     pub(super) estimate: u64,
     descriptors: Vec<Descriptor>,
-    /// The counters that the estimate was taken of.
+    /// The counters that the estimate was taken from.
     taken: Vec<OfCounter>,
-    /// By the time of where it is kept.
+    /// When the reservation expires, by the clock of the store that has the record.
     pub(super) until_us: u64,
     pub(super) home: Home,
-    /// What was taken of the holder's share, where nodes share a store.
+    /// What was taken from the holder's share in the shared store.
     #[serde(default)]
     share: Option<OfShare>,
 }
 
-/// A counter that the estimate was taken of.
+/// A counter that the estimate was taken from.
 pub(super) struct Counter {
     pub(super) key: Key,
     pub(super) taken: Taken,
-    /// What is charged there now: the estimate, unless a settlement was made in part.
+    /// The units that are charged there now: the estimate, unless it was partly settled.
     pub(super) charged: u64,
 }
 
-/// Where the estimate was taken.
+/// Where the estimate was taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Home {
-    /// In this process.
+    /// Counters of this process.
     Memory,
-    /// In this process, of its share, because the store that nodes share failed.
+    /// This node's share in this process, because the shared store failed.
     Fallback,
-    /// In the store that nodes share.
+    /// The shared store.
     Shared,
 }
 
 impl Home {
-    /// Who settled the charges that were taken there.
+    /// Returns the source of charges that were taken there.
     pub(super) fn source(self) -> Source {
         match self {
             Self::Memory => Source::Memory,
@@ -66,7 +66,7 @@ impl Home {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Descriptor {
     entries: Vec<(String, String)>,
-    /// Whether its cost is its own, and is left alone.
+    /// Whether the descriptor has a cost of its own, which settling does not change.
     own_cost: bool,
     limits: Option<Vec<Limit>>,
 }
@@ -84,12 +84,12 @@ struct OfCounter {
     mark: u64,
     at_us: u64,
     clear_at_us: u64,
-    /// What is charged there, if that is not the estimate any more: a settlement was made in part.
+    /// The units that are charged there, if that is no longer the estimate because it was partly settled.
     #[serde(default)]
     charged: Option<u64>,
 }
 
-/// A limit that the request brought along.
+/// An inline limit of the request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Limit {
     name: Option<String>,
@@ -107,7 +107,7 @@ enum Length {
     Calendar(String, String),
 }
 
-/// Bytes that the texts of a request take in a record.
+/// Returns the bytes that the texts of a request take in a record.
 pub(super) fn bytes_of(request: &Request<'_>) -> usize {
     let mut bytes = request.domain().len();
     for (number, (entries, _)) in request.descriptors().enumerate() {
@@ -120,7 +120,7 @@ pub(super) fn bytes_of(request: &Request<'_>) -> usize {
 }
 
 impl Record {
-    /// Bytes that its texts take, as [`bytes_of`] its request says.
+    /// Returns the bytes that the texts take; equal to [`bytes_of`] the request.
     pub(super) fn bytes(&self) -> usize {
         let mut bytes = self.domain.len();
         for descriptor in &self.descriptors {
@@ -159,21 +159,21 @@ impl Record {
         }
     }
 
-    /// Notes what was taken of the holder's share, for a reservation that lasts this long.
+    /// Records what was taken from the holder's share, for a reservation with this lifetime.
     pub(super) fn with_share(mut self, lasts: Duration, taken: Taken) -> Self {
         self.share =
             Some(OfShare { lasts_s: lasts.as_secs(), at_us: taken.at.0, clear_at_us: taken.clear_at.0 });
         self
     }
 
-    /// What was taken of the holder's share, and how long the reservation lasts.
+    /// Returns the lifetime of the reservation, and what was taken from the holder's share.
     pub(super) fn share(&self) -> Option<(Duration, Taken)> {
         let OfShare { lasts_s, at_us, clear_at_us } = self.share?;
         let taken = Taken { at: Micros(at_us), clear_at: Micros(clear_at_us) };
         Some((Duration::from_secs(lasts_s), taken))
     }
 
-    /// The request again. Limits it brought along are made anew by `bring`.
+    /// Returns the request. `bring` prepares its inline limits again.
     pub(super) fn request(&self, bring: impl Fn(&str, &[LimitSpec]) -> Option<InlineLimits>) -> Request<'_> {
         let mut request: Option<Request<'_>> = None;
         for descriptor in &self.descriptors {
@@ -196,7 +196,7 @@ impl Record {
         request.unwrap_or_else(|| Request::new(&self.domain, []))
     }
 
-    /// The counters that the estimate was taken of.
+    /// Returns the counters that the estimate was taken from.
     pub(super) fn counters(&self) -> impl Iterator<Item = Counter> {
         self.taken.iter().map(|of| Counter {
             key: Key { home: of.home, mark: of.mark },
@@ -205,14 +205,14 @@ impl Record {
         })
     }
 
-    /// Notes that a counter was corrected, by its index, and what is charged there now.
+    /// Records that the counter at this index was corrected, and what is charged there now.
     pub(super) fn set_charged(&mut self, counter: usize, cost: u64) {
         if let Some(of) = self.taken.get_mut(counter) {
             of.charged = Some(cost);
         }
     }
 
-    /// Notes that what was taken of the holder's share was given back.
+    /// Records that what was taken from the holder's share was given back.
     pub(super) fn give_share_back(&mut self) {
         self.share = None;
     }

@@ -1,8 +1,8 @@
-//! How many reservations one holder may have in the store that nodes share.
+//! Limits how many reservations one holder may have in the shared store.
 //!
-//! Each takes a token of a bucket that is the holder's own; settling gives it back, and what is never settled
-//! comes back in about the time that the reservation lasts. So a holder has at most twice its share waiting to
-//! be settled, on all nodes together, at the price of one more small counter.
+//! Each reservation takes a token from a bucket of the holder. Settling returns the token; a reservation that is
+//! never settled returns it in about its lifetime. So a holder has at most twice its share of unsettled reservations
+//! on all nodes together, at the cost of one more small counter.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tidegate_stores::{Charge, Correction};
 use crate::request::Request;
 use crate::rules::tree::RuleSet;
 
-/// The bucket of a holder, for reservations that last about as long.
+/// The bucket of a holder, for reservations of similar lifetimes.
 pub(super) struct Share {
     key: Key,
     limit: Limit,
@@ -20,9 +20,9 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// The bucket for reservations of a request that last this long. Buckets go by the next power of two
-    /// seconds, so that who reserves for short cannot empty the one of those who reserve for long. `partition` is
-    /// that of the request's first charge: both are settled together.
+    /// Returns the bucket for reservations of a request with this lifetime. Lifetimes are rounded up to a power of
+    /// two seconds, so that short reservations cannot empty the bucket of long ones. `partition` is that of the
+    /// request's first charge, so that both are settled together.
     pub(super) fn new(
         rules: &RuleSet,
         request: &Request<'_>,
@@ -46,7 +46,7 @@ impl Share {
     }
 }
 
-/// What tells those who hold reservations apart: domain and descriptors.
+/// Returns the key that identifies a holder: its domain and descriptors.
 pub(super) fn holder_key(rules: &RuleSet, request: &Request<'_>) -> Key {
     request.descriptors().fold(rules.seed.text(request.domain()), |key, (entries, _)| {
         key.then(rules.seed.texts(entries.iter().flat_map(|(key, value)| [*key, *value])))

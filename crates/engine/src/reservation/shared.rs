@@ -1,4 +1,4 @@
-//! Reservations in the store that nodes share. While it fails they are this node's own.
+//! Reservations in the shared store. While it fails, they are stored in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use super::{
 use crate::backend::Shared;
 use crate::plan::Charges;
 
-/// How often the record of a reservation is asked for if the store does not reply.
+/// How many times the record of a reservation is requested if the store does not reply.
 const TAKE_TRIES: u32 = 3;
 
-/// Settles to the end, even if whoever asked for it stops waiting: once the record is taken, nobody else
-/// could correct what was charged.
+/// Settles completely, even if the caller stops waiting: once the record is taken, nobody else can correct what was
+/// charged.
 pub(super) async fn settle_to_the_end(
     inner: &Arc<Inner>,
     id: &str,
@@ -67,7 +67,7 @@ impl Inner {
         let partition = plan.charges.first().map_or(0, |charge| charge.partition);
         let most = self.reservations.most_of_holder();
         share = Share::new(plan.rules, request, most as u64, lifetime, partition);
-        // After those of the request, so that these keep their indexes.
+        // After the charges of the request, so that these keep their indexes.
         let taken_together: Charges<'_> =
             plan.charges.iter().copied().chain(share.as_ref().map(Share::charge)).collect();
         let limits = plan.items.len();
@@ -89,7 +89,7 @@ impl Inner {
                 let timed = shared.fall_back(memory, &plan, Intent::Take);
                 plan.conclude(&timed.verdicts, Source::Fallback);
                 let mut taken = estimated(request, &plan, |index| timed.at[index]);
-                // Those that nobody looked at were not charged.
+                // Charges that were not evaluated were not taken.
                 taken.retain(|(_, taken)| taken.at != Micros(0));
                 (Home::Fallback, taken, memory.now())
             }
@@ -105,7 +105,7 @@ impl Inner {
                 _ => match self.keep_here(holder, &record, lifetime) {
                     Ok(id) => Some(id),
                     Err(error) => {
-                        // What was taken is given back. What is lost on the way stays charged.
+                        // Give back what was taken. If that is lost, it stays charged.
                         let counters = counters(&record, request, &plan);
                         let mut corrections = corrections(&record, &counters, &plan, 0);
                         corrections.extend(
@@ -155,8 +155,8 @@ impl Inner {
         settled.map(Some).map_err(|unsettled| unsettled.error.into())
     }
 
-    /// Takes a record out of the store. If that gets no reply it is asked for again, by the same claim, and so it is
-    /// by whoever settles it on this node later.
+    /// Removes a record from the store. If there is no reply, repeats the request with the same claim, which is also
+    /// used by whoever settles the reservation on this node later.
     async fn take_record(
         &self,
         shared: &Shared,
@@ -185,11 +185,11 @@ impl Inner {
         }
     }
 
-    /// Puts a record back whose settlement was not made, or in part. If the store does not hear of it, it is kept in
+    /// Puts back a record that was not settled, or only in part. If the store does not respond, keeps the record in
     /// this process.
     async fn put_record_back(&self, shared: &Shared, id: ReservationId, record: Record, left_us: u64) {
         match keep(shared, id, &record, Duration::from_micros(left_us)).await {
-            // Nobody may settle it twice, so it is kept in one place only.
+            // It must not be settled twice, so it is kept in one place only.
             Err(error) if error.nothing_sent() => {}
             _ => return,
         }
@@ -200,8 +200,8 @@ impl Inner {
         self.reservations.put_back(id, Kept { until, holder, record: Box::new(record) });
     }
 
-    /// Keeps a record in this process, under a name of its own: the store may have heard of the other after
-    /// all, and nobody may settle it twice.
+    /// Keeps a record in this process under a new ID: the store may have received the record after all, and it must
+    /// not be settled twice.
     fn keep_here(
         &self,
         holder: Holder,
@@ -215,7 +215,7 @@ impl Inner {
         Ok(id)
     }
 
-    /// Settles where the estimate was taken. If only a part of it was settled, the record says which.
+    /// Settles where the estimate was taken from. If only a part was settled, the record says which.
     async fn settle_anywhere(&self, record: &mut Record, cost: u64) -> Result<Settled, Unsettled> {
         let kept = &*record;
         let request = kept.request(|domain, specs| self.bring_again(domain, specs));
@@ -244,7 +244,7 @@ impl Inner {
         };
         drop((corrections, plan));
         drop(request);
-        // What was sent counts as done, whether it was answered or not: nothing is given back twice.
+        // What was sent counts as done, even without a reply, so that nothing is given back twice.
         for (counter, rest) in counters.iter().zip(&rest) {
             if let (Some(counter), false) = (counter, rest) {
                 record.set_charged(*counter, cost);
@@ -257,7 +257,7 @@ impl Inner {
     }
 }
 
-/// Puts a record where every node finds it.
+/// Stores a record where every node finds it.
 async fn keep(
     shared: &Shared,
     id: ReservationId,
@@ -272,9 +272,9 @@ async fn keep(
     kept
 }
 
-/// Why a reservation was not settled.
+/// The error for a reservation that was not settled.
 struct Unsettled {
     error: StoreError,
-    /// Whether it is known that some of it was not settled, so that it can be tried again.
+    /// Whether it is known that a part was not settled, so that settling can be retried.
     rest: bool,
 }

@@ -1,4 +1,4 @@
-//! Rules as text: parsing what an origin brings, and the difference that a text would make.
+//! Rules as text: parses the texts of an origin, and computes the difference that a text would make.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub struct RulesChange {
     /// Whether the domain itself would change: its tenant key, the tiers of tenants, the hierarchy or inline
     /// limits.
     pub domain_changed: bool,
-    /// What is probably a mistake in the rules.
+    /// Probable mistakes in the rules.
     pub findings: Vec<Finding>,
 }
 
@@ -72,7 +72,7 @@ fn read_for(domain: Option<&str>, text: &str, defaults: &Defaults) -> Result<Dom
     }
 }
 
-/// Parses the texts that an origin brings. Returns every mistake in all of them.
+/// Parses all texts of an origin. Returns every mistake in all of them.
 pub(super) fn read_all(
     origin: Origin,
     rules: &[RulesText],

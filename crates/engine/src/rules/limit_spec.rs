@@ -62,30 +62,30 @@ impl AlgorithmName {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
     }
 
-    /// The name as rule files have it.
+    /// Returns the name of the algorithm in rule files.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 }
 
-/// A limit as written: `per_minute(100).burst(20)`.
+/// A limit as written in code, such as `per_minute(100).burst(20)`.
 ///
 /// Nothing is checked until the limiter is built, which reports every mistake at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitSpec {
-    /// The name; a limit without one is called by its window.
+    /// The name. A limit without a name is named after its window.
     pub name: Option<String>,
-    /// Units that may pass per window.
+    /// The units allowed per window.
     pub requests: u64,
     /// The window.
     pub window: Window,
     /// The algorithm; `None` for the default.
     pub algorithm: Option<AlgorithmName>,
-    /// The most that may pass at once, of token and leaky buckets.
+    /// The most units allowed at once, for token and leaky buckets.
     pub burst: Option<u64>,
-    /// How many sub-windows there are, where the algorithm has them.
+    /// The number of sub-windows, for `sub_windows`.
     pub buckets: Option<u32>,
-    /// Whether a leaky bucket denies or queues what does not fit.
+    /// Whether a leaky bucket denies or queues requests that do not fit.
     pub mode: Option<LeakyMode>,
     pub(crate) replaces: Vec<String>,
 }
@@ -131,7 +131,7 @@ impl LimitSpec {
         self
     }
 
-    /// Sets the most units that may pass at once. Makes the limit a token bucket, unless it has an algorithm.
+    /// Sets the most units allowed at once. Makes the limit a token bucket, unless it has an algorithm.
     #[must_use]
     pub fn burst(mut self, burst: u64) -> Self {
         self.algorithm.get_or_insert(AlgorithmName::TokenBucket);

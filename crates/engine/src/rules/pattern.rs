@@ -16,18 +16,18 @@ impl Pattern {
         Self { text: text.into() }
     }
 
-    /// The text before the first `*`.
+    /// Returns the text before the first `*`.
     pub(crate) fn prefix(&self) -> &str {
         self.text.split_once('*').map_or(&*self.text, |(prefix, _)| prefix)
     }
 
-    /// The text after the last `*`.
+    /// Returns the text after the last `*`.
     pub(crate) fn suffix(&self) -> &str {
         self.text.rsplit_once('*').map_or(&*self.text, |(_, suffix)| suffix)
     }
 
-    /// The first part must begin the value and the last must end it; those between are found from
-    /// left to right, each as early as possible, which never misses a match.
+    /// Returns whether the value matches. The first part must begin the value and the last must end it. The parts
+    /// between are found from left to right, each as early as possible, which never misses a match.
     pub(crate) fn matches(&self, value: &str) -> bool {
         let Some((first, rest)) = self.text.split_once('*') else { return *self.text == *value };
         let Some(mut value) = value.strip_prefix(first) else { return false };

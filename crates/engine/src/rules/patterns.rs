@@ -1,4 +1,4 @@
-//! Finding the first pattern that matches a value, without trying all of them.
+//! Finds the first pattern that matches a value, without trying all of them.
 
 use std::collections::HashMap;
 
@@ -6,26 +6,26 @@ use hashbrown::HashTable;
 
 use super::pattern::Pattern;
 
-/// The patterns of one key, each with the node it leads to, in file order.
+/// The patterns of one key in file order, each with the node that it leads to.
 ///
-/// A pattern is looked up by the text before its first `*` or after its last one, whichever fewer patterns have
-/// in common. Only patterns that begin and end with a `*` are tried one by one.
+/// A pattern is indexed by the text before its first `*` or after its last one, whichever is shared by fewer
+/// patterns. Only patterns that begin and end with `*` are tried one by one.
 #[derive(Default)]
 pub(crate) struct Patterns {
     all: Vec<(Pattern, u32)>,
     by_prefix: Affixes,
     by_suffix: Affixes,
-    /// Numbers of the patterns that begin and end with a `*`.
+    /// The indexes of the patterns that begin and end with `*`.
     unanchored: Vec<u32>,
 }
 
 impl Patterns {
-    /// Adds a pattern after all others. It is found only once [`Patterns::index`] was called.
+    /// Adds a pattern after all others. It is not found before [`Patterns::index`] is called.
     pub(crate) fn push(&mut self, pattern: Pattern, node: u32) {
         self.all.push((pattern, node));
     }
 
-    /// Prepares the lookup of all patterns.
+    /// Builds the index of all patterns.
     pub(crate) fn index(&mut self) {
         let (mut prefixes, mut suffixes) = (HashMap::new(), HashMap::new());
         for (pattern, _) in &self.all {
@@ -49,12 +49,12 @@ impl Patterns {
         self.all.is_empty()
     }
 
-    /// The nodes of all patterns, in file order.
+    /// Returns the nodes of all patterns, in file order.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = u32> {
         self.all.iter().map(|(_, node)| *node)
     }
 
-    /// Returns the node of the first pattern in file order that matches.
+    /// Returns the node of the first pattern in file order that matches the value.
     pub(crate) fn find(&self, value: &str) -> Option<u32> {
         let mut first = self.all.len() as u32;
         let mut look_at = |candidates: &[u32]| {
@@ -68,7 +68,7 @@ impl Patterns {
     }
 }
 
-/// Texts that values begin with, or, read backwards, end with; each with the numbers of its patterns.
+/// Prefixes of values, or reversed suffixes; each with the indexes of its patterns.
 #[derive(Default)]
 struct Affixes {
     /// The distinct lengths of the texts, ascending.
@@ -88,7 +88,7 @@ impl Affixes {
         if let Err(index) = self.lengths.binary_search(&length) {
             self.lengths.insert(index, length);
         }
-        // Texts that differ and have the same hash share an entry: each pattern is matched as a whole anyway.
+        // Different texts with the same hash share an entry: each pattern is then matched as a whole anyway.
         let same = |known: &Affix| known.hash == hash && known.length == length;
         if let Some(known) = self.table.find_mut(hash, same) {
             known.patterns.push(number);
@@ -98,7 +98,7 @@ impl Affixes {
         }
     }
 
-    /// Calls `found` with the patterns of every text that the bytes begin with.
+    /// Calls `found` with the patterns of every text that is a prefix of `bytes`.
     #[inline]
     fn each_in(&self, mut bytes: impl Iterator<Item = u8>, found: &mut impl FnMut(&[u32])) {
         let (mut hash, mut read) = (0, 0);
@@ -116,8 +116,8 @@ impl Affixes {
     }
 }
 
-/// The hash of a text with one more byte. It needs no secret: whoever sends values does not choose the texts in
-/// the table.
+/// Returns the hash of a text extended by one byte. It needs no secret, because the sender of a value does not choose
+/// the texts in the table.
 #[inline]
 fn extended(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)

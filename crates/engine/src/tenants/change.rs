@@ -16,10 +16,10 @@ use crate::rules::tree::RuleSet;
 impl Limiter {
     /// Applies changes of tenants, all at once. Decisions never wait for this, and counters are kept.
     ///
-    /// The next time that rules are loaded, tenants are read only from
-    /// [`Builder::tenants`](crate::Builder::tenants): changes that this source does not have are lost.
+    /// When rules are loaded the next time, tenants are read again from [`Builder::tenants`](crate::Builder::tenants)
+    /// alone: changes that this source does not have are lost.
     pub fn change_tenants(&self, changes: impl IntoIterator<Item = TenantChange>) {
-        // Changes of tenants have no mistakes: what acts on nothing is left out.
+        // Changes of tenants cannot fail: overrides that match no rule are skipped.
         let _ = self.inner.update(Update::new().tenants(changes));
     }
 
@@ -30,8 +30,8 @@ impl Limiter {
 }
 
 impl Inner {
-    /// Applies changes of tenants. Called while updates are locked, because loading rules reads tenants too, and while
-    /// publishing is.
+    /// Applies changes of tenants. Called with both locks of [`Origins`](crate::rules::origins::Origins) held,
+    /// because loading rules reads tenants too.
     pub(crate) fn change_tenants(&self, changes: Vec<TenantChange>) {
         let rules = self.rules.load();
         let mut tenants = rules.tenants.clone();
@@ -65,8 +65,8 @@ impl Inner {
 }
 
 impl RuleSet {
-    /// Calls `changed` with charges of nothing for every counter of a tenant that has changed since the rules
-    /// `before`, if all of its counters are known; else does nothing and returns false.
+    /// Calls `changed` with a charge of cost 0 for every counter of a tenant that has changed since the rules
+    /// `before`. If not all of its counters are known, does nothing and returns false.
     pub(crate) fn changed_counters(
         &self,
         before: &RuleSet,
@@ -87,7 +87,7 @@ impl RuleSet {
         all_known
     }
 
-    /// Reads all tenants, and what they have under these rules.
+    /// Reads all tenants, and resolves their overrides with these rules.
     pub(crate) fn read_tenants(&mut self, source: &dyn TenantSource) -> Result<(), Problems> {
         let mut tenants = Tenants::default();
         let mut drafts: Vec<(Key, Draft)> = Vec::new();

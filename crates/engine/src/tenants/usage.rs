@@ -92,7 +92,7 @@ impl Limiter {
 }
 
 impl RuleSet {
-    /// Charges of nothing for every limit of these rules.
+    /// Returns a charge of cost 0 for every limit of these rules.
     pub(super) fn charges<'r>(&'r self, reached: &'r [Reached<'r>], tenant: &str) -> Vec<Charge<'r>> {
         self.counters(reached, tenant).into_iter().map(|counter| counter.charge).collect()
     }

@@ -22,7 +22,7 @@ impl Files {
         Self { watch: Watch::new(paths) }
     }
 
-    /// Returns whether files have changed since they were read, and hold still.
+    /// Returns whether files have changed since they were read, and are stable.
     pub(crate) fn poll(&mut self) -> bool {
         self.watch.poll()
     }

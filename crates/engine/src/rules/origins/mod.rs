@@ -1,11 +1,11 @@
-//! Where rules come from: a map of origins, each with what it said when it was last good.
+//! The origins of rules. Each keeps its last good rules.
 //!
-//! Every change comes in through [`Limiter::update`](crate::Limiter::update). The rules that an origin brings are
-//! compiled together with what the other origins last said, so an origin that is broken keeps none of the others from
-//! changing. A new origin is a variant of [`Origin`] and whatever calls `update` for it. See docs/adr/0019.
+//! Every change goes through [`Limiter::update`](crate::Limiter::update). The new rules of an origin are compiled
+//! together with the last good rules of the others, so a broken origin does not prevent the others from changing. To
+//! add an origin, add a variant of [`Origin`] and a caller of `update`. See docs/adr/0019.
 //!
-//! - [`update`]: what can be changed, and how it goes in force
-//! - [`files`], `watch`: the origin that this crate reads by itself
+//! - [`update`]: what can be changed, and how changes are put in force
+//! - [`files`], `watch`: the rule files, the only origin that this crate reads by itself
 
 pub(crate) mod files;
 pub mod update;
@@ -28,7 +28,7 @@ use crate::limiter::Limiter;
 use crate::switches::Switches;
 use crate::tenants::TenantSource;
 
-/// Where rules come from. A domain belongs to one origin.
+/// An origin of rules. A domain belongs to one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Origin {
@@ -50,23 +50,23 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The origin of a domain, and where it is there.
+/// The origin of a domain, and its source there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The origin.
     pub origin: Origin,
-    /// What messages call the text of the domain: for files, the path.
+    /// The name of the domain's text in messages; for files, the path.
     pub source: String,
 }
 
-/// The origins of a limiter, and the locks that keep their changes in order.
+/// The origins of a limiter, and the locks that order their changes.
 pub(crate) struct Origins {
-    /// What the rules in force were compiled from. Reading it waits for nothing.
+    /// What the rules in force were compiled from. Reading it does not block.
     state: ArcSwap<OriginState>,
-    /// Locked by every update of rules and tenants from its beginning to its end, so that they do not overtake each
-    /// other. That takes as long as reading tenants takes.
+    /// Held by every update of rules and tenants from beginning to end, so that updates do not overtake each other.
+    /// This may take as long as reading all tenants.
     pub(crate) updating: Mutex<Files>,
-    /// Locked while rules are put in force. Nobody waits for I/O with this lock.
+    /// Held while rules are put in force. No I/O is done with this lock.
     publishing: Mutex<()>,
     tenants: Option<Arc<dyn TenantSource>>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Origins {
 /// Everything that the rules of a limiter are compiled from.
 #[derive(Clone)]
 pub(crate) struct OriginState {
-    /// What each origin said when it was last good.
+    /// The last good rules of each origin.
     last_good: BTreeMap<Origin, Arc<[Domain]>>,
     /// Domains that are used only if no origin defines a domain with the same name.
     default_domains: Arc<[Domain]>,
@@ -93,7 +93,8 @@ impl Origins {
         self.state.load_full()
     }
 
-    /// Compiles the first rules, with those of files. `None` without them: there are no rules yet, and files may come.
+    /// Compiles the first rules, including those of files. If `files` is `None`, there are no rules until files
+    /// appear.
     pub(crate) fn start(&self, files: Option<Vec<Domain>>, seed: KeySeed) -> Result<RuleSet, Problems> {
         let Some(files) = files else { return Ok(RuleSet::empty(seed)) };
         let state = self.state().with(Origin::Files, files);
@@ -104,13 +105,13 @@ impl Origins {
         Ok(rules)
     }
 
-    /// Returns whether rule files have changed. While an update is in progress they are looked at later.
+    /// Returns whether rule files have changed. Returns false while an update is in progress.
     pub(crate) fn files_changed(&self) -> bool {
         self.updating.try_lock().is_some_and(|mut files| files.poll())
     }
 
-    /// Compiles rules, and reads tenants for them. Rules are switched when they are put in force, because switches may
-    /// change while tenants are read.
+    /// Compiles rules, and reads tenants for them. Switches are applied when the rules are put in force, because they
+    /// may change while tenants are read.
     fn compile(&self, state: &OriginState, seed: KeySeed) -> Result<RuleSet, Problems> {
         let mut rules = state.compile(seed)?;
         if let Some(tenants) = &self.tenants {
@@ -136,14 +137,14 @@ impl OriginState {
         self.last_good.values().all(|domains| domains.is_empty()) && self.default_domains.is_empty()
     }
 
-    /// Returns the state with other domains of an origin.
+    /// Returns this state with the domains of one origin replaced.
     fn with(&self, origin: Origin, domains: Vec<Domain>) -> Self {
         let mut state = self.clone();
         state.last_good.insert(origin, domains.into());
         state
     }
 
-    /// Compiles what all origins last said, without tenants and as if nothing were switched.
+    /// Compiles the last good rules of all origins, without tenants and switches.
     fn compile(&self, seed: KeySeed) -> Result<RuleSet, Problems> {
         let clashes = self.clashes();
         if !clashes.is_empty() {
@@ -171,7 +172,7 @@ impl OriginState {
         let mut clashes = Vec::new();
         for (origin, domains) in &self.last_good {
             for domain in domains.iter() {
-                // The first origin that has it.
+                // The first origin that defines the domain.
                 let Some((owner, first)) = self.find(&domain.name) else { continue };
                 if owner == *origin {
                     continue;

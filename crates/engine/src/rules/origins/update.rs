@@ -1,4 +1,4 @@
-//! The one way in for rules, tenants and switches.
+//! Updates of rules, tenants and switches. All changes go through here.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ pub struct RulesText {
     pub text: String,
 }
 
-/// A change of what a limiter decides by: rules, tenants, switches, or all of them. What is not set stays as it is.
+/// An update of rules, tenants or switches, or of several of them. Anything that is not set stays unchanged.
 ///
 /// ```
 /// use tidegate::{Limiter, Origin, Request, RulesText, Switch, Switches, Update};
@@ -62,8 +62,8 @@ impl Update {
 
     /// Changes tenants, all at once. If a tenant is changed several times, the last change counts.
     ///
-    /// The next time that rules are loaded, tenants are read only from
-    /// [`Builder::tenants`](crate::Builder::tenants): changes that this source does not have are lost.
+    /// When rules are loaded the next time, tenants are read again from [`Builder::tenants`](crate::Builder::tenants)
+    /// alone: changes that this source does not have are lost.
     pub fn tenants(mut self, changes: impl IntoIterator<Item = TenantChange>) -> Self {
         self.tenants.extend(changes);
         self
@@ -75,7 +75,7 @@ impl Update {
         self
     }
 
-    /// Sets all switches: those of rules that do not exist wait for them.
+    /// Sets all switches. Switches of rules that do not exist take effect once the rules do.
     pub fn switches(mut self, switches: Switches) -> Self {
         self.switches = Some(switches);
         self
@@ -84,18 +84,19 @@ impl Update {
 
 impl Limiter {
     /// Puts an update in force. Decisions never wait for this, and counters are kept. It may take a while if tenants
-    /// have to be read: call it on a thread that may block. Switches act at once, even while another update waits.
+    /// have to be read, so call it on a thread that may block. Switches take effect at once, even while another
+    /// update is in progress.
     ///
     /// # Errors
-    /// Returns every mistake in the rules, every domain that another origin defines too, or why the tenants cannot be
-    /// read. Then the origin's last good rules stay in force. Switches, and changes of single tenants, go in force all
-    /// the same.
+    /// Returns every mistake in the rules, every domain that another origin also defines, or the reason why the
+    /// tenants cannot be read. Then the last good rules of the origin stay in force. Switches, and changes of single
+    /// tenants, still take effect.
     pub fn update(&self, update: Update) -> Result<(), Problems> {
         self.inner.update(update)
     }
 
-    /// Reads the rule files again. All files load, or nothing changes. Happens by itself within a second of a change to
-    /// the files, unless [`Builder::watch`](crate::Builder::watch) is off.
+    /// Reads the rule files again. All files are loaded, or nothing changes. This happens automatically within a
+    /// second of a change to the files, unless [`Builder::watch`](crate::Builder::watch) is off.
     ///
     /// # Errors
     /// Returns every mistake in the files.
@@ -106,7 +107,7 @@ impl Limiter {
 
 impl Inner {
     pub(crate) fn update(&self, update: Update) -> Result<(), Problems> {
-        // At once, whatever else is going on: a kill switch must not wait for tenants that are being read.
+        // Applied first and without waiting: a kill switch must not wait for tenants to be read.
         if let Some(switches) = update.switches {
             self.switch(|known| *known = switches);
         }
@@ -142,8 +143,8 @@ impl Inner {
         loaded
     }
 
-    /// Puts the rules of one origin in force with those that the others last said, and reads tenants. Called while
-    /// updates are locked.
+    /// Puts the new rules of one origin in force, with the last good rules of the others, and reads tenants. Called
+    /// with the lock `updating` held.
     fn load(&self, brought: Option<(Origin, Vec<Domain>)>) -> Result<(), Problems> {
         let state = match brought {
             Some((origin, domains)) => self.origins.state().with(origin, domains),
@@ -156,7 +157,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Changes switches, and puts the rules that were loaded last in force with them.
+    /// Changes switches, and puts the last loaded rules in force with them.
     pub(crate) fn switch(&self, change: impl FnOnce(&mut Switches)) {
         let _publishing = self.origins.publishing.lock();
         let mut state = OriginState::clone(&self.origins.state());
@@ -165,7 +166,7 @@ impl Inner {
             return;
         }
         tracing::warn!(switches = %state.switches, "switches changed");
-        // They compiled before.
+        // The same rules compiled before, so this does not fail.
         if let Ok(mut rules) = state.compile(self.backend.memory.seed()) {
             // The rules have the same indexes, which the overrides of tenants refer to.
             rules.set_tenants(self.rules.load().tenants.clone());
@@ -173,7 +174,7 @@ impl Inner {
         }
     }
 
-    /// Puts rules in force that were compiled from a state. Called while publishing is locked.
+    /// Puts rules in force that were compiled from `state`. Called with the lock `publishing` held.
     fn put_in_force(&self, state: OriginState, mut rules: RuleSet) {
         rules.switch(&state.switches);
         rules.generation = self.rules.load().generation + 1;
