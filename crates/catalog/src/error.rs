@@ -43,7 +43,7 @@ pub enum Error {
     /// The connection broke during a commit, and the database could not be reached since to find out whether the
     /// change was made. Call [`Catalog::has_happened`](crate::Catalog::has_happened) later.
     #[error(
-        "it is not known whether the change was made, the catalog's database fell silent: {reason}; look before \
+        "it is not known whether the change was made, because the catalog's database did not respond: {reason}; look before \
          you repeat it"
     )]
     Uncertain {

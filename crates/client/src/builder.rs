@@ -65,7 +65,7 @@ pub enum BuildError {
         reason: String,
     },
     /// The file of certificate authorities cannot be read.
-    #[error("authority of the service in {}: {reason}; give a file of certificates in PEM", file.display())]
+    #[error("certificate authorities in {}: {reason}; give a PEM file of certificates", file.display())]
     Ca {
         /// The file as given.
         file: PathBuf,
@@ -73,7 +73,7 @@ pub enum BuildError {
         reason: String,
     },
     /// TLS cannot be set up.
-    #[error("https to the service: {0}; name its authority with Builder::ca")]
+    #[error("TLS to the service cannot be set up: {0}; set its certificate authority with Builder::ca")]
     Tls(String),
     /// The token contains characters that a header cannot contain.
     #[error("the token for the service has characters that a header cannot hold; look for a line break")]

@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ClientError {
     /// Nothing was sent: the service has failed recently, and is only probed by single requests until it responds.
-    #[error("the service is away; it is tried again in a moment")]
+    #[error("the service has failed recently; it is retried in a moment")]
     Away,
     /// No connection could be opened, or the connection broke.
     #[error("the service cannot be reached: {0}; check its address and whether it runs")]

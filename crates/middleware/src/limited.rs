@@ -158,7 +158,7 @@ impl Limited {
             Ok(Reserved::Denied(decision)) => (None, decision),
             Err(error) => {
                 // It is better to charge the estimate for good than not to charge it at all.
-                tracing::warn!(%error, "an estimate is charged that cannot be settled");
+                tracing::warn!(%error, "an estimate was charged that cannot be settled");
                 (None, decider.check(&request).await)
             }
         };

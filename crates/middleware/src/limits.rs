@@ -8,7 +8,7 @@ use tidegate::{LimitSpec, MAX_COUNT, Window};
 /// The error for a text that cannot be parsed as limits.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{text:?} is no limit: {part:?} is not COUNT/UNIT; write one such as 10/minute, 5/30s or 100/hour;2000/day"
+    "{text:?} is not a limit: {part:?} is not COUNT/UNIT; write one such as 10/minute, 5/30s or 100/hour;2000/day"
 )]
 pub struct LimitTextError {
     /// The whole text.

@@ -209,7 +209,7 @@ impl Builder {
             let secret = self.key_secret.take().unwrap_or_default();
             if secret.is_empty() {
                 tracing::warn!(
-                    "there is no redis_secret: whoever knows this program can find keys that meet others'"
+                    "there is no redis_secret: clients can find values whose keys collide with those of others; set one"
                 );
             }
             self = self.redis_store(store, Fallback::default(), &secret);

@@ -138,8 +138,7 @@ impl From<ScanError> for Fault {
         let message = match error.kind() {
             ErrorKind::RecursionLimitExceeded => too_deep(),
             ErrorKind::UnknownAnchor => {
-                "the alias stands for nothing; define its anchor (`&name`) above it, or quote the text"
-                    .to_owned()
+                "the alias has no anchor; define its anchor (`&name`) above it, or quote the text".to_owned()
             }
             ErrorKind::MissingAnchorOrAliasName => {
                 "`*` begins an alias and `&` an anchor; quote text that begins so, as in \"*\"".to_owned()

@@ -33,7 +33,7 @@ impl RuleSet {
             match self.resolve(tenant, written) {
                 Ok(own) => ranked.extend(own.into_iter().map(|own| (rank, own))),
                 Err(OverrideProblem { field, reason }) => {
-                    tracing::warn!(tenant = tenant.name, %field, reason, "an override acts on nothing");
+                    tracing::warn!(tenant = tenant.name, %field, reason, "an override matches no rule");
                 }
             }
         }

@@ -12,9 +12,7 @@ const SYNTAX: Table = &[
     (r#"domain: "a"#, &["r.yaml:1:9: not valid YAML: unclosed quote"]),
     (
         "domain: *x",
-        &[
-            "r.yaml:1:9: the alias stands for nothing; define its anchor (`&name`) above it, or quote the text",
-        ],
+        &["r.yaml:1:9: the alias has no anchor; define its anchor (`&name`) above it, or quote the text"],
     ),
     ("domain: !include other.yaml", &[r#"r.yaml:1:9: the tag "!include" means nothing here; remove it"#]),
     (
