@@ -110,7 +110,7 @@ export class Tidegate {
    * ```
    *
    * A denial is a {@link Decision}, not an error. If the service cannot be reached, the fallback decides, and
-   * `source` of the decision tells so.
+   * `source` of the decision says so.
    *
    * @throws {RefusedError} if the service rejects the request as invalid.
    */

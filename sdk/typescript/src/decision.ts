@@ -44,11 +44,11 @@ export interface DecisionBody {
 }
 
 /**
- * Where a decision was made. `memory`, `shared` or `fallback` if the service decided: in its memory, in its shared
+ * Where a decision was made. `memory`, `redis` or `fallback` if the service decided: in its memory, in its shared
  * store, or without that store. `local`, `allow` or `deny` if the fallback of this process decided. `disabled` for
  * a client with `enabled: false`.
  */
-export type Source = 'memory' | 'shared' | 'fallback' | 'local' | 'allow' | 'deny' | (string & {});
+export type Source = 'memory' | 'redis' | 'fallback' | 'local' | 'allow' | 'deny' | (string & {});
 
 /**
  * The outcome of a check: whether a request may pass, and the HTTP response to it.

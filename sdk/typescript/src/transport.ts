@@ -62,7 +62,7 @@ export class Transport {
         headers: { ...this.#headers, 'content-length': call.bytes.length },
       };
       // Any other request that arrives twice charges too much at worst. A refund that arrives twice would give back
-      // what nobody had taken.
+      // units that were never charged.
       call.begin(timeoutMs, () => this.#request(options), path !== REFUND_PATH);
     });
   }

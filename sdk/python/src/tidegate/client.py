@@ -260,7 +260,7 @@ class Tidegate:
 async def _within(seconds: float, posting: Coroutine[Any, Any, ServiceResponse]) -> ServiceResponse:
     """Waits at most this long. `asyncio.wait_for` may swallow a cancellation before Python 3.12."""
     task = asyncio.ensure_future(posting)
-    # Retrieves the exception of a task that nobody waits for, or asyncio would log it.
+    # Retrieves the exception of a task that is not awaited; asyncio would log it otherwise.
     task.add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)

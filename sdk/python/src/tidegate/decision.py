@@ -80,7 +80,7 @@ class Decision:
     def source(self) -> str:
         """Where the decision was made.
 
-        ``memory``, ``shared`` or ``fallback`` if the service decided: in its memory, in its shared store, or
+        ``memory``, ``redis`` or ``fallback`` if the service decided: in its memory, in its shared store, or
         without that store. ``local``, ``allow`` or ``deny`` if the fallback of this process decided.
         ``disabled`` for a client with ``enabled=False``.
         """

@@ -243,7 +243,7 @@ def install(
 
     >>> install(app, client=Tidegate("http://tidegate:8080"), trusted_proxies=["10.0.0.0/8"])
 
-    They then use this client and believe these proxies about the address of the client. Every
+    They then use this client, and trust these proxies to state the address of the client. Every
     `RateLimitExceeded` is rendered as the service rendered it, and responses that an endpoint creates itself
     get the headers, too. ``trusted_proxies`` is a list of networks, or the number of proxies in front of the
     app; see `ClientIp` for ``header`` and ``ipv6_prefix``.

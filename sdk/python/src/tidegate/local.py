@@ -112,8 +112,8 @@ class LocalLimiter:
     def settle(self, charge: Charge, cost: int, taken_s: float) -> None:
         """Corrects an earlier charge to its real cost.
 
-        A lower cost gives the rest back to the window it was taken from, or to nobody if that window counts
-        no more. A higher cost takes what is missing, even if that is more than the limit has left.
+        A lower cost gives the rest back to the window it was taken from, if that window still counts. A
+        higher cost takes the difference, even if that is more than the limit has left.
         """
         algorithm, numbers = ALGORITHMS[charge.algorithm], charge.numbers
         with self._lock:

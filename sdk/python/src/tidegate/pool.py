@@ -46,7 +46,7 @@ class ConnectionPool:
                     return await self._post(idle, path, body)
                 except StaleConnection as stale:  # the service closed it while the request was on its way
                     # Any other request that arrives twice charges too much at worst. A refund that arrives
-                    # twice would give back what nobody had taken.
+                    # twice would give back units that were never charged.
                     if stale.sent and path == REFUND_PATH:
                         raise
                     return replace(await self._post(await self._connect(), path, body), was_resent=True)
