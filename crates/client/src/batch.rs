@@ -177,7 +177,7 @@ impl BatchSender {
         let mut bytes = 0;
         while let Some(check) = pending.queue.pop_front() {
             if check.result.is_closed() {
-                continue; // nobody waits for it any more
+                continue; // its caller has stopped waiting
             }
             if !batch.is_empty() && (batch.len() >= MAX_CHECKS || bytes + check.body.len() > MAX_BYTES) {
                 pending.queue.push_front(check);

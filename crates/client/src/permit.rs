@@ -193,7 +193,7 @@ impl Permit {
 
     /// Releases the guard without returning the slots, so that another part of this process can hold them. They are
     /// returned when [`Client::release`] is called with the returned ID, or after the timeout.
-    #[must_use = "without its ID a detached permit returns only after the time-out"]
+    #[must_use = "without its ID the slots of a detached permit are returned only after the timeout"]
     pub fn detach(mut self) -> PermitId {
         let id = self.client.0.detachments.fetch_add(1, Relaxed);
         let mut detached = self.client.0.detached.lock();

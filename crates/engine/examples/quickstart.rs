@@ -1,5 +1,5 @@
-//! Plays two minutes of traffic against the rules in `examples/quickstart`, on a clock that is moved
-//! by hand: it ends at once and prints the same every time.
+//! Runs two minutes of traffic against the rules in `examples/quickstart`, on a virtual clock: it ends at once, and
+//! always prints the same.
 //!
 //! ```text
 //! cargo run -q --example quickstart             a table for people
@@ -19,16 +19,16 @@ use tidegate::{Clock, Decision, Explanation, Limiter, Micros, Request, VirtualCl
 /// Two minutes before midnight in Berlin, where the days of `api_platform` end.
 const START: &str = "2026-06-12T23:58:00[Europe/Berlin]";
 
-/// One thing to see.
+/// A part of the demonstration.
 struct Scene {
     title: &'static str,
     domain: &'static str,
     events: &'static [Event],
-    /// Whether to ask why after the last request.
+    /// Whether to print the explanation of the last request.
     asks_why: bool,
 }
 
-/// Some equal requests at one moment.
+/// A number of equal requests at the same time.
 struct Event {
     at_ms: u64,
     entries: &'static [(&'static str, &'static str)],
@@ -102,7 +102,7 @@ fn main() -> ExitCode {
     };
     match played {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads has seen enough, as `head` has.
+        // The reader has closed the pipe, as `head` does.
         Err(error) if is_broken_pipe(error.as_ref()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -115,7 +115,7 @@ fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Where the story goes.
+/// The output format.
 trait Output {
     fn begin(&mut self, limiter: &Limiter) -> io::Result<()>;
     fn scene(&mut self, title: &str) -> io::Result<()>;
@@ -148,7 +148,7 @@ fn play(output: &mut impl Output) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Short where the example runs in the repository, so that messages about the rules are short too.
+/// Returns the path of the rules. It is relative if the example runs in the repository, so that messages are short.
 fn rules() -> PathBuf {
     let near = Path::new("examples/quickstart");
     if near.is_dir() {
@@ -158,7 +158,7 @@ fn rules() -> PathBuf {
     }
 }
 
-/// The limit in shadow that would have denied the request, if there is one.
+/// Returns the limit in shadow mode that would have denied the request, if there is one.
 fn shadow_denial(decision: &Decision) -> Option<String> {
     let mut denials = decision.limits().filter(|limit| limit.shadow && !limit.allowed);
     denials.next().map(|limit| format!("{} ({})", limit.rule, limit.name))
@@ -200,7 +200,7 @@ impl<W: Write> Output for JsonLines<W> {
     }
 }
 
-/// A table in which equal neighbours share a line.
+/// A table in which consecutive equal decisions share a line.
 struct Table<W: Write> {
     out: W,
     coloured: bool,
@@ -213,7 +213,7 @@ struct Line {
     left: Option<u64>,
 }
 
-/// What neighbours must have in common.
+/// What consecutive decisions must have in common to share a line.
 #[derive(PartialEq)]
 struct What {
     time: String,

@@ -79,7 +79,7 @@ impl DescriptorLimits {
         self.0.is_none()
     }
 
-    /// The limits of a descriptor.
+    /// Returns the limits of a descriptor.
     pub(crate) fn of(&self, descriptor: usize) -> Option<&InlineLimits> {
         let all = &self.0.as_deref()?.0;
         all.iter().find(|(of, _)| *of == descriptor).map(|(_, limits)| limits)

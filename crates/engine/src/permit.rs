@@ -183,7 +183,7 @@ impl Permit {
 
     /// Drops the guard without releasing the slots, for a holder elsewhere. They are released when
     /// [`Limiter::release`](crate::Limiter::release) is called with this ID, or after the timeout.
-    #[must_use = "without its ID a detached permit returns only after the time-out"]
+    #[must_use = "without its ID the slots of a detached permit are returned only after the timeout"]
     pub fn detach(mut self) -> SlotId {
         self.slots.clear();
         self.id

@@ -32,13 +32,13 @@ impl Warning {
 }
 
 pub(crate) static TRUST_ALL: Warning = Warning::new(
-    "TIDEGATE_TRUST_ALL: trusted_proxies has a network of every address, so whoever asks can say who they are \
-     and escape their limits; list the networks of your proxies only",
+    "TIDEGATE_TRUST_ALL: trusted_proxies contains a network of all addresses, so any client can claim any address \
+     and escape its limits; list only the networks of your proxies",
 );
 
 pub(crate) static IPV6_UNGROUPED: Warning = Warning::new(
-    "TIDEGATE_IPV6_UNGROUPED: ipv6_prefix is above 64, so one client has a key for each of its countless \
-     addresses and is hardly limited; set it to 56, or to 64 at most",
+    "TIDEGATE_IPV6_UNGROUPED: ipv6_prefix is above 64, so one client has a separate key for each of its many \
+     addresses and is hardly limited; set it to 56, or to at most 64",
 );
 
 pub(crate) static SPOOFABLE_KEY: Warning = Warning::new(
@@ -48,16 +48,16 @@ pub(crate) static SPOOFABLE_KEY: Warning = Warning::new(
 
 pub(crate) static DOUBLE_COUNT: Warning = Warning::new(
     "TIDEGATE_DOUBLE_COUNT: one request was charged twice for the same domain, descriptors and limits, so clients get \
-     half of what their limits say; add the layer once, or give each layer a name or descriptors of its own",
+     half of what their limits say; add the layer once, or give each layer its own name or descriptors",
 );
 
 pub(crate) static UNNAMED_TWIN: Warning = Warning::new(
-    "TIDEGATE_UNNAMED_TWIN: several limiters have the same limits, no name, and no route to go by, so their \
-     counters are told apart by the order in which they are made; give each a name that stays",
+    "TIDEGATE_UNNAMED_TWIN: several limiters have the same limits, no name, and no route, so their \
+     counters are distinguished by the order in which they are created; give each a name",
 );
 
 pub(crate) static NO_PEER: Warning = Warning::new(
-    "TIDEGATE_NO_PEER: the server does not tell the address of its clients, so those without another key are \
-     counted together; serve with into_make_service_with_connect_info::<SocketAddr>(), add PeerAddr to requests, or \
-     behind a Unix socket say by ClientIp::trusted_hops how many proxies there are",
+    "TIDEGATE_NO_PEER: the server does not provide the addresses of its clients, so clients without another key \
+     share one counter; serve with into_make_service_with_connect_info::<SocketAddr>(), add PeerAddr to requests, or \
+     behind a Unix socket set the number of proxies with ClientIp::trusted_hops",
 );

@@ -156,7 +156,7 @@ impl Inner {
     }
 
     /// Removes a record from the store. If there is no reply, repeats the request with the same claim, which is also
-    /// used by whoever settles the reservation on this node later.
+    /// used by the next call that settles the reservation on this node.
     async fn take_record(
         &self,
         shared: &Shared,

@@ -106,7 +106,7 @@ fn host_of(head: &Parts) -> String {
         .to_ascii_lowercase()
 }
 
-#[expect(clippy::disallowed_methods, reason = "the time of other machines, for whoever injects none")]
+#[expect(clippy::disallowed_methods, reason = "the default clock, for dates in responses")]
 fn wall_clock() -> SystemTime {
     SystemTime::now()
 }
