@@ -1,18 +1,18 @@
-// An Express app whose limits Tidegate decides. The apps in examples/axum and examples/fastapi do the same.
+// An Express app that is limited by a Tidegate service. The apps in examples/axum and examples/fastapi do the same.
 import express from 'express';
 import { Tidegate } from 'tidegate';
 import { rateLimit } from 'tidegate/express';
 
-// One client for the whole app: checks made at the same time go to the service together.
+// One client for the whole app: checks made at the same time are sent to the service in one request.
 const client = new Tidegate({
   url: process.env.TIDEGATE_URL ?? 'http://localhost:8080',
   fallback: process.env.TIDEGATE_FALLBACK ?? 'local',
 });
-// What every limit here has in common. Only a proxy on this machine is believed about who asked.
+// The common options of all limits. Only a proxy on this machine is trusted to state the client's address.
 const common = { client, trustedProxies: ['127.0.0.1/32'] };
-// Customers are known by their key; whoever has none, by address.
+// Customers are identified by their key; clients without a key, by address.
 const byApiKey = (req) => req.get('x-api-key');
-// What clients write is no number until it is looked at; a report has a page at least.
+// Returns the number of pages that the client requests; at least 1, and 1 if it is not a number.
 const pages = ({ query }) => (/^\d+$/.test(query.pages) ? Math.max(Number(query.pages), 1) : 1);
 const isCount = (value) => Number.isInteger(value) && value >= 0;
 
@@ -26,7 +26,7 @@ app.get('/health', (_req, res) => {
   res.type('text').send('ok');
 });
 
-// Limits in code: 5 a minute and 100 an hour for each address.
+// Limits in code: 5 per minute and 100 per hour for each address.
 app.get('/search', rateLimit({ ...common, name: 'search', limits: '5/minute;100/hour' }), (_req, res) => {
   res.json({ results: [] });
 });
@@ -41,7 +41,7 @@ app.post('/orders', orders, (_req, res) => {
   res.status(201).json({ order: 'accepted' });
 });
 
-// A report takes as many units as it has pages.
+// A report costs one unit per page.
 const reports = rateLimit({
   ...common,
   name: 'reports',
@@ -53,8 +53,8 @@ app.post('/reports', reports, (_req, res) => {
   res.json({ report: 'done' });
 });
 
-// What a completion costs is known only afterwards: the most it may take is reserved, and what it did
-// take is settled.
+// The cost of a completion is known only afterwards: the maximum is reserved, and the real cost is
+// settled.
 const complete = rateLimit({
   ...common,
   name: 'complete',
@@ -63,7 +63,7 @@ const complete = rateLimit({
   keyGenerator: byApiKey,
   reserve: true,
 });
-// Whatever is no prompt is refused before anything is taken for it.
+// An invalid prompt is rejected before anything is charged.
 const prompt = (req, res, next) => {
   const { prompt, max_tokens: most, used } = req.body ?? {};
   if (typeof prompt === 'string' && isCount(most) && isCount(used)) next();

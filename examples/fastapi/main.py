@@ -1,4 +1,4 @@
-"""A FastAPI app whose requests a Tidegate service limits. README.md beside this file says how to start it."""
+"""A FastAPI app that is limited by a Tidegate service. README.md in this folder says how to start it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ client = Tidegate(
 
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-    """Closes the client's connections at the end."""
+    """Closes the connections of the client when the app ends."""
     async with client:
         yield
 
@@ -40,29 +40,29 @@ async def hello() -> str:
 
 @app.get("/health", response_class=PlainTextResponse)
 async def health() -> str:
-    """Not limited either: whoever looks after the app asks often."""
+    """Not limited, because monitoring calls it often."""
     return "ok"
 
 
 @app.get("/search", dependencies=[Depends(limit("5/minute;100/hour", name="search"))])
 async def search(q: str = "") -> dict[str, list[str]]:
-    """Limits in code, for each client's address."""
+    """Limited in code, per address."""
     return {"results": []}
 
 
 def order(request: Request) -> list[tuple[str, str]]:
-    """What the service's rules about orders look at."""
+    """Returns the descriptor that the rules of the service match."""
     return [("api_key", request.headers.get("x-api-key") or "anonymous"), ("endpoint", "POST /v1/orders")]
 
 
 @app.post("/orders", status_code=201, dependencies=[Depends(limit(domain="api_platform", descriptors=order))])
 async def orders() -> dict[str, str]:
-    """Rules of the service, for each customer."""
+    """Limited by the rules of the service, per customer."""
     return {"order": "accepted"}
 
 
 def pages(request: Request) -> int:
-    """A long report costs more, and none costs nothing."""
+    """Returns the cost of a report: one unit per page, at least 1."""
     try:
         return max(1, int(request.query_params.get("pages", "1")))
     except ValueError:
@@ -74,12 +74,12 @@ def pages(request: Request) -> int:
     dependencies=[Depends(limit("10/minute", name="reports", cost=pages, key=by_header("x-api-key")))],
 )
 async def reports() -> dict[str, str]:
-    """A cost that depends on the request, for each customer, or address where there is no key."""
+    """Limited with a cost that depends on the request, per customer, or per address without a key."""
     return {"report": "done"}
 
 
 class Prompt(BaseModel):
-    """A request to a language model, which says here what it will use."""
+    """A request to a language model. In this example it contains what it will use."""
 
     prompt: str
     max_tokens: int = Field(ge=0)
@@ -87,7 +87,7 @@ class Prompt(BaseModel):
 
 
 def most_tokens(prompt: Prompt) -> int:
-    """The most that a request can use."""
+    """Returns the most units that a request can use."""
     return prompt.max_tokens
 
 
@@ -96,14 +96,14 @@ tokens = reserve("1000/minute", cost=Depends(most_tokens), name="complete", key=
 
 @app.post("/complete")
 async def complete(prompt: Prompt, reservation: Reservation = Depends(tokens)) -> dict[str, int]:
-    """A cost that is known only afterwards: the most it can be is reserved, and what was used is settled."""
+    """Limited with a cost that is known only afterwards: reserves the maximum, settles the real cost."""
     used = prompt.used  # the model works here
     reservation.settle(used)
     return {"used": used}
 
 
 def main() -> None:
-    """Listens on PORT of the loopback address; 0 is a free one."""
+    """Listens on PORT of the loopback address; 0 selects a free port."""
     listener = socket.create_server(("127.0.0.1", int(os.environ.get("PORT", "8000"))))
 
     class Server(uvicorn.Server):
@@ -111,7 +111,7 @@ def main() -> None:
             await super().startup(sockets)
             print(f"listening on http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
 
-    # The app itself decides which proxies to believe, so uvicorn does not.
+    # The app decides which proxies to trust, so uvicorn must not.
     Server(uvicorn.Config(app, log_level="warning", proxy_headers=False)).run(sockets=[listener])
 
 

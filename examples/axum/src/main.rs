@@ -37,12 +37,12 @@ async fn main() -> Result<(), Failure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     println!("listening on http://{}", listener.local_addr()?);
     std::io::stdout().flush()?;
-    // With the addresses of clients, which limits are by.
+    // Provides the addresses of clients, which the limits use as keys.
     axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
     Ok(())
 }
 
-/// A client of the service, with what to do while the service does not respond.
+/// Returns a client of the service. `TIDEGATE_FALLBACK` sets how it decides while the service does not respond.
 fn client() -> Result<Client, Failure> {
     let url = env::var("TIDEGATE_URL").unwrap_or_else(|_| "http://localhost:8080".to_owned());
     let fallback = match env::var("TIDEGATE_FALLBACK").as_deref() {
@@ -58,17 +58,17 @@ fn app(client: Client) -> Result<Router, Failure> {
     let layer = RateLimitLayer::new(client).client_ip(ClientIp::new().trusted_proxies(["127.0.0.1/32"])?);
     let by_customer = || by_header("x-api-key").or(by_ip());
 
-    // Limits of the app's own, by address.
+    // Limits in code, by address.
     let search = layer.clone().name("search").limits("5/minute;100/hour")?;
     // The rules of the service.
     let orders = layer.clone().descriptors("api_platform", |head| {
-        // A key that is empty is none.
+        // An empty header counts as missing.
         let api_key = head.header("x-api-key").unwrap_or("anonymous".into());
         [("api_key", api_key), ("endpoint", "POST /v1/orders".into())].into()
     });
-    // By customer, and a report costs as much as it has pages.
+    // Limits in code, by customer. A report costs one unit per page.
     let reports = layer.clone().name("reports").key(by_customer()).cost_by(pages).limits("10/minute")?;
-    // The handler knows the cost, and at first not even that.
+    // The handler checks, because only it knows the cost, and even that only afterwards.
     let complete = layer.name("complete").key(by_customer()).deferred().limits("1000/minute")?;
 
     Ok(Router::new()
@@ -103,7 +103,7 @@ struct Completion {
     used: u64,
 }
 
-/// Reserves what the completion may cost at most, and settles what it did cost.
+/// Reserves the maximum cost of a completion, and settles the real cost.
 async fn complete_prompt(limited: Limited, Json(body): Json<CompletionBody>) -> Result<Json<Value>, Denied> {
     let estimate = limited.reserve(body.max_tokens, COMPLETION).await?;
     let completion = Completion { used: body.used };
