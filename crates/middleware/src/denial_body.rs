@@ -41,10 +41,10 @@ enum Placeholder {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DenialBodyError {
     /// The text has an unknown placeholder.
-    #[error("{{{0}}} stands for nothing; {{retry_after}}, {{limit}}, {{window}} and {{policy}} do")]
+    #[error("{{{0}}} is not a placeholder; use {{retry_after}}, {{limit}}, {{window}} or {{policy}}")]
     Placeholder(String),
     /// The text is not valid JSON, although its content type is JSON.
-    #[error("it is no JSON ({reason}), which the content type {content_type} says it is")]
+    #[error("it is not valid JSON ({reason}), but the content type is {content_type}")]
     Json {
         /// The content type as given.
         content_type: String,
@@ -52,7 +52,7 @@ pub enum DenialBodyError {
         reason: String,
     },
     /// The content type is invalid.
-    #[error("{0:?} is no content type; write one such as text/plain; charset=utf-8")]
+    #[error("{0:?} is not a content type; write one such as text/plain; charset=utf-8")]
     ContentType(String),
 }
 

@@ -106,16 +106,16 @@ async fn a_client_reads_denials_whatever_their_body() {
 #[test]
 fn a_body_that_cannot_be_is_refused_at_the_start() {
     for (body, content_type, said) in [
-        ("in {seconds} s", "text/plain", "{seconds} stands for nothing; {retry_after}, {limit}"),
-        ("slow down", "application/json", "it is no JSON (expected value"),
+        ("in {seconds} s", "text/plain", "{seconds} is not a placeholder; use {retry_after}, {limit}"),
+        ("slow down", "application/json", "it is not valid JSON (expected value"),
         (
             r#"{"by": {policy}}"#,
             "application/problem+json",
             "which the content type application/problem+json says",
         ),
-        ("slow down", "plain", r#""plain" is no content type; write one such as text/plain"#),
-        ("slow down", "text/", "is no content type"),
-        ("slow down", "text/plain; charset=\u{fc}tf-8", "is no content type"),
+        ("slow down", "plain", r#""plain" is not a content type; write one such as text/plain"#),
+        ("slow down", "text/", "is not a content type"),
+        ("slow down", "text/plain; charset=\u{fc}tf-8", "is not a content type"),
         ("", "text/html", "needs denial.body too"),
     ] {
         let setup = Setup::rules(RULES).with("denial.body", body);
