@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure().build_server(false).out_dir(&clients).compile_fds(files.clone())?;
     let ours = files.file.into_iter().filter(|file| !file.name().starts_with("envoy/"));
     let mut ours = FileDescriptorSet { file: ours.collect() };
-    read_values_as_bytes(&mut ours);
+    read_entries_as_bytes(&mut ours);
     tonic_prost_build::configure().build_client(false).build_server(false).compile_fds(ours)?;
     Ok(())
 }
@@ -53,13 +53,13 @@ fn name_commit() {
     println!("cargo:rustc-env=TIDEGATE_BUILD_COMMIT={}", found.commit.as_deref().unwrap_or("unknown"));
 }
 
-/// Makes the value of an entry `bytes` for the server, which is the same on the wire: values come from clients of
-/// clients, and one that is not UTF-8 must not make the call fail.
-fn read_values_as_bytes(files: &mut FileDescriptorSet) {
+/// Makes the key and the value of an entry `bytes` for the server, which is the same on the wire: values come from
+/// clients of clients, and one that is not UTF-8 must not make the call fail.
+fn read_entries_as_bytes(files: &mut FileDescriptorSet) {
     let messages = files.file.iter_mut().filter(|file| file.package() == "tidegate.v1");
     let entries =
         messages.flat_map(|file| &mut file.message_type).filter(|message| message.name() == "Entry");
-    for field in entries.flat_map(|entry| &mut entry.field).filter(|field| field.name() == "value") {
+    for field in entries.flat_map(|entry| &mut entry.field) {
         field.set_type(Type::Bytes);
     }
 }

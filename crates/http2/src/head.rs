@@ -9,11 +9,16 @@ const FIELD_BYTES: usize = 32;
 /// Fields of one request beside the pseudo-headers, as on the HTTP listener.
 const MAX_FIELDS: usize = 100;
 
+/// Bytes of the fields in [`is_needed`] that are kept beyond the bound.
+const NEEDED_BYTES: usize = 8 << 10;
+
 /// A request that can be understood.
 pub(crate) struct Head {
     pub(crate) request: Request<()>,
     /// Bytes that its body is going to have, if it says so.
     pub(crate) content_length: Option<u64>,
+    /// Whether fields beyond a bound are missing in the request.
+    pub(crate) is_cut: bool,
 }
 
 /// Why a request cannot be.
@@ -25,11 +30,15 @@ pub(crate) enum HeadError {
     TooLarge,
 }
 
-/// Takes the fields of a block one by one. After the first fault the rest is passed over.
+/// Takes the fields of a block one by one. A field beyond a bound is left out. After the first fault the rest is passed
+/// over.
 pub(crate) struct Fields {
     max_bytes: usize,
     bytes: usize,
     count: usize,
+    /// Bytes of needed fields beyond the bound.
+    needed_bytes: usize,
+    is_cut: bool,
     fault: Option<HeadError>,
     method: Option<Method>,
     scheme: Option<Scheme>,
@@ -48,6 +57,8 @@ impl Fields {
             max_bytes,
             bytes: 0,
             count: 0,
+            needed_bytes: 0,
+            is_cut: false,
             fault: None,
             method: None,
             scheme: None,
@@ -68,17 +79,31 @@ impl Fields {
         if self.fault.is_some() {
             return;
         }
-        self.bytes += name.len() + value.len() + FIELD_BYTES;
-        self.count += usize::from(name.first() != Some(&b':'));
-        if self.bytes > self.max_bytes || self.count > MAX_FIELDS {
-            self.fault = Some(HeadError::TooLarge);
+        let is_pseudo = name.first() == Some(&b':');
+        if !self.has_room(name, value, is_pseudo) {
+            self.is_cut = true;
+            if is_pseudo {
+                self.fault = Some(HeadError::TooLarge);
+            }
             return;
         }
-        let added =
-            if name.first() == Some(&b':') { self.pseudo(name, value) } else { self.header(name, value) };
+        let added = if is_pseudo { self.pseudo(name, value) } else { self.header(name, value) };
         if added.is_none() {
             self.fault = Some(HeadError::Malformed);
         }
+    }
+
+    /// Counts a field, if it is within the bounds.
+    fn has_room(&mut self, name: &[u8], value: &[u8], is_pseudo: bool) -> bool {
+        let bytes = name.len() + value.len() + FIELD_BYTES;
+        if self.bytes + bytes <= self.max_bytes && (is_pseudo || self.count < MAX_FIELDS) {
+            self.bytes += bytes;
+            self.count += usize::from(!is_pseudo);
+            return true;
+        }
+        let has_room = is_needed(name) && self.needed_bytes + bytes <= NEEDED_BYTES;
+        self.needed_bytes += if has_room { bytes } else { 0 };
+        has_room
     }
 
     /// Each may occur once, before all others.
@@ -141,12 +166,19 @@ impl Fields {
         *request.version_mut() = Version::HTTP_2;
         *request.method_mut() = method;
         *request.headers_mut() = self.headers;
-        Ok(Head { request, content_length: self.content_length })
+        Ok(Head { request, content_length: self.content_length, is_cut: self.is_cut })
     }
 
     pub(crate) fn into_trailers(self) -> Result<HeaderMap, HeadError> {
-        self.fault.map_or(Ok(self.headers), Err)
+        let fault = self.fault.or(self.is_cut.then_some(HeadError::TooLarge));
+        fault.map_or(Ok(self.headers), Err)
     }
+}
+
+/// Whether a request cannot be decided without this field. Fields before it that a proxy copies from its clients must
+/// not displace it.
+fn is_needed(name: &[u8]) -> bool {
+    matches!(name, b"authorization" | b"content-type" | b"content-length" | b"te")
 }
 
 fn once<T>(slot: &mut Option<T>, value: T) -> Option<()> {

@@ -25,6 +25,12 @@ pub trait Service: Send + 'static {
     /// What to do with requests of this head, if their body is to be collected.
     fn route(&self, head: &Request<()>) -> Option<Self::Call>;
 
+    /// Whether such a request is answered although headers beyond the bounds are missing in its head. A proxy may copy them
+    /// from its clients, and must not be refused for them.
+    fn takes_cut_head(&self, _call: &Self::Call) -> bool {
+        false
+    }
+
     /// Answers a request. A message is added to `out`, which holds other things already, without
     /// gRPC's prefix; [`Answer::Message`] says that it is there.
     fn answer(&self, call: &Self::Call, body: Whole<'_>, out: &mut Vec<u8>) -> Answer;

@@ -176,17 +176,27 @@ impl Bounds {
         plain("the value of an entry", value)
     }
 
-    /// Returns the value of an entry in canonical form. Any bytes are accepted, unless [`OddValues::Refuse`] is set.
+    /// Returns the key and the value of an entry, in canonical form unless [`OddValues::Refuse`] is set. The value may be
+    /// empty.
     ///
     /// # Errors
-    /// With [`OddValues::Refuse`], if the value is not UTF-8; [`Bounds::entry`] checks the rest.
-    pub fn value_text<'v>(&self, value: &'v [u8]) -> Result<Cow<'v, str>, Refusal> {
-        match self.odd_values {
-            OddValues::Count => Ok(canonical_text(value, self.value_bytes)),
-            OddValues::Refuse => std::str::from_utf8(value)
-                .map(Cow::Borrowed)
-                .map_err(|_| Refusal::NotUtf8 { what: "the value of an entry" }),
+    /// If the key is empty. With [`OddValues::Refuse`], also if a text is not UTF-8, too long or contains control
+    /// characters.
+    pub fn entry_text<'e>(
+        &self,
+        key: &'e [u8],
+        value: &'e [u8],
+    ) -> Result<(Cow<'e, str>, Cow<'e, str>), Refusal> {
+        if key.is_empty() {
+            return Err(Refusal::Empty { what: "the key of an entry" });
         }
+        if self.counts_odd_values() {
+            return Ok((canonical_text(key, self.key_bytes), canonical_text(value, self.value_bytes)));
+        }
+        let text = |bytes, what| std::str::from_utf8(bytes).map_err(|_| Refusal::NotUtf8 { what });
+        let (key, value) = (text(key, "the key of an entry")?, text(value, "the value of an entry")?);
+        self.entry(key, value)?;
+        Ok((Cow::Borrowed(key), Cow::Borrowed(value)))
     }
 
     /// Returns whether requests are decided in their canonical form instead of being refused.

@@ -80,6 +80,7 @@ pub const FLOODS: &[Flood] = &[
     one("unknown methods", nothing, |out| out.request("/tidegate.v1.Permits/Nothing")),
     one("new headers", nothing, Frames::request_with_new_header),
     one("long heads", nothing, Frames::request_with_long_header),
+    one("heads of several frames", nothing, Frames::request_in_several_frames),
     one("windows that change", Frames::block_streams, |out| {
         let window = out.round % 2;
         frame::write_settings(&mut out.bytes, &[(setting::INITIAL_WINDOW_SIZE, window)]);
@@ -303,6 +304,21 @@ impl Frames {
         let value = format!("{:08x}", self.round).repeat(900);
         encode::field(&mut block, "x", value.as_bytes());
         self.frame(kind::HEADERS, END, stream, &block);
+    }
+
+    /// Appends a head that is nearly as long as the service takes, in frames of the largest size.
+    fn request_in_several_frames(&mut self) {
+        let stream = self.next();
+        let mut block = head(CHECK);
+        let value = format!("{:08x}", self.round).repeat(14_000);
+        encode::field(&mut block, "x", value.as_bytes());
+        let (first, rest) = block.split_at(frame::MAX_PAYLOAD_BYTES);
+        self.frame(kind::HEADERS, flag::END_STREAM, stream, first);
+        let mut pieces = rest.chunks(frame::MAX_PAYLOAD_BYTES).peekable();
+        while let Some(piece) = pieces.next() {
+            let flags = if pieces.peek().is_none() { flag::END_HEADERS } else { 0 };
+            self.frame(kind::CONTINUATION, flags, stream, piece);
+        }
     }
 
     /// Appends a message of 800 kB with as many descriptors as fit, in frames of the largest size.

@@ -29,7 +29,7 @@ use crate::tasks::Tasks;
 use crate::windows::{Receiving, Sending};
 
 use self::control::{KeepAlive, Leaving};
-use self::requests::{Block, Recent, Remembered};
+use self::requests::{Block, MAX_BLOCK_BYTES, Recent, Remembered};
 
 /// Bytes a stream may send before they are read; messages are small.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -66,7 +66,8 @@ const STREAMS_PER_WORK: usize = 8;
 pub struct Settings {
     /// Requests at once.
     pub max_streams: u32,
-    /// Bytes of one request's headers.
+    /// Bytes of one request's headers. What is beyond them is left out if the service decides without
+    /// ([`Service::takes_cut_head`]); otherwise the request is refused.
     pub header_bytes: usize,
     /// Bytes of a body that is collected.
     pub body_bytes: usize,
@@ -157,7 +158,7 @@ impl<S: Service> Connection<S> {
         let body_bytes = u32::try_from(settings.body_bytes).unwrap_or(u32::MAX).saturating_mul(2);
         let stream_window = body_bytes.clamp(STREAM_WINDOW_BYTES, frame::MAX_NUMBER);
         let mut out = Vec::new();
-        let header_bytes = u32::try_from(settings.header_bytes).unwrap_or(u32::MAX);
+        let header_bytes = u32::try_from(settings.header_bytes.max(MAX_BLOCK_BYTES)).unwrap_or(u32::MAX);
         let ours = [
             (setting::MAX_CONCURRENT_STREAMS, settings.max_streams),
             (setting::INITIAL_WINDOW_SIZE, stream_window),

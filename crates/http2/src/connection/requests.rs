@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::control::Leaving;
 use super::{BLOCK_BYTES_PER_WORK, CALL_BYTES, CALL_WORK, Connection, Fault};
 use crate::Reason;
+use crate::budget::{MemoryBudget, MemoryClaim};
 use crate::calm::{CALL, NOISE, ODD};
 use crate::frame::{self, Frame, MAX_PAYLOAD_BYTES, flag};
 use crate::head::{Fields, Head, HeadError};
@@ -19,6 +20,8 @@ use crate::tasks::Task;
 
 /// Streams that we have ended and whose client may not know yet.
 const MAX_RECENT: usize = 64;
+/// Bytes of a header block, beyond which the connection is closed: more than a proxy copies from one of its clients.
+pub(super) const MAX_BLOCK_BYTES: usize = 128 << 10;
 /// A stream that is reset sooner was not given up by somebody who waited for it.
 const YOUNG: Duration = Duration::from_millis(5);
 
@@ -27,6 +30,20 @@ pub(super) struct Block {
     stream: u32,
     ends_stream: bool,
     bytes: Vec<u8>,
+    /// The part of the budget for bytes beyond those that every connection may hold.
+    claim: Option<MemoryClaim>,
+}
+
+impl Block {
+    /// Claims the memory of the bytes beyond the first `free_bytes`. Returns whether the budget has it.
+    fn claim_beyond(&mut self, free_bytes: usize, budget: &MemoryBudget) -> bool {
+        let wanted_bytes = self.bytes.len() - free_bytes;
+        if let Some(claim) = &mut self.claim {
+            return claim.grow(wanted_bytes - claim.bytes());
+        }
+        self.claim = budget.take(wanted_bytes);
+        self.claim.is_some()
+    }
 }
 
 /// What a head said that came before.
@@ -64,7 +81,7 @@ impl<S: Service> Connection<S> {
         if frame.has(flag::END_HEADERS) {
             return self.take_block(frame.stream, block, ends_stream, now);
         }
-        self.hold_block(Block { stream: frame.stream, ends_stream, bytes: block.to_vec() }, now)
+        self.hold_block(Block { stream: frame.stream, ends_stream, bytes: block.to_vec(), claim: None }, now)
     }
 
     pub(super) fn take_continuation(&mut self, frame: Frame<'_>, now: Instant) -> Result<(), Fault> {
@@ -80,9 +97,13 @@ impl<S: Service> Connection<S> {
 
     /// Waits for the rest of a block. One that is too long cannot be passed over: later ones may
     /// refer to what it says.
-    fn hold_block(&mut self, block: Block, now: Instant) -> Result<(), Fault> {
-        if block.bytes.len() > self.settings.header_bytes.max(MAX_PAYLOAD_BYTES) {
+    fn hold_block(&mut self, mut block: Block, now: Instant) -> Result<(), Fault> {
+        if block.bytes.len() > self.settings.header_bytes.max(MAX_BLOCK_BYTES) {
             return Err(Fault::new(Reason::ENHANCE_YOUR_CALM, "a header block is too long"));
+        }
+        let free_bytes = self.settings.header_bytes.max(MAX_PAYLOAD_BYTES);
+        if block.bytes.len() > free_bytes && !block.claim_beyond(free_bytes, &self.budget) {
+            return Err(Fault::new(Reason::ENHANCE_YOUR_CALM, "there is no memory for a long header block"));
         }
         self.block = Some(block);
         self.spend(NOISE, now)
@@ -110,7 +131,7 @@ impl<S: Service> Connection<S> {
         if !self.opens(id, now)? {
             return Ok(());
         }
-        let Head { request, content_length } = match fields.into_head() {
+        let Head { request, content_length, is_cut } = match fields.into_head() {
             Ok(head) => head,
             Err(HeadError::Malformed) => return self.refuse_frame(id, now),
             Err(HeadError::TooLarge) => {
@@ -118,7 +139,12 @@ impl<S: Service> Connection<S> {
                 return self.spend(ODD, now);
             }
         };
-        if let Some(call) = self.service.route(&request) {
+        let call = self.service.route(&request);
+        if is_cut && !call.as_ref().is_some_and(|call| self.service.takes_cut_head(call)) {
+            self.answer_too_large(id, ends);
+            return self.spend(ODD, now);
+        }
+        if let Some(call) = call {
             if !changed {
                 self.known.remember(block, Remembered { call: call.clone(), content_length });
             }

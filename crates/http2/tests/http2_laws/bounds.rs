@@ -189,3 +189,49 @@ fn answers_that_wait_have_their_turns() {
         [7]
     );
 }
+
+/// A head for `path` with these fields, in frames of at most 16,000 bytes.
+fn head_with(path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+    let start = [(":method", "POST"), (":scheme", "http"), (":path", path)];
+    let block = block(&[&start[..], fields].concat());
+    let pieces: Vec<&[u8]> = block.chunks(16_000).collect();
+    let mut bytes = Vec::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        let (kind, begins) =
+            if index == 0 { (kind::HEADERS, flag::END_STREAM) } else { (kind::CONTINUATION, 0) };
+        let ends = if index + 1 == pieces.len() { flag::END_HEADERS } else { 0 };
+        bytes.extend(frame(kind, begins | ends, 1, piece));
+    }
+    bytes
+}
+
+#[test]
+fn headers_beyond_a_bound_are_left_out_where_the_service_does_without_them() {
+    let (long, longer) = ("x".repeat(5_000), "x".repeat(120_000));
+    let many = [("x", "y")].repeat(200);
+    for fields in [&[("x", &*long)][..], &[("x", &*longer)], &many] {
+        for (path, status) in [("/cut", ":status=200"), ("/echo", ":status=431"), ("/other", ":status=431")] {
+            let mut client = Client::new(SETTINGS);
+            assert_eq!(client.send(&head_with(path, fields))[0].fields[0], status, "{path}");
+            client.expect_echo(3);
+        }
+    }
+    // The path is not left out: nobody would know who is to answer.
+    let mut client = Client::new(SETTINGS);
+    assert_eq!(client.send(&head_with(&format!("/{long}"), &[]))[0].fields[0], ":status=431");
+}
+
+#[test]
+fn a_long_header_block_is_held_within_the_common_budget() {
+    let budget = MemoryBudget::new(100 << 10);
+    let long = head_with("/cut", &[("x", &"x".repeat(120_000))]);
+    let most = long.len() - 20_000;
+    let mut first = Client::with_budget(SETTINGS, &budget);
+    assert!(first.send(&long[..most]).is_empty());
+    assert!((60 << 10..100 << 10).contains(&budget.used()), "{}", budget.used());
+    let mut second = Client::with_budget(SETTINGS, &budget);
+    let farewell = second.send(&long[..most]).pop().expect("a farewell");
+    assert_eq!((farewell.kind, Reason(farewell.number(4))), (kind::GOAWAY, Reason::ENHANCE_YOUR_CALM));
+    assert_eq!(first.send(&long[most..])[0].fields[0], ":status=200");
+    assert_eq!(budget.used(), 0, "all of it is given back");
+}

@@ -27,8 +27,8 @@ pub(crate) const SETTINGS: Settings = Settings {
 pub(crate) const TURN_WORK: u32 = 512;
 
 /// `/echo` is collected and says back the message; `/later` does so when polled a second time;
-/// `/refuse` refuses, `/nobody` because nobody answers it; `/size/N` answers N bytes. Everything else streams its body back, with
-/// trailers.
+/// `/refuse` refuses, `/nobody` because nobody answers it; `/size/N` answers N bytes; `/cut` does not need its whole head.
+/// Everything else streams its body back, with trailers.
 #[derive(Clone)]
 pub(crate) struct Echo;
 
@@ -42,7 +42,7 @@ impl Service for Echo {
     fn route(&self, head: &Request<()>) -> Option<Call> {
         let path = head.uri().path();
         let collected =
-            ["/echo", "/later", "/refuse", "/nobody"].contains(&path) || path.starts_with("/size/");
+            ["/echo", "/later", "/refuse", "/nobody", "/cut"].contains(&path) || path.starts_with("/size/");
         collected.then(|| Call(path.to_owned()))
     }
 
@@ -69,6 +69,10 @@ impl Service for Echo {
                 Answer::Message
             }
         }
+    }
+
+    fn takes_cut_head(&self, call: &Call) -> bool {
+        call.0 == "/cut"
     }
 
     fn is_exempt(&self, head: &Request<Inbox>) -> bool {

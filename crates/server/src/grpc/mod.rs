@@ -294,6 +294,11 @@ impl Service for GrpcApi {
         Some(Call::Method { method, is_grpc, credential, traced })
     }
 
+    /// Envoy lets a request pass if the call about it is refused, and may copy headers of the request into the call.
+    fn takes_cut_head(&self, call: &Call) -> bool {
+        matches!(call, Call::Method { .. }) && self.0.rate_limit.bounds.counts_odd_values()
+    }
+
     fn answer(&self, call: &Call, body: Whole<'_>, out: &mut Vec<u8>) -> Answer {
         let Call::Method { method, is_grpc, credential, traced } = call else {
             return Answer::Misdirected(refusal(Status::unimplemented("")));

@@ -16,11 +16,12 @@ pub(super) struct TidegateV1 {
     pub(super) bounds: Bounds,
 }
 
-/// An entry whose value is in the form that is counted.
-pub(super) type CountedEntry<'a> = (&'a str, Cow<'a, str>);
+/// The key and the value of an entry in the form that is counted.
+pub(super) type CountedEntry<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 impl TidegateV1 {
-    /// Checks a request against the bounds, and returns the entries of each of its descriptors.
+    /// Checks a request against the bounds, and returns the entries of each of its descriptors. With
+    /// `bounds.odd_values: count`, descriptors and entries beyond the bounds are left out.
     pub(super) fn entries<'a>(
         &self,
         domain: &str,
@@ -36,25 +37,35 @@ impl TidegateV1 {
             return Err(Refusal::Empty { what: "the descriptors" }.into());
         }
         self.bounds.domain(domain)?;
-        self.bounds.descriptors(descriptors.len())?;
-        Ok(descriptors.map(|entries| self.counted(entries)).collect::<Result<_, Refusal>>()?)
+        let mut is_canonical = self.is_beyond(self.bounds.descriptors(descriptors.len()))?;
+        let mut counted = Vec::with_capacity(descriptors.len().min(self.bounds.descriptors));
+        for entries in descriptors.take(self.bounds.descriptors) {
+            is_canonical |= self.is_beyond(self.bounds.entries(entries.len()))?;
+            let entries = entries.iter().take(self.bounds.entries);
+            let texts = entries.map(|entry| self.bounds.entry_text(&entry.key, &entry.value));
+            counted.push(texts.collect::<Result<Vec<CountedEntry<'a>>, Refusal>>()?);
+        }
+        let is_owned =
+            |(key, value): &CountedEntry<'_>| [key, value].iter().any(|text| matches!(text, Cow::Owned(_)));
+        if is_canonical || counted.iter().flatten().any(is_owned) {
+            self.decider.count_canonicalized();
+        }
+        Ok(counted)
     }
 
-    fn counted<'a>(&self, entries: &'a [pb::Entry]) -> Result<Vec<CountedEntry<'a>>, Refusal> {
-        let bounds = &self.bounds;
-        bounds.entries(entries.len())?;
-        let entry = |entry: &'a pb::Entry| {
-            let value = bounds.value_text(&entry.value)?;
-            bounds.entry(&entry.key, if bounds.counts_odd_values() { "" } else { &value })?;
-            Ok((entry.key.as_str(), value))
-        };
-        entries.iter().map(entry).collect()
+    /// Returns whether there are more of something than are decided. It is an error with `bounds.odd_values: refuse`.
+    fn is_beyond(&self, checked: Result<(), Refusal>) -> Result<bool, Refusal> {
+        match checked {
+            Ok(()) => Ok(false),
+            Err(Refusal::TooMany { .. }) if self.bounds.counts_odd_values() => Ok(true),
+            Err(refusal) => Err(refusal),
+        }
     }
 }
 
 /// Borrows entries in the form that a request takes.
 pub(super) fn borrowed<'a>(entries: &'a [CountedEntry<'_>]) -> Vec<(&'a str, &'a str)> {
-    entries.iter().map(|(key, value)| (*key, &**value)).collect()
+    entries.iter().map(|(key, value)| (&**key, &**value)).collect()
 }
 
 /// Returns a duration as a message; `None` if it never ends.

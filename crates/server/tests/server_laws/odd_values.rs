@@ -154,3 +154,41 @@ fn our_own_protocol_counts_them_too() {
         assert_eq!(status, (GrpcCode::InvalidArgument as i32).to_string(), "{message}");
     }
 }
+
+#[test]
+fn our_own_protocol_decides_what_is_beyond_a_bound() {
+    use crate::support::clients::tidegate::v1::{AcquireRequest, AcquireResponse, Descriptor, Entry};
+
+    let descriptor = |entries: &[(&str, &str)]| {
+        let entry =
+            |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned() };
+        Descriptor { entries: entries.iter().map(entry).collect() }
+    };
+    let long_key = "k".repeat(300);
+    let odd_key = format!("k{MARK}");
+    let others = [
+        vec![descriptor(&[("none", "xx")]); 10_000],
+        vec![descriptor(&[("none", "xx")].repeat(40))],
+        vec![descriptor(&[(&long_key, "xx")])],
+        vec![descriptor(&[(&odd_key, "xx")])],
+    ];
+    let acquire = |service: &Service, job: &str, others: &[Descriptor]| {
+        let descriptors = [&[descriptor(&[("job", job)])], others].concat();
+        let body = framed(&AcquireRequest { domain: "api".to_owned(), descriptors }, 0xff);
+        raw_call_of(service.grpc, "/tidegate.v1.Permits/Acquire", &[], &body)
+    };
+    let service = service(RULES);
+    let refusing = Setup::rules(RULES).with("bounds.odd_values", "refuse").start();
+    for (number, others) in others.iter().enumerate() {
+        // Each job has one slot: the first request holds it, and the second is denied.
+        let held = [(); 2].map(|()| {
+            let (status, message, body) = acquire(&service, &format!("job-{number}"), others);
+            assert_eq!(status, "0", "{message}");
+            AcquireResponse::decode(&body[5..]).expect("a response").denial.is_none()
+        });
+        assert_eq!(held, [true, false]);
+        let (status, message, _) = acquire(&refusing, "seven", others);
+        assert_eq!(status, (GrpcCode::InvalidArgument as i32).to_string(), "{message}");
+    }
+    assert_eq!(canonicalized(&service), 8);
+}

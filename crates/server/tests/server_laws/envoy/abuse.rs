@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::edge::{Edge, Setup};
-use crate::support::service::{send_bytes, service};
+use crate::overload::token_of;
+use crate::support::service::{Setup as ServiceSetup, send_bytes, service};
 
 const RULES: &str = "
 domain: api
@@ -70,4 +71,34 @@ descriptors: [{key: agent, rate_limit: {unit: day, requests_per_unit: 3}}]
         assert_eq!(passes(agent), 3, "{:?}", &agent[..agent.len().min(9)]);
     }
     assert_eq!(edge.number("cluster.upstream.ratelimit.error").unwrap_or(0), 0);
+}
+
+/// Headers of a request that Envoy copies into the head of its call, up to all that it takes of a client. With
+/// `bounds.odd_values: refuse` the call fails, and Envoy lets the request pass, which shows that it does copy them.
+#[test]
+fn headers_that_envoy_copies_into_its_call_do_not_slip_past_a_limit() {
+    for (odd_values, status) in [("count", 429), ("refuse", 200)] {
+        let setup = ServiceSetup::rules(RULES).with("http.tokens", "true");
+        let service = setup.with("bounds.odd_values", odd_values).start();
+        let token = token_of(&service, "envoy", "viewer");
+        let all = json!({"generic_key": {"descriptor_key": "all", "descriptor_value": "1"}});
+        let edge = Setup::asking(&[service.grpc])
+            .rate_limits(json!([{"actions": [all]}]))
+            .metadata("x-copy", "%REQ(x-big)%")
+            .token(&token)
+            .traced()
+            .start();
+        let trace = ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        let ask = |copied_bytes: usize, trace_bytes: usize| {
+            let (copied, state) = ("y".repeat(copied_bytes), format!("a={}", "z".repeat(trace_bytes)));
+            edge.get_with(&[("x-big", &copied), trace, ("tracestate", &state)]).status
+        };
+        assert_eq!([(); 3].map(|()| ask(1, 1)), [200, 200, 429]);
+        for (copied_bytes, trace_bytes) in [(17_000, 1), (58 << 10, 1), (1, 58 << 10), (28 << 10, 28 << 10)] {
+            let found = ask(copied_bytes, trace_bytes);
+            assert_eq!(found, status, "{odd_values}: {copied_bytes} and {trace_bytes} bytes");
+        }
+        let failed = if odd_values == "count" { 0 } else { 4 };
+        assert_eq!(edge.number("cluster.upstream.ratelimit.error").unwrap_or(0), failed);
+    }
 }

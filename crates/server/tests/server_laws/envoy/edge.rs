@@ -14,13 +14,16 @@ use crate::support::service::{Answer, send, until};
 const TYPES: &str = "type.googleapis.com/envoy.extensions";
 
 /// How to start one.
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 pub(super) struct Setup {
     nodes: Vec<(SocketAddr, u32)>,
     rate_limits: Value,
     failure_mode_deny: bool,
     health_checks: bool,
     own_headers: bool,
-    token: Option<String>,
+    /// Names and values of `initial_metadata`.
+    metadata: Vec<(String, String)>,
+    traced: bool,
 }
 
 /// A running Envoy.
@@ -41,7 +44,8 @@ impl Setup {
             failure_mode_deny: false,
             health_checks: false,
             own_headers: false,
-            token: None,
+            metadata: Vec::new(),
+            traced: false,
         }
     }
 
@@ -62,7 +66,18 @@ impl Setup {
 
     /// Sends a token with each call.
     pub(super) fn token(self, token: &str) -> Self {
-        Self { token: Some(token.to_owned()), ..self }
+        self.metadata("authorization", &format!("Bearer {token}"))
+    }
+
+    /// Sends a header with each call, whose value Envoy formats.
+    pub(super) fn metadata(mut self, name: &str, value: &str) -> Self {
+        self.metadata.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Continues the traces of its clients, and so passes their `tracestate` on. Nobody collects the spans.
+    pub(super) fn traced(self) -> Self {
+        Self { traced: true, ..self }
     }
 
     /// Asks the health of each node, and only nodes that are well.
@@ -117,7 +132,7 @@ impl Setup {
     }
 
     fn config(&self, upstream: SocketAddr, log: &str) -> Value {
-        let manager = json!({
+        let mut manager = json!({
             "@type": format!("{TYPES}.filters.network.http_connection_manager.v3.HttpConnectionManager"),
             "stat_prefix": "edge",
             "access_log": [{
@@ -141,6 +156,16 @@ impl Setup {
             }]},
             "http_filters": self.filters(),
         });
+        if self.traced {
+            manager["tracing"] = json!({"provider": {
+                "name": "envoy.tracers.opentelemetry",
+                "typed_config": {
+                    "@type": "type.googleapis.com/envoy.config.trace.v3.OpenTelemetryConfig",
+                    "grpc_service": {"envoy_grpc": {"cluster_name": "upstream"}},
+                    "service_name": "edge",
+                },
+            }});
+        }
         let chain = json!({"filters": [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]});
         json!({
             "admin": {"address": address("127.0.0.1:0")},
@@ -152,10 +177,7 @@ impl Setup {
     }
 
     fn filters(&self) -> Value {
-        let metadata = self
-            .token
-            .iter()
-            .map(|token| json!({"key": "authorization", "value": format!("Bearer {token}")}));
+        let metadata = self.metadata.iter().map(|(key, value)| json!({"key": key, "value": value}));
         let metadata: Vec<Value> = metadata.collect();
         json!([
             {
