@@ -67,8 +67,13 @@ attack: ## Attack a service of its own on the loopback, and print what was tried
 accuracy: ## How often sliding_window and sub_windows decide differently from the exact log
 	cd bench && cargo run --release --quiet -- accuracy
 
+# Bytes of the stripped program; images and downloads grow with it.
+MAX_SERVICE_BYTES := 30000000
+
 service:
 	cargo build --release --package tidegate-server
+	@bytes=$$(stat -c %s "$(TARGET)/release/tidegate"); echo "the program has $$bytes bytes"; \
+	[ "$$bytes" -le $(MAX_SERVICE_BYTES) ] || { echo "at most $(MAX_SERVICE_BYTES) are allowed"; exit 1; }
 	cd bench && cargo build --release --bins
 
 # The steps of `make test`.

@@ -14,7 +14,7 @@ use tidegate_stores::{MemoryStore, MemoryStoreConfig, SystemClock};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::backend::{Backend, Shared};
-use crate::inline_registry::InlineRegistry;
+use crate::inline_registry::{DEFAULT_MAX_INLINE_LIMITS, InlineRegistry};
 use crate::keeper;
 use crate::limiter::{Inner, LastWord, Limiter};
 use crate::line::Lines;
@@ -50,6 +50,7 @@ pub struct Builder {
     defaults: Defaults,
     max_keys: usize,
     max_reservations: usize,
+    max_inline_limits: usize,
     clock: Option<Arc<dyn Clock>>,
     snapshot: Option<(PathBuf, Duration)>,
     watch: bool,
@@ -91,6 +92,7 @@ impl Builder {
             defaults: Defaults::default(),
             max_keys: 10_000_000,
             max_reservations: DEFAULT_MAX_RESERVATIONS,
+            max_inline_limits: DEFAULT_MAX_INLINE_LIMITS,
             clock: None,
             snapshot: None,
             watch: true,
@@ -172,6 +174,13 @@ impl Builder {
         self
     }
 
+    /// Sets the maximum number of single inline limits that all domains have in use. The default is one million. At
+    /// the maximum, the one that was unused for longest is dropped; it keeps its counters if it is sent again.
+    pub fn max_inline_limits(mut self, max_inline_limits: usize) -> Self {
+        self.max_inline_limits = max_inline_limits;
+        self
+    }
+
     /// Sets the clock, such as a [`tidegate_core::VirtualClock`] in tests.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
@@ -227,7 +236,7 @@ impl Builder {
             lines: Lines::default(),
             permits: AtomicU64::new(0),
             slot_secret: RandomState::new(),
-            inline: InlineRegistry::default(),
+            inline: InlineRegistry::new(self.max_inline_limits),
             scopes: Arc::default(),
             reservations: Book::new(self.max_reservations),
             defaults: self.defaults,

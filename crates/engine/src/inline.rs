@@ -39,6 +39,11 @@ impl InlineLimits {
         })
     }
 
+    /// Returns how many single limits these are.
+    pub(crate) fn count(&self) -> usize {
+        self.1.len()
+    }
+
     pub(crate) fn longest_window_us(&self) -> u64 {
         self.0.limits.iter().map(|entry| entry.limit.period_us()).max().unwrap_or(0)
     }
@@ -219,6 +224,11 @@ impl Limiter {
     /// Returns the number of inline limits that a domain has in use.
     pub fn inline_limits_in_use(&self, domain: &str) -> usize {
         self.inner.inline.len(domain)
+    }
+
+    /// Returns the number of single inline limits that all domains have in use.
+    pub fn inline_limits_held(&self) -> usize {
+        self.inner.inline.limits()
     }
 
     fn prepare_inline(

@@ -3,8 +3,8 @@
 //! An inline limit takes memory, so a domain has a maximum number of them. Requests with the same first entry (one
 //! scope) may use a tenth of that number; beyond it only they are refused new limits. If the domain as a whole is
 //! full, the limit that was unused for longest is dropped. If it is requested again, it has the same counters,
-//! because these are identified by its numbers.
-
+//! because these are identified by its numbers. The same happens if all domains together have as many as
+//! the process has memory for.
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -22,6 +22,9 @@ const SCOPES: u64 = 10;
 const FEWEST_OF_SCOPE: u64 = 16;
 const MOST_OF_SCOPE: u64 = 1_000;
 
+/// The default maximum of single limits that all domains have in use.
+pub(crate) const DEFAULT_MAX_INLINE_LIMITS: usize = 1_000_000;
+
 /// The most limits that are examined to find one to drop.
 const STEPS: usize = 16;
 
@@ -35,8 +38,11 @@ pub(crate) enum InlineScope {
 }
 
 /// The inline limits in use, by domain. They survive a reload of the rules if the domain does.
-#[derive(Default)]
-pub(crate) struct InlineRegistry(Mutex<HashMap<String, OfDomain>>);
+pub(crate) struct InlineRegistry {
+    domains: Mutex<HashMap<String, OfDomain>>,
+    /// The maximum number of single limits of all domains together. A domain may have one set of them beyond that.
+    max_limits: usize,
+}
 
 /// The inline limits in use in a domain, by identity, and their common counts.
 #[derive(Default)]
@@ -45,6 +51,8 @@ struct OfDomain {
     /// The limits in the order in which they are examined, oldest first.
     queue: VecDeque<Arc<str>>,
     scopes: HashMap<InlineScope, Vec<Arc<str>>>,
+    /// Single limits of all that are in use.
+    limits: usize,
     counts: Arc<RuleCounts>,
 }
 
@@ -54,6 +62,8 @@ struct InUse {
     last: Micros,
     /// Whether the limit was used since it was last examined.
     used: bool,
+    /// The number of single limits that were requested together.
+    size: usize,
     /// How long its counters may still matter after the last request.
     window_us: u64,
 }
@@ -73,14 +83,24 @@ impl InlineScope {
 }
 
 impl InlineRegistry {
+    /// Returns an empty registry for at most this many single limits.
+    pub(crate) fn new(max_limits: usize) -> Self {
+        Self { domains: Mutex::default(), max_limits }
+    }
+
+    /// Returns the number of single limits in use in all domains.
+    pub(crate) fn limits(&self) -> usize {
+        self.domains.lock().values().map(|of| of.limits).sum()
+    }
+
     /// Returns the counts of a domain's inline limits, if there were any.
     pub(crate) fn counts(&self, domain: &str) -> Option<Arc<RuleCounts>> {
-        self.0.lock().get(domain).map(|of| Arc::clone(&of.counts))
+        self.domains.lock().get(domain).map(|of| Arc::clone(&of.counts))
     }
 
     /// Returns the common counters of a domain's inline limits.
     pub(crate) fn counts_of(&self, domain: &str) -> Arc<RuleCounts> {
-        let mut domains = self.0.lock();
+        let mut domains = self.domains.lock();
         if let Some(of) = domains.get(domain) {
             return Arc::clone(&of.counts);
         }
@@ -89,17 +109,17 @@ impl InlineRegistry {
 
     /// Drops domains that no longer exist.
     pub(crate) fn keep_domains_of(&self, rules: &RuleSet) {
-        self.0.lock().retain(|domain, _| rules.domain(domain).is_some());
+        self.domains.lock().retain(|domain, _| rules.domain(domain).is_some());
     }
 
     /// Returns the number of inline limits that a domain has in use.
     pub(crate) fn len(&self, domain: &str) -> usize {
-        self.0.lock().get(domain).map_or(0, |of| of.known.len())
+        self.domains.lock().get(domain).map_or(0, |of| of.known.len())
     }
 
     /// Returns limits that are already in use, and marks them as used.
     pub(crate) fn find(&self, domain: &str, identity: &str, now: Micros) -> Option<InlineLimits> {
-        let mut domains = self.0.lock();
+        let mut domains = self.domains.lock();
         let in_use = domains.get_mut(domain)?.known.get_mut(identity)?;
         (in_use.last, in_use.used) = (now, true);
         Some(in_use.limits.clone())
@@ -115,12 +135,14 @@ impl InlineRegistry {
         now: Micros,
         most: u64,
     ) -> Result<(), ScopeFull> {
-        let mut domains = self.0.lock();
+        let mut domains = self.domains.lock();
+        let all: usize = domains.values().map(|of| of.limits).sum();
         let of = domains.entry(domain.to_owned()).or_default();
+        let others = all - of.limits;
         if of.known.contains_key(identity) {
             return Ok(());
         }
-        let share = scope.share(most);
+        let (share, size) = (scope.share(most), limits.count());
         if of.count(scope) >= share {
             of.drop_unused(scope, now);
         }
@@ -130,9 +152,13 @@ impl InlineRegistry {
         if of.known.len() as u64 >= most {
             of.drop_one();
         }
+        while !of.known.is_empty() && others + of.limits + size > self.max_limits {
+            of.drop_one();
+        }
         let identity: Arc<str> = identity.into();
         let window_us = limits.longest_window_us().saturating_mul(2);
-        let in_use = InUse { limits: limits.clone(), scope, last: now, used: false, window_us };
+        let in_use = InUse { limits: limits.clone(), scope, last: now, used: false, size, window_us };
+        of.limits += size;
         of.scopes.entry(scope).or_default().push(Arc::clone(&identity));
         of.queue.push_back(Arc::clone(&identity));
         of.known.insert(identity, in_use);
@@ -151,8 +177,8 @@ impl OfDomain {
         let is_used = |in_use: &InUse| now.since(in_use.last) <= in_use.window_us;
         identity.retain(|identity| {
             let used = self.known.get(identity).is_some_and(is_used);
-            if !used {
-                self.known.remove(identity);
+            if !used && let Some(gone) = self.known.remove(identity) {
+                self.limits -= gone.size;
             }
             used
         });
@@ -173,8 +199,9 @@ impl OfDomain {
                 self.queue.push_back(identity);
                 continue;
             }
-            let scope = in_use.scope;
+            let (scope, size) = (in_use.scope, in_use.size);
             self.known.remove(&identity);
+            self.limits -= size;
             if let Some(of_scope) = self.scopes.get_mut(&scope) {
                 of_scope.retain(|other| *other != identity);
                 if of_scope.is_empty() {

@@ -17,7 +17,7 @@ use crate::access::{TokenRegistry, node_tokens};
 use crate::admin::browser::AllowedHosts;
 use crate::admin::{AdminApi, AdminParts, Limits, Load};
 use crate::config::Settings;
-use crate::config::settings::{Redis, Store};
+use crate::config::settings::{Compat, Redis, Store};
 use crate::control::{Control, ControlParts};
 use crate::data_folder::DataFolder;
 use crate::decider::Decider;
@@ -106,6 +106,7 @@ impl Assembly {
             client_ip: Arc::new(settings.http.client_ip.clone()),
             peer: Ipv4Addr::LOCALHOST.into(),
             cross_site: settings.http.cross_site,
+            json_forms: settings.compat == Compat::EnvoyRatelimit,
             memory: memory.clone(),
             links: Some(links.clone()),
         };
@@ -259,7 +260,8 @@ async fn build_limiter(
         .defaults(settings.defaults)
         .switches(settings.switches.clone())
         .max_keys(settings.memory.max_keys.min(memory.max_keys()))
-        .max_reservations(memory.max_reservations().min(MAX_RESERVATIONS));
+        .max_reservations(memory.max_reservations().min(MAX_RESERVATIONS))
+        .max_inline_limits(memory.max_inline_limits());
     let builder = match store {
         None => builder.memory().snapshot(data.counters(), settings.memory.snapshot_every.unwrap_or(never)),
         Some(store) => builder.redis_store(store, settings.fallback, settings.redis.secret.reveal()),

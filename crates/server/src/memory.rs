@@ -137,14 +137,19 @@ impl Memory {
         &self.0.deciding
     }
 
-    /// Returns how many counters fit into half of the memory.
+    /// Returns how many counters fit into nearly half of the memory.
     pub fn max_keys(&self) -> usize {
-        usize::try_from(self.usable() / 2 / KEY_BYTES).unwrap_or(usize::MAX)
+        usize::try_from(self.usable() / 32 * 15 / KEY_BYTES).unwrap_or(usize::MAX)
     }
 
     /// Returns how many reservations fit.
     pub fn max_reservations(&self) -> usize {
         usize::try_from(self.usable() / 16 / RESERVATION_BYTES).unwrap_or(usize::MAX)
+    }
+
+    /// Returns how many limits of requests fit.
+    pub fn max_inline_limits(&self) -> usize {
+        usize::try_from(self.usable() / 32 / INLINE_LIMIT_BYTES).unwrap_or(usize::MAX)
     }
 
     /// Returns how many connections of one of two listeners fit.

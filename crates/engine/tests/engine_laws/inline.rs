@@ -168,3 +168,23 @@ fn a_request_that_only_looks_takes_no_place_among_the_limits_in_use() {
     }
     assert_eq!(limiter.inline_limits_in_use("d"), 0);
 }
+
+/// Limits cost memory, and the operator's bound on it counts for all domains together.
+#[test]
+fn all_domains_together_have_no_more_limits_in_use_than_the_process_may_hold() {
+    let domains = ["d", "e", "f"].map(|name| Domain::new(name).inline_limits(1_000_000));
+    let builder = domains.into_iter().fold(Limiter::builder(), tidegate::Builder::domain);
+    let limiter = builder.max_inline_limits(500).build().expect("good rules");
+    let kept = limiter.inline_limits("d", &[per_minute(5)]).expect("allowed");
+    let request = Request::new("d", [("a", "1")]).limits(&kept);
+    assert_eq!(passes(&limiter, &request, 9), 5);
+    for (number, domain) in (0..3_000_u64).zip(["d", "e", "f"].into_iter().cycle()) {
+        let pair = [per_minute(number + 10), per_day(number + 10)];
+        let route = format!("route-{number}");
+        limiter.inline_limits_of(domain, &pair, ("route", &route), 1).expect("there is always room");
+        assert!(limiter.inline_limits_held() <= 500 + 3 * 2, "{}", limiter.inline_limits_held());
+    }
+    assert!(limiter.inline_limits_held() > 400);
+    let again = limiter.inline_limits("d", &[per_minute(5)]).expect("allowed");
+    assert_eq!(passes(&limiter, &Request::new("d", [("a", "1")]).limits(&again), 9), 0, "its counter stays");
+}

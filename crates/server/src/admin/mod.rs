@@ -98,6 +98,8 @@ pub struct AdminApi {
     router: Router,
     hosts: AllowedHosts,
     bodies: MemoryBudget,
+    /// Counts what waits to be sent. It has no bound: probes and metrics are answered whatever else goes on.
+    responses: MemoryBudget,
 }
 
 /// The bounds on requests to the admin listener.
@@ -214,7 +216,7 @@ impl AdminApi {
                 )
             })
             .with_state(state);
-        Self { router, hosts: limits.hosts, bodies: limits.bodies }
+        Self { router, hosts: limits.hosts, bodies: limits.bodies, responses: MemoryBudget::unlimited() }
     }
 
     /// Answers one request.
@@ -240,6 +242,10 @@ impl AdminApi {
 
 impl HttpService for AdminApi {
     type Body = Body;
+
+    fn budget(&self) -> &MemoryBudget {
+        &self.responses
+    }
 
     async fn answer(&self, request: Request<Incoming>) -> Response {
         self.answer(request).await

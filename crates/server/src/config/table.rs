@@ -170,7 +170,7 @@ pub static SETTINGS: &[Setting] = &[
         "compat",
         "none",
         Kind::Word(&["none", "envoy-ratelimit"]),
-        "`envoy-ratelimit` counts as envoyproxy/ratelimit does: it sets `defaults.algorithm` to fixed_window and `defaults.count_denied` to true, unless these are set.",
+        "`envoy-ratelimit` counts as envoyproxy/ratelimit does: it sets `defaults.algorithm` to fixed_window and `defaults.count_denied` to true, unless these are set. `/json` then accepts the forms that `curl -d` sends.",
     ),
     row("workers", "0", whole(0, 1024), "Threads that answer requests; 0 means one per core."),
     row(
@@ -323,7 +323,7 @@ pub static SETTINGS: &[Setting] = &[
         "bounds.header_bytes",
         "16KiB",
         size(8 << 10, 1 << 20),
-        "Maximum size of the headers of a request, of which there may be 100.",
+        "Maximum size of the headers of a request, of which there may be 100. Rate limit calls over gRPC are decided without the headers beyond it, unless `bounds.odd_values` is `refuse`.",
     ),
     row(
         "headers.ratelimit",

@@ -46,9 +46,10 @@ use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use tidegate_http2::MemoryClaim;
+use tidegate_http2::{MemoryBudget, MemoryClaim};
 use tidegate_middleware::{ClientIp, Renderer};
 
+use self::read::Forms;
 use crate::access::TokenRegistry;
 use crate::body::{BodyError, unsupported_coding};
 use crate::bounds::Bounds;
@@ -86,6 +87,8 @@ pub struct HttpApi {
     pub client_ip: Arc<ClientIp>,
     /// Whether pages of other sites may send requests from their visitors' browsers.
     pub cross_site: bool,
+    /// Whether `/json` accepts the forms that `curl -d` sends, as envoyproxy/ratelimit does.
+    pub json_forms: bool,
     /// The bound on memory.
     pub memory: Memory,
     /// Answers the links of tenants, if there are any.
@@ -227,6 +230,14 @@ impl HttpApi {
         who.map(drop).map_err(Problem::from)
     }
 
+    fn forms(&self, route: Route) -> Forms {
+        match route {
+            Route::Json if self.json_forms => Forms::Accepted,
+            Route::Json => Forms::Refused,
+            _ => Forms::Never,
+        }
+    }
+
     /// Takes the memory of a request that waits for a store. The embedded one keeps nobody waiting.
     fn expect_room(&self, body_bytes: usize) -> Result<Option<MemoryClaim>, Problem> {
         if !self.decider.limiter().is_shared() {
@@ -250,7 +261,7 @@ impl HttpApi {
     {
         if !self.cross_site {
             read::expect_own_site(headers)?;
-            read::expect_json(headers, route == Route::Json)?;
+            read::expect_json(headers, self.forms(route))?;
         }
         if let Some(refusal) = unsupported_coding(headers) {
             return Err(Problem::coded(refusal));
@@ -279,6 +290,10 @@ impl HttpApi {
 
 impl HttpService for HttpApi {
     type Body = Body;
+
+    fn budget(&self) -> &MemoryBudget {
+        self.memory.bodies()
+    }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         self.answer(request).await

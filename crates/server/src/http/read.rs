@@ -12,6 +12,17 @@ use crate::body::collect;
 use crate::bounds::Bounds;
 use crate::problem::Problem;
 
+/// Whether a body is accepted that `curl -d` declares as a form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Forms {
+    /// As envoyproxy/ratelimit does on `/json`.
+    Accepted,
+    /// On `/json`, unless `compat` is `envoy-ratelimit`. The error names that setting.
+    Refused,
+    /// On all other paths.
+    Never,
+}
+
 /// Browsers set it to the relation between the site of the page and this one.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -28,17 +39,23 @@ pub(super) fn expect_own_site(headers: &HeaderMap) -> Result<(), Problem> {
 /// Rejects a body whose content type is not JSON. Parameters are ignored.
 ///
 /// A page can make a browser post a form or a text to any site without a preflight, but not JSON. So a body without a
-/// content type is accepted only if no header shows that a browser sent it. `/json` also accepts a form then, which is
-/// what `curl -d` sends and envoyproxy/ratelimit accepts.
-pub(super) fn expect_json(headers: &HeaderMap, forms_too: bool) -> Result<(), Problem> {
+/// content type is accepted only if no header shows that a browser sent it. With [`Forms::Accepted`], a form is accepted
+/// then as well, although an old browser need not show itself.
+pub(super) fn expect_json(headers: &HeaderMap, forms: Forms) -> Result<(), Problem> {
     let found = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let end = found.iter().position(|byte| *byte == b';').unwrap_or(found.len());
     let is = |name: &[u8]| found[..end].trim_ascii().eq_ignore_ascii_case(name);
     let from_browser = headers.contains_key(FETCH_SITE) || headers.contains_key(ORIGIN);
     let missing = !headers.contains_key(CONTENT_TYPE);
-    let as_form = forms_too && is(b"application/x-www-form-urlencoded");
+    let is_form = is(b"application/x-www-form-urlencoded");
+    let as_form = is_form && forms == Forms::Accepted;
     if is(b"application/json") || (!from_browser && (missing || as_form)) {
         return Ok(());
+    }
+    if is_form && forms == Forms::Refused {
+        let detail = "the content type must be application/json, got \"application/x-www-form-urlencoded\"; with curl, \
+                      add -H 'content-type: application/json', or set compat: envoy-ratelimit";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
     if missing {
         let detail = "the content type must be application/json if a browser sends it, got none";

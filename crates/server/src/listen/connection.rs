@@ -18,13 +18,14 @@ use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tidegate_http2::Turn;
+use tidegate_http2::{MemoryBudget, Turn};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tracing::Instrument;
 
 use super::connections::Entry;
 use super::listener::{OpenListener, Protocols};
+use super::response::{self, HeldBody};
 use super::stream::{Activity, Io, Stream, WatchedIo};
 use super::watchdog::{Action, Watchdog};
 use crate::trace;
@@ -103,7 +104,14 @@ async fn try_serve(stream: Stream, activity: &Arc<Activity>, listener: &OpenList
 /// Answers HTTP requests.
 pub trait HttpService: Clone + Send + Sync + 'static {
     /// The body of its responses.
-    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Default + Send + 'static;
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
+        + Default
+        + Send
+        + Unpin
+        + 'static;
+
+    /// The budget of its responses.
+    fn budget(&self) -> &MemoryBudget;
 
     /// Answers a request.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send;
@@ -160,6 +168,9 @@ fn poll_in_turn<C: Future>(
     polled
 }
 
+/// A response whose memory is accounted.
+type HeldResponse<A> = Response<HeldBody<<A as HttpService>::Body>>;
+
 /// Returns a service whose requests the activity counts. It is shared by the requests of one connection only, so that
 /// threads do not contend for its reference count.
 fn hyper_service<A: HttpService>(
@@ -168,9 +179,9 @@ fn hyper_service<A: HttpService>(
     traced: bool,
 ) -> impl Service<
     Request<Incoming>,
-    Response = Response<A::Body>,
+    Response = HeldResponse<A>,
     Error = Infallible,
-    Future: Future<Output = Result<Response<A::Body>, Infallible>> + Send + 'static,
+    Future: Future<Output = Result<HeldResponse<A>, Infallible>> + Send + 'static,
 > + use<A> {
     let shared = Arc::new((api.clone(), Arc::clone(activity)));
     service_fn(move |request| {
@@ -181,20 +192,23 @@ fn hyper_service<A: HttpService>(
             if request.headers().len() > MAX_HEADERS {
                 return Ok(too_many_headers());
             }
-            if traced {
+            let version = request.version();
+            let response = if traced {
                 let span = trace::span(&request);
                 let response = api.answer(request).instrument(span.clone()).await;
                 trace::http_status(&span, response.status());
-                return Ok(response);
-            }
-            Ok(api.answer(request).await)
+                response
+            } else {
+                api.answer(request).await
+            };
+            Ok(response::hold(response, version, api.budget(), activity))
         }
     })
 }
 
 /// Over HTTP/1 hyper has the same bound; over HTTP/2 it has none.
-fn too_many_headers<B: Default>() -> Response<B> {
-    let mut response = Response::new(B::default());
+fn too_many_headers<B: Default>() -> Response<HeldBody<B>> {
+    let mut response = Response::new(HeldBody::empty());
     *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
     response
 }

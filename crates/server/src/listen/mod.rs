@@ -13,6 +13,7 @@
 //! - [`capacity`]: how many connections each listener may have; [`connections`]: those it has
 //! - [`worker`]: a thread that serves connections
 //! - [`connection`]: one connection from its first byte to its last
+//! - [`response`]: the memory of responses until they are read
 //! - [`watchdog`]: when to end it
 
 pub mod acceptor;
@@ -20,6 +21,7 @@ pub mod capacity;
 pub mod connection;
 pub mod connections;
 pub mod listener;
+pub mod response;
 pub mod socket;
 pub mod stream;
 pub mod tls;

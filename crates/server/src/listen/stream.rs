@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
+use parking_lot::Mutex;
+use tidegate_http2::MemoryClaim;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Instant;
@@ -14,6 +16,9 @@ use tokio_rustls::server::TlsStream;
 
 /// The first bytes of every HTTP/2 connection.
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Bytes that a client has to read within the time-out while responses over HTTP/2 wait to be sent.
+const PROGRESS_BYTES: u64 = 16 << 10;
 
 /// A connection on its way to a worker's runtime.
 pub enum Stream {
@@ -54,6 +59,16 @@ pub struct Activity {
     stuck: AtomicBool,
     /// How often the client read again after that.
     unstuck: AtomicU64,
+    /// Responses over HTTP/2 that wait to be sent.
+    responses: AtomicUsize,
+    /// Responses that have been sent.
+    responses_sent: AtomicU64,
+    /// Bytes that have been written.
+    written: AtomicU64,
+    /// Whether `response` holds memory.
+    holds_response: AtomicBool,
+    /// The memory of a response over HTTP/1 that waits to be sent.
+    response: Mutex<Option<MemoryClaim>>,
     /// Bytes that may still be read in this turn.
     readable: AtomicUsize,
     /// Whether a read was put off to the next turn.
@@ -107,6 +122,11 @@ impl Activity {
             preface_bytes: AtomicUsize::new(0),
             stuck: AtomicBool::new(false),
             unstuck: AtomicU64::new(0),
+            responses: AtomicUsize::new(0),
+            responses_sent: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            holds_response: AtomicBool::new(false),
+            response: Mutex::default(),
             readable: AtomicUsize::new(usize::MAX),
             put_off: AtomicBool::new(false),
         };
@@ -187,9 +207,40 @@ impl Activity {
         self.preface_bytes.load(Relaxed) == PREFACE.len()
     }
 
-    /// Returns a number that changes once the client reads again, if it does not read what is to be sent.
+    /// Returns a number that changes once the client reads again, if it does not read what is to be sent. Over HTTP/2 it
+    /// may read other things, or grant a few bytes at a time, so there it has to read a certain amount.
     pub fn stuck(&self) -> Option<u64> {
+        if self.responses.load(Relaxed) > 0 {
+            let progress = self.written.load(Relaxed) / PROGRESS_BYTES;
+            return Some(self.responses_sent.load(Relaxed).wrapping_add(progress));
+        }
         self.stuck.load(Relaxed).then(|| self.unstuck.load(Relaxed))
+    }
+
+    /// Notes a response over HTTP/2 that waits to be sent.
+    pub fn note_response(&self) {
+        self.responses.fetch_add(1, Relaxed);
+    }
+
+    /// Notes that a response over HTTP/2 was sent, or given up.
+    pub fn note_response_sent(&self) {
+        self.responses.fetch_sub(1, Relaxed);
+        self.responses_sent.fetch_add(1, Relaxed);
+    }
+
+    /// Holds the memory of a response over HTTP/1 until it is sent.
+    pub fn hold_response(&self, claim: MemoryClaim) {
+        *self.response.lock() = Some(claim);
+        self.holds_response.store(true, Relaxed);
+    }
+
+    /// Gives the memory of a response back, once all that was to be sent is.
+    #[inline]
+    fn note_flush<T>(&self, flushed: &Poll<T>) {
+        if flushed.is_ready() && self.holds_response.load(Relaxed) {
+            self.holds_response.store(false, Relaxed);
+            drop(self.response.lock().take());
+        }
     }
 
     #[inline]
@@ -205,6 +256,13 @@ impl Activity {
         let alike = PREFACE[before..].iter().zip(bytes).take_while(|(ours, theirs)| ours == theirs).count();
         if self.preface_bytes.load(Relaxed) == before {
             self.preface_bytes.store(before + alike, Relaxed);
+        }
+    }
+
+    #[inline]
+    fn note_written(&self, polled: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(written)) = polled {
+            self.written.fetch_add(*written as u64, Relaxed);
         }
     }
 
@@ -262,6 +320,7 @@ impl AsyncWrite for WatchedIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write(cx, buf);
         self.activity.note_write(&polled);
+        self.activity.note_written(&polled);
         polled
     }
 
@@ -272,6 +331,7 @@ impl AsyncWrite for WatchedIo {
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
         self.activity.note_write(&polled);
+        self.activity.note_written(&polled);
         polled
     }
 
@@ -283,6 +343,7 @@ impl AsyncWrite for WatchedIo {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.io).poll_flush(cx);
         self.activity.note_write(&polled);
+        self.activity.note_flush(&polled);
         polled
     }
 

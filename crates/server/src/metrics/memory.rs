@@ -17,14 +17,12 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, memory: &Memory, limit
         ("streams", memory.streams()),
         ("deciding", memory.deciding()),
     ];
-    let domains = limiter.domain_names();
-    let inline: usize = domains.iter().map(|domain| limiter.inline_limits_in_use(domain)).sum();
     let counted = [
         ("keys", limiter.stats().keys, KEY_BYTES),
         ("reservations", limiter.reservations(), RESERVATION_BYTES),
         ("rules", limiter.counts().len(), RULE_BYTES),
         ("tenants", limiter.tenants(), TENANT_BYTES),
-        ("inline_limits", inline, INLINE_LIMIT_BYTES),
+        ("inline_limits", limiter.inline_limits_held(), INLINE_LIMIT_BYTES),
     ];
     let counted = counted.map(|(part, count, bytes)| (part, signed(count as u64 * bytes)));
     let help =
@@ -45,6 +43,7 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, memory: &Memory, limit
         ("process", signed(memory.limit())),
         ("keys", limit_of_keys),
         ("reservations", limit_of_reservations),
+        ("inline_limits", signed(memory.max_inline_limits() as u64 * INLINE_LIMIT_BYTES)),
     ];
     for (part, bytes) in others.into_iter().chain(parts) {
         limits.encode_family(&[("part", part)])?.encode_gauge(&bytes)?;

@@ -123,6 +123,7 @@ fn a_page_of_another_site_cannot_spend_a_limit() {
             (&[text, origin], 415),
             (&[text], 415),
             (&[parts], 415),
+            (&[form], 415),
             (&[form, origin], 415),
             (&[form, ("sec-fetch-site", "same-origin")], 415),
             (&[origin], 415),
@@ -140,12 +141,30 @@ fn a_page_of_another_site_cannot_spend_a_limit() {
         ("/v1/check", &[json, ("sec-fetch-mode", "cors")]),
         ("/json", &[json]),
         ("/json", &[]),
-        // What `curl -d` sends.
-        ("/json", &[form]),
     ] {
         assert_eq!(post(&service, path, headers).status, 200, "{path} {headers:?}");
     }
-    assert_eq!(left(&service), 993);
+    assert_eq!(left(&service), 994);
+}
+
+/// `curl -d` sends a form, and so can a page in a browser that is too old to say where it comes from.
+#[test]
+fn a_form_is_refused_unless_the_service_stands_in_for_envoyproxy_ratelimit() {
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    let refusing = service(RULES);
+    let answer = post(&refusing, "/json", &[form]);
+    assert_eq!(answer.status, 415, "{}", answer.body);
+    for remedy in ["-H 'content-type: application/json'", "compat: envoy-ratelimit"] {
+        assert!(answer.body.contains(remedy), "{}", answer.body);
+    }
+    assert_eq!(post(&refusing, "/v1/check", &[form]).status, 415);
+    assert_eq!(left(&refusing), 1000, "nothing was spent");
+    let compatible = Setup::rules(RULES).with("compat", "envoy-ratelimit").start();
+    assert_eq!(post(&compatible, "/json", &[form]).status, 200);
+    assert_eq!(post(&compatible, "/v1/check", &[form]).status, 415);
+    for browser in [("origin", "https://evil.example"), ("sec-fetch-site", "same-origin")] {
+        assert_eq!(post(&compatible, "/json", &[form, browser]).status, 415);
+    }
 }
 
 #[test]

@@ -47,6 +47,7 @@ fn under(flood: &'static Flood, service: &Service, client: &mut Client) -> Durat
     let flooding = thread::spawn(move || flood.run(at, &told));
     until("it is in full flow", || stop.sent_bytes() > 64 << 10 || flooding.is_finished());
     let slowest = slowest(service, client);
+    println!("{}: {slowest:?}", flood.name);
     stop.now();
     flooding.join().expect("it ends");
     slowest
@@ -58,6 +59,7 @@ fn a_good_client_is_served_under_every_flood() {
     let mut service = Setup::rules(RULES).with("workers", "1").start();
     let mut client = Client::new(&service);
     let calm = slowest(&service, &mut client);
+    println!("calm: {calm:?}");
     for flood in FLOODS {
         // A busy machine is no proof: it has to be slow again and again.
         let seen: Vec<Duration> =

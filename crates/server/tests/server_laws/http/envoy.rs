@@ -9,8 +9,7 @@ const ORDER: &str = r#"{"domain":"api","descriptors":[{"entries":[{"key":"order"
 #[tokio::test]
 async fn it_answers_as_grpc_does_in_protojson() {
     let mut service = Service::start().await;
-    // `curl -d` says that it sends a form.
-    let passed = service.post_as(Some("application/x-www-form-urlencoded"), "/json", ORDER).await;
+    let passed = service.post("/json", ORDER).await;
     assert_eq!((passed.status.as_u16(), passed.header("content-type")), (200, Some("application/json")));
     let answer = passed.json();
     assert_eq!(answer["overallCode"], "OK");

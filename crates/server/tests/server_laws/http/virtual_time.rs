@@ -61,6 +61,7 @@ fn api(limiter: Limiter) -> HttpApi {
         client_ip: Arc::new(ClientIp::new()),
         peer: Ipv4Addr::LOCALHOST.into(),
         cross_site: false,
+        json_forms: false,
         memory: tidegate_server::memory::Memory::of(1 << 30, tidegate_server::memory::Source::Setting),
         links: None,
     }

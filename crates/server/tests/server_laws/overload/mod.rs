@@ -8,6 +8,7 @@ use serde_json::json;
 use tidegate_server::memory::{ConnectionCost, HighWaterMark, Memory, Source, limit_of_cgroup};
 
 mod idle;
+mod unread;
 mod waiting;
 
 use crate::control::ask_at;
@@ -163,6 +164,7 @@ fn every_part_has_a_share_and_all_shares_fit() {
             memory.streams().limit() as u64,
             memory.deciding().limit() as u64,
             memory.max_reservations() as u64 * 768,
+            memory.max_inline_limits() as u64 * 1024,
         ];
         assert!(parts.iter().all(|bytes| *bytes > 1 << 19), "{limit}: {parts:?}");
         let base = (48 << 20).min(limit / 4);
