@@ -52,6 +52,7 @@ static API: LazyLock<(HttpApi, Runtime)> = LazyLock::new(|| {
         client_ip,
         peer,
         cross_site: false,
+        json_forms: false,
         links: None,
         memory,
     };
