@@ -5,6 +5,7 @@
 //! full, the limit that was unused for longest is dropped. If it is requested again, it has the same counters,
 //! because these are identified by its numbers. The same happens if all domains together have as many as
 //! the process has memory for.
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
