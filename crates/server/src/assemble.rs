@@ -171,6 +171,9 @@ fn build_recorder(
     (limiter, metrics, health): (Limiter, Metrics, Health),
     store: Option<RedisStore>,
 ) -> Recorder {
+    if !settings.recorder {
+        return Recorder::default();
+    }
     Recorder::new(RecorderParts {
         limiter,
         metrics,

@@ -16,6 +16,7 @@ use crate::denials::Denials;
 use crate::metrics::{FrontEnd, Metrics, Timer};
 use crate::permit_token::{self, PermitToken};
 use crate::recorder::Recorder;
+use crate::request_id::RequestId;
 use crate::trace;
 
 /// The reason to refuse a request while no rules are loaded, as envoyproxy/ratelimit words it.
@@ -108,28 +109,29 @@ impl Decider {
 
     /// Decides a request without an await. Only for limiters that are not [shared](Limiter::is_shared).
     #[inline]
-    pub fn decide_now(&self, request: &Request<'_>) -> Decision {
+    pub fn decide_now(&self, request: &Request<'_>, id: RequestId<'_>) -> Decision {
         let decision = self.limiter.check_now(request);
-        self.record(request, &decision);
+        self.record(request, &decision, id);
         decision
     }
 
     /// Decides a request with whichever store there is.
-    pub async fn decide(&self, request: &Request<'_>) -> Decision {
+    pub async fn decide(&self, request: &Request<'_>, id: RequestId<'_>) -> Decision {
         let decision = self.limiter.check(request).await;
-        self.record(request, &decision);
+        self.record(request, &decision, id);
         decision
     }
 
     /// Decides each request of a batch by itself, in order, and counts those that are refused instead. All are
-    /// asked for together, so that a shared store is asked once.
+    /// asked for together, so that a shared store is asked once. The ID is that of the whole batch.
     pub async fn decide_batch<'r, E>(
         &self,
         requests: impl Iterator<Item = Result<Request<'r>, E>>,
+        id: RequestId<'_>,
     ) -> Vec<Result<(Request<'r>, Decision), E>> {
         // One span cannot have many decisions; it has their numbers instead.
         let each = self.clone().with_traces(false);
-        let decided = join_all(requests.map(|request| each.decide_element(request))).await;
+        let decided = join_all(requests.map(|request| each.decide_element(request, id))).await;
         self.count_refused(decided.iter().filter(|element| element.is_err()).count());
         if self.traced {
             let denied = decided.iter().flatten().filter(|(_, decision)| !decision.allowed()).count();
@@ -141,14 +143,15 @@ impl Decider {
     async fn decide_element<'r, E>(
         &self,
         request: Result<Request<'r>, E>,
+        id: RequestId<'_>,
     ) -> Result<(Request<'r>, Decision), E> {
         let request = request?;
-        let decision = self.decide(&request).await;
+        let decision = self.decide(&request, id).await;
         Ok((request, decision))
     }
 
     /// Takes a slot of each concurrency limit that the request falls under, or none.
-    pub async fn acquire(&self, request: &Request<'_>) -> SlotOutcome {
+    pub async fn acquire(&self, request: &Request<'_>, id: RequestId<'_>) -> SlotOutcome {
         // Read before the slots are taken: they are held at least until the time that the client is told.
         let now = self.limiter.now();
         let acquired = self.limiter.acquire(request).await;
@@ -157,7 +160,7 @@ impl Decider {
         }
         match acquired {
             Acquired::Denied(decision) => {
-                self.record(request, &decision);
+                self.record(request, &decision, id);
                 SlotOutcome::Denied(decision)
             }
             Acquired::Permit(permit) => {
@@ -195,17 +198,22 @@ impl Decider {
     ///
     /// # Errors
     /// If the estimate is too large, too many reservations are held, or the shared store fails.
-    pub async fn reserve(&self, request: &Request<'_>, lifetime: Duration) -> Result<Reserved, ReserveError> {
+    pub async fn reserve(
+        &self,
+        request: &Request<'_>,
+        lifetime: Duration,
+        id: RequestId<'_>,
+    ) -> Result<Reserved, ReserveError> {
         let reserved = self.limiter.reserve(request, lifetime).await;
         let counts = &self.metrics.reservations;
         match &reserved {
             Ok(Reserved::Reservation(Reservation { decision, .. })) => {
                 counts.reserved.add(1);
-                self.record(request, decision);
+                self.record(request, decision, id);
             }
             Ok(Reserved::Denied(decision)) => {
                 counts.denied.add(1);
-                self.record(request, decision);
+                self.record(request, decision, id);
             }
             Err(_) => counts.failed.add(1),
         }
@@ -246,9 +254,9 @@ impl Decider {
 
     /// Records a decision. Every decision of every front end passes here once.
     #[inline]
-    fn record(&self, request: &Request<'_>, decision: &Decision) {
+    fn record(&self, request: &Request<'_>, decision: &Decision, id: RequestId<'_>) {
         let crossed = decision.count(request);
-        self.recorder.note(self.front_end.name, request, decision, crossed);
+        self.recorder.note((self.front_end.name, id), request, decision, crossed);
         self.denials.note(&self.limiter, request, decision);
         if self.traced {
             trace::decided(request, decision);

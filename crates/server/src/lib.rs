@@ -10,7 +10,8 @@
 //! - [`decider`]: decides requests and records decisions, for every front end
 //! - [`recorder`]: top keys, history, recent denials and warnings, from the decisions of every front end
 //! - [`usage_link`]: a tenant's view of its own usage
-//! - [`body`], [`bounds`]: what a client may send; [`permit_token`]: the token of a permit; `problem`: errors over HTTP
+//! - [`body`], [`bounds`]: what a client may send; [`permit_token`]: the token of a permit; [`request_id`]: the
+//!   ID of a request; `problem`: errors over HTTP
 //! - [`access`]: tokens and roles; [`denials`]: records of denials; [`control`]: puts the catalog in force
 //! - [`health`], [`metrics`], [`build_info`]: the state of the service
 //! - [`memory`]: divides the memory of the process
@@ -42,6 +43,7 @@ pub mod permit_token;
 mod problem;
 pub mod protocols;
 pub mod recorder;
+pub mod request_id;
 pub mod run;
 pub mod signals;
 pub mod trace;

@@ -31,6 +31,8 @@ pub(super) struct DenialsQuery {
     tenant: Option<String>,
     /// Of the key with this fingerprint only.
     fingerprint: Option<String>,
+    /// Of requests with this `x-request-id` only.
+    request_id: Option<String>,
     /// The maximum number of denials; 100 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
@@ -63,7 +65,7 @@ pub(crate) struct DenialView {
     source: &'static str,
     /// Null if the request will never pass.
     retry_after_ms: Option<u64>,
-    /// The ID of the request, if its client sent one.
+    /// The `x-request-id` of the request, if it had one; its first 128 bytes.
     request_id: Option<String>,
     /// Whether the rule is in shadow, so that the request passed.
     shadow: bool,
@@ -87,7 +89,7 @@ impl DenialView {
             cost: denial.cost,
             source: denial.source.name(),
             retry_after_ms: retry.map(|retry| u64::try_from(retry.as_millis()).unwrap_or(u64::MAX)),
-            request_id: None,
+            request_id: denial.request_id.as_deref().map(str::to_owned),
             shadow: denial.shadow,
             front_end: denial.front_end,
         }
@@ -107,6 +109,7 @@ pub(super) async fn denials(
     let keep = wants(query.domain.as_deref(), query.rule.as_deref());
     let of_key = |denial: &RecordedDenial| {
         query.fingerprint.as_ref().is_none_or(|wanted| *wanted == fingerprint(denial.key))
+            && query.request_id.as_ref().is_none_or(|wanted| denial.request_id.as_deref() == Some(wanted))
             && query.tenant.as_ref().is_none_or(|wanted| denial.tenant.as_deref() == Some(wanted))
     };
     let found = admin.recorder.denials(limit, |denial| keep(&denial.domain, &denial.rule) && of_key(denial));

@@ -25,6 +25,10 @@ use crate::recorder::{LiveEvent, MAX_CLIENTS};
 )]
 pub(super) async fn live(State(admin): State<Admin>) -> ApiResult<Response> {
     let Some(watcher) = admin.recorder.watch() else {
+        if !admin.recorder.is_enabled() {
+            let detail = "nothing is recorded on this node (metrics.recorder)";
+            return Err(Problem::busy(StatusCode::SERVICE_UNAVAILABLE, detail));
+        }
         let detail = format!("{MAX_CLIENTS} clients watch already; close one of them");
         return Err(Problem::busy(StatusCode::SERVICE_UNAVAILABLE, detail));
     };

@@ -19,6 +19,7 @@ use super::{Admin, ApiResult};
 use crate::http::forward_auth;
 use crate::problem::Problem;
 use crate::recorder::{Descriptors, RecordedDenial};
+use crate::request_id::RequestId;
 
 /// The most headers in a body.
 const MAX_HEADERS: usize = 100;
@@ -112,7 +113,7 @@ pub(super) async fn send(
     let (descriptors, mapped) = body.descriptors(&admin, domain)?;
     let borrowed = borrowed(&descriptors);
     let request = request(domain, &borrowed);
-    let decision = admin.decider.decide(&request).await;
+    let decision = admin.decider.decide(&request, RequestId::NONE).await;
     let (mut headers, mut json) = (BTreeMap::new(), Vec::new());
     admin.renderer.headers(&request, &decision, admin.limiter.now(), |name, value| {
         headers.insert(name.to_string(), value.to_owned());

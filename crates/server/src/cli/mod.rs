@@ -10,6 +10,7 @@ mod bench;
 mod check;
 mod completions;
 mod config;
+mod decide;
 mod explain;
 mod flags;
 mod init;
@@ -75,7 +76,7 @@ enum Command {
     Usage(Box<admin::usage::Usage>),
     Reset(admin::usage::Reset),
     Top(Box<admin::top::Top>),
-    Denials(admin::top::Denials),
+    Denials(admin::denials::Denials),
     Rules(admin::rules::Rules),
     Switch(admin::switch::Switch),
     Token(admin::token::Token),
@@ -84,6 +85,8 @@ enum Command {
     Init(init::Init),
     Bench(bench::Bench),
     Completions(completions::Completions),
+    #[command(hide = true)]
+    Decide(decide::Decide),
 }
 
 /// Runs the command in `args`, of which the first is the name of the program.
@@ -115,6 +118,7 @@ where
         Command::Init(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Completions(command) => command.run(),
+        Command::Decide(command) => command.run(),
     }
 }
 

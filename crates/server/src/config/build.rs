@@ -159,6 +159,7 @@ pub(super) fn settings(in_force: EffectiveSettings) -> Settings {
             total_bytes: by.number("audit.total_bytes") as u64,
             keep: by.duration("audit.keep"),
         },
+        recorder: by.flag("metrics.recorder"),
         warnings: by.warnings(),
         history: Retention {
             // The table requires at least 1.

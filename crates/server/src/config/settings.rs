@@ -66,6 +66,8 @@ pub struct Settings {
     pub memory: Memory,
     /// `audit.*`
     pub audit: Audit,
+    /// `metrics.recorder`
+    pub recorder: bool,
     /// `warnings.*`
     pub warnings: Warnings,
     /// `history.*`

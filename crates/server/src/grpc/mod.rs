@@ -19,7 +19,7 @@ mod tidegate_v1;
 use std::sync::Arc;
 
 use bytes::Buf;
-use http::{Request, Response, header};
+use http::{HeaderValue, Request, Response, header};
 use prost::Message;
 use tidegate_http2::{Answer, Inbox, Later, MemoryBudget, MemoryClaim, Refusal, Server, Service, Whole};
 use tonic::body::Body;
@@ -38,6 +38,7 @@ use crate::listen::connection::Connection;
 use crate::listen::listener::{Api, Serving};
 use crate::listen::stream::Activity;
 use crate::memory::{Memory, deciding_bytes};
+use crate::request_id::{RequestId, X_REQUEST_ID};
 use crate::{protocols, trace};
 
 /// The methods whose message is collected before they are called.
@@ -123,6 +124,8 @@ pub enum Call {
         is_grpc: bool,
         /// The token in the head, where one is needed.
         credential: Option<Arc<Credential>>,
+        /// The ID of the request, where it is recorded.
+        request_id: Option<Arc<HeaderValue>>,
         /// The head, if the request gets a span.
         traced: Option<Arc<Request<()>>>,
     },
@@ -167,12 +170,18 @@ impl GrpcApi {
     }
 
     /// Answers a call whose store takes a while. The message is copied.
-    fn later(&self, span: Span, method: Method, message: &[u8], claim: MemoryClaim) -> Later {
+    fn later(
+        &self,
+        span: Span,
+        (method, id): (Method, Option<Arc<HeaderValue>>),
+        message: &[u8],
+        claim: MemoryClaim,
+    ) -> Later {
         let (inner, message) = (Arc::clone(&self.0), message.to_vec());
         let call_span = span.clone();
         let answered = async move {
             let mut out = Vec::with_capacity(ANSWER_BYTES);
-            let answered = inner.answer(method, &message, &mut out).await;
+            let answered = inner.answer(method, &message, RequestId::of_value(id.as_deref()), &mut out).await;
             let answered = answered.inspect_err(|_| inner.count_refusal(method));
             trace::grpc_status(&call_span, code_of(&answered));
             drop((message, claim));
@@ -195,6 +204,7 @@ impl Inner {
         &self,
         method: Method,
         body: Whole<'b>,
+        id: RequestId<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Option<(&'b [u8], MemoryClaim)>, Status> {
         let is_rate_limit = method == Method::ShouldRateLimit;
@@ -211,7 +221,7 @@ impl Inner {
                 None => self.answer_no_room(method, out).map(|()| None),
             };
         }
-        self.rate_limit.answer_now(message, out)?;
+        self.rate_limit.answer_now(message, id, out)?;
         Ok(None)
     }
 
@@ -223,14 +233,20 @@ impl Inner {
         }
     }
 
-    async fn answer(&self, method: Method, message: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
+    async fn answer(
+        &self,
+        method: Method,
+        message: &[u8],
+        id: RequestId<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Status> {
         let tidegate = &self.tidegate;
         match method {
-            Method::ShouldRateLimit => self.rate_limit.answer(message, out).await.map(drop),
-            Method::Acquire => unary(message, out, |request| tidegate.acquire(request)).await,
+            Method::ShouldRateLimit => self.rate_limit.answer(message, id, out).await.map(drop),
+            Method::Acquire => unary(message, out, |request| tidegate.acquire(request, id)).await,
             Method::Renew => unary(message, out, |request| tidegate.renew(request)).await,
             Method::Release => unary(message, out, |request| tidegate.release(request)).await,
-            Method::Reserve => unary(message, out, |request| tidegate.reserve(request)).await,
+            Method::Reserve => unary(message, out, |request| tidegate.reserve(request, id)).await,
             Method::Settle => unary(message, out, |request| tidegate.settle(request)).await,
         }
     }
@@ -291,7 +307,9 @@ impl Service for GrpcApi {
         let is_grpc = content_type.is_some_and(|found| found.as_bytes().starts_with(b"application/grpc"));
         let credential = self.0.tokens.is_some().then(|| Arc::new(Credential::of_headers(head.headers())));
         let traced = self.0.rate_limit.decider.is_traced().then(|| Arc::new(head.clone()));
-        Some(Call::Method { method, is_grpc, credential, traced })
+        let request_id = head.headers().get(&X_REQUEST_ID).filter(|_| method.decides());
+        let request_id = request_id.map(|id| Arc::new(id.clone()));
+        Some(Call::Method { method, is_grpc, credential, request_id, traced })
     }
 
     /// Envoy lets a request pass if the call about it is refused, and may copy headers of the request into the call.
@@ -300,7 +318,7 @@ impl Service for GrpcApi {
     }
 
     fn answer(&self, call: &Call, body: Whole<'_>, out: &mut Vec<u8>) -> Answer {
-        let Call::Method { method, is_grpc, credential, traced } = call else {
+        let Call::Method { method, is_grpc, credential, request_id, traced } = call else {
             return Answer::Misdirected(refusal(Status::unimplemented("")));
         };
         let span = traced.as_ref().map_or_else(Span::none, |head| trace::span(head));
@@ -309,10 +327,14 @@ impl Service for GrpcApi {
                 return Err(Status::invalid_argument("content-type must be application/grpc"));
             }
             self.0.expect_token(|| credential.clone())?;
-            self.0.answer_now(*method, body, out).inspect_err(|_| self.0.count_refusal(*method))
+            let id = RequestId::of_value(request_id.as_deref());
+            self.0.answer_now(*method, body, id, out).inspect_err(|_| self.0.count_refusal(*method))
         });
         let answered = match answered {
-            Ok(Some((message, claim))) => return Answer::Later(self.later(span, *method, message, claim)),
+            Ok(Some((message, claim))) => {
+                let called = (*method, request_id.clone());
+                return Answer::Later(self.later(span, called, message, claim));
+            }
             answered => answered.map(drop),
         };
         trace::grpc_status(&span, code_of(&answered));

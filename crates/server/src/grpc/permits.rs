@@ -7,15 +7,20 @@ use super::tidegate_v1::{TidegateV1, borrowed, finite, pb};
 use crate::decider::SlotOutcome;
 use crate::permit_token::{self, PermitToken};
 use crate::protocols::timestamp;
+use crate::request_id::RequestId;
 
 impl TidegateV1 {
-    pub(super) async fn acquire(&self, message: pb::AcquireRequest) -> Result<pb::AcquireResponse, Status> {
+    pub(super) async fn acquire(
+        &self,
+        message: pb::AcquireRequest,
+        id: RequestId<'_>,
+    ) -> Result<pb::AcquireResponse, Status> {
         let descriptors = message.descriptors.iter().map(|descriptor| &descriptor.entries);
         let entries = self.entries(&message.domain, descriptors)?;
         let mut descriptors = entries.iter().map(|entries| borrowed(entries));
         let first = descriptors.next().unwrap_or_default();
         let request = descriptors.fold(Request::new(&message.domain, first), Request::and);
-        Ok(match self.decider.acquire(&request).await {
+        Ok(match self.decider.acquire(&request, id).await {
             SlotOutcome::Held(slots) => pb::AcquireResponse {
                 permit: slots.token,
                 expires_at: slots.expires_at.map(timestamp),

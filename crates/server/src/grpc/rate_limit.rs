@@ -12,6 +12,7 @@ use super::rls_request::{ReadError, RlsDescriptor, RlsRequest};
 use super::rls_response::{self, Code, CurrentLimit};
 use crate::bounds::Bounds;
 use crate::decider::{Decider, NO_RULES};
+use crate::request_id::RequestId;
 
 /// Answers `ShouldRateLimit`. Cheap to clone.
 #[derive(Clone)]
@@ -52,7 +53,7 @@ impl RateLimit {
     ///
     /// # Errors
     /// If the request is invalid, or no rules are loaded. Nothing is charged then.
-    pub fn answer_now(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
+    pub fn answer_now(&self, message: &[u8], id: RequestId<'_>, out: &mut Vec<u8>) -> Result<Code, Status> {
         let timer = self.decider.start();
         let mut room = None;
         let answered = self.read(message, &mut room).and_then(|rls| {
@@ -60,7 +61,7 @@ impl RateLimit {
             if let Some(refund) = &planned.refund {
                 self.decider.limiter().refund_now(refund);
             }
-            let decision = self.decider.decide_now(&planned.request);
+            let decision = self.decider.decide_now(&planned.request, id);
             Ok(self.write(&decision, &planned.request, &rls, out))
         });
         let answered = answered.or_else(|undecided| self.answer_undecided(undecided, out));
@@ -75,9 +76,9 @@ impl RateLimit {
     ///
     /// # Errors
     /// If the request is invalid, or no rules are loaded. Nothing is charged then.
-    pub async fn answer(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Status> {
+    pub async fn answer(&self, message: &[u8], id: RequestId<'_>, out: &mut Vec<u8>) -> Result<Code, Status> {
         let timer = self.decider.start();
-        let answered = match self.try_answer(message, out).await {
+        let answered = match self.try_answer(message, id, out).await {
             Ok(code) => code,
             Err(undecided) => self.answer_undecided(undecided, out)?,
         };
@@ -85,14 +86,19 @@ impl RateLimit {
         Ok(answered)
     }
 
-    async fn try_answer(&self, message: &[u8], out: &mut Vec<u8>) -> Result<Code, Undecided> {
+    async fn try_answer(
+        &self,
+        message: &[u8],
+        id: RequestId<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Code, Undecided> {
         let mut room = None;
         let rls = self.read(message, &mut room)?;
         let planned = self.planned(&rls)?;
         if let Some(refund) = &planned.refund {
             self.decider.refund(refund).await;
         }
-        let decision = self.decider.decide(&planned.request).await;
+        let decision = self.decider.decide(&planned.request, id).await;
         Ok(self.write(&decision, &planned.request, &rls, out))
     }
 

@@ -10,9 +10,14 @@ use crate::bounds::lifetime;
 use crate::decider::NO_RESERVATION;
 use crate::inline::{self, InlineLimit};
 use crate::protocols::timestamp;
+use crate::request_id::RequestId;
 
 impl TidegateV1 {
-    pub(super) async fn reserve(&self, message: pb::ReserveRequest) -> Result<pb::ReserveResponse, Status> {
+    pub(super) async fn reserve(
+        &self,
+        message: pb::ReserveRequest,
+        id: RequestId<'_>,
+    ) -> Result<pb::ReserveResponse, Status> {
         let descriptors = message.descriptors.iter().map(|descriptor| &descriptor.entries);
         let entries = self.entries(&message.domain, descriptors)?;
         for cost in message.descriptors.iter().map(|descriptor| descriptor.cost).chain([message.cost]) {
@@ -20,7 +25,7 @@ impl TidegateV1 {
         }
         let lifetime = lifetime(message.ttl_ms)?;
         let request = self.request(&message, &entries)?;
-        match self.decider.reserve(&request, lifetime).await {
+        match self.decider.reserve(&request, lifetime, id).await {
             Ok(Reserved::Reservation(Reservation { id, expires_at, decision })) => {
                 let (id, expires_at) = (id.to_string(), Some(timestamp(expires_at)));
                 Ok(pb::ReserveResponse { id, expires_at, ..response(&decision) })

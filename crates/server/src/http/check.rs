@@ -10,19 +10,20 @@ use super::batch::{elements, is_list, write_list, write_status};
 use super::check_body::CheckBody;
 use super::{Body, HttpApi, response};
 use crate::problem::Problem;
+use crate::request_id::RequestId;
 
 /// Initial capacity for the headers of a response.
 const HEADERS: usize = 8;
 
 impl HttpApi {
-    pub(super) async fn check(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
+    pub(super) async fn check(&self, message: &[u8], id: RequestId<'_>) -> Result<Response<Body>, Problem> {
         let timer = self.decider.start();
         let response = if is_list(message) {
-            self.check_batch(message).await?
+            self.check_batch(message, id).await?
         } else {
             let parsed = CheckBody::read(message, &self.bounds)?;
             let request = parsed.request(self.decider.limiter())?;
-            self.render(&request, &self.decider.decide(&request).await)
+            self.render(&request, &self.decider.decide(&request, id).await)
         };
         timer.stop();
         Ok(response)
@@ -69,13 +70,13 @@ impl HttpApi {
     }
 
     /// Each element is decided by itself, in order; one that is refused does not affect the others.
-    async fn check_batch(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
+    async fn check_batch(&self, message: &[u8], id: RequestId<'_>) -> Result<Response<Body>, Problem> {
         let elements = elements(message)?;
         self.bounds.batch(elements.len())?;
         let parsed: Vec<_> = elements.iter().map(|element| CheckBody::read(element, &self.bounds)).collect();
         let limiter = self.decider.limiter();
         let requests = parsed.iter().map(|parsed| parsed.as_ref().map_err(Problem::clone)?.request(limiter));
-        let decided = self.decider.decide_batch(requests).await;
+        let decided = self.decider.decide_batch(requests, id).await;
         let out = write_list(decided, |(request, decision), out| {
             self.write_element(&request, &decision, out);
         });

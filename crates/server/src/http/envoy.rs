@@ -14,6 +14,7 @@ use super::{Body, HttpApi, response};
 use crate::grpc::rls_response::Code;
 use crate::problem::Problem;
 use crate::protocols;
+use crate::request_id::RequestId;
 
 static MESSAGES: LazyLock<Option<Messages>> = LazyLock::new(Messages::find);
 
@@ -35,7 +36,7 @@ impl Messages {
 
 impl HttpApi {
     /// Responds with 200, or 429 if the request is over a limit; 400 if it is invalid, 500 if the service fails.
-    pub(super) async fn json(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
+    pub(super) async fn json(&self, message: &[u8], id: RequestId<'_>) -> Result<Response<Body>, Problem> {
         let messages = MESSAGES
             .as_ref()
             .ok_or_else(|| broken(&"the protocols compiled into the program are damaged"))?;
@@ -43,7 +44,7 @@ impl HttpApi {
         let request = DynamicMessage::deserialize(messages.request.clone(), &mut json)?;
         json.end()?;
         let mut answer = Vec::with_capacity(256);
-        let code = self.rate_limit.answer(&request.encode_to_vec(), &mut answer).await;
+        let code = self.rate_limit.answer(&request.encode_to_vec(), id, &mut answer).await;
         let code = code.map_err(|status| refused(&status))?;
         let answer = DynamicMessage::decode(messages.response.clone(), answer.as_slice())
             .map_err(|error| broken(&error))?;

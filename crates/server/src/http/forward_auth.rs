@@ -21,6 +21,7 @@ use tidegate_middleware::ClientIp;
 use super::{Body, HttpApi, no_rules};
 use crate::bounds::{Bounds, canonical_text, is_control};
 use crate::problem::Problem;
+use crate::request_id::RequestId;
 
 /// The header with the token, where one is needed: `Authorization` belongs to the client.
 static TOKEN: HeaderName = HeaderName::from_static("x-tidegate-token");
@@ -62,7 +63,7 @@ impl HttpApi {
         let values = values(&self.client_ip, &self.bounds, self.peer, &head.headers, &mapping);
         let response = match self.request(&domain, &mapping, &values)? {
             Some(request) => {
-                let decision = self.decider.decide(&request).await;
+                let decision = self.decider.decide(&request, RequestId::of(&head.headers)).await;
                 let renderer = self.renderer.clone().deny_status(status(mapping.deny_status));
                 self.render_by(&renderer, &request, &decision)
             }

@@ -60,6 +60,7 @@ use crate::listen::connection::{Connection, HttpService};
 use crate::listen::listener::{Api, Serving};
 use crate::memory::{Memory, deciding_bytes};
 use crate::problem::Problem;
+use crate::request_id::RequestId;
 use crate::usage_link::{self, UsageLinks};
 
 /// This API as an `OpenAPI` document. A test compares the service with it.
@@ -275,15 +276,16 @@ impl HttpApi {
         if route.needs_rules() && !self.decider.limiter().has_rules() {
             return Err(no_rules());
         }
+        let id = RequestId::of(headers);
         match route {
-            Route::Check => self.check(&message).await,
+            Route::Check => self.check(&message, id).await,
             Route::Refund => self.refund(&message).await,
-            Route::Reserve => self.reserve(&message).await,
+            Route::Reserve => self.reserve(&message, id).await,
             Route::Settle => self.settle(&message).await,
-            Route::Acquire => self.acquire(&message).await,
+            Route::Acquire => self.acquire(&message, id).await,
             Route::Renew => self.renew(&message).await,
             Route::Release => self.release(&message).await,
-            _ => self.json(&message).await,
+            _ => self.json(&message, id).await,
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::decider::{HeldSlots, SlotOutcome};
 use crate::permit_token::{self, PermitToken};
 use crate::problem::Problem;
 use crate::protocols::timestamp;
+use crate::request_id::RequestId;
 
 /// `{"permit"}`.
 #[derive(serde::Deserialize)]
@@ -19,11 +20,11 @@ struct PermitBody<'b> {
 
 impl HttpApi {
     /// A request without a concurrency limit gets a permit that holds nothing.
-    pub(super) async fn acquire(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
+    pub(super) async fn acquire(&self, message: &[u8], id: RequestId<'_>) -> Result<Response<Body>, Problem> {
         let parsed = CheckBody::read(message, &self.bounds)?;
         parsed.check_permit()?;
         let request = parsed.request(self.decider.limiter())?;
-        Ok(match self.decider.acquire(&request).await {
+        Ok(match self.decider.acquire(&request, id).await {
             SlotOutcome::Denied(decision) => self.render(&request, &decision),
             SlotOutcome::Held(slots) => held(&slots),
         })

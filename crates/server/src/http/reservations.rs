@@ -9,6 +9,7 @@ use crate::bounds::lifetime;
 use crate::decider::NO_RESERVATION;
 use crate::problem::Problem;
 use crate::protocols::timestamp;
+use crate::request_id::RequestId;
 
 /// `{"id", "cost"}`.
 #[derive(serde::Deserialize)]
@@ -21,11 +22,11 @@ struct SettleBody<'b> {
 
 impl HttpApi {
     /// Responds as a check does; if the estimate was charged, with the ID of the reservation.
-    pub(super) async fn reserve(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
+    pub(super) async fn reserve(&self, message: &[u8], id: RequestId<'_>) -> Result<Response<Body>, Problem> {
         let (parsed, ttl_ms) = CheckBody::read_reserve(message, &self.bounds)?;
         let lifetime = lifetime(ttl_ms)?;
         let request = parsed.request(self.decider.limiter())?;
-        match self.decider.reserve(&request, lifetime).await {
+        match self.decider.reserve(&request, lifetime, id).await {
             Ok(Reserved::Reservation(Reservation { id, expires_at, decision })) => {
                 let head = format!("{{\"id\":\"{id}\",\"expires_at\":\"{}\",", timestamp(expires_at));
                 let mut body = Vec::with_capacity(512);

@@ -33,6 +33,8 @@ pub(crate) struct RecordedDenial {
     pub(crate) retry_after: Option<Duration>,
     pub(crate) shadow: bool,
     pub(crate) front_end: &'static str,
+    /// The ID that the client gave its request.
+    pub(crate) request_id: Option<Box<str>>,
     /// The whole request, if it was short.
     pub(crate) request: Option<Descriptors>,
 }
@@ -68,6 +70,7 @@ impl DenialRings {
             retry_after: rule.limit.retry_after,
             shadow: rule.limit.shadow,
             front_end: sample.front_end,
+            request_id: sample.request_id.clone(),
             request: sample.request.clone(),
         };
         let place = (denial.domain.clone(), denial.rule.clone());

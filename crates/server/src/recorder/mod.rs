@@ -62,6 +62,7 @@ use self::webhook::Webhook;
 use crate::config::settings;
 use crate::health::{Health, degradation_name};
 use crate::metrics::{DURATION_BUCKETS, Metrics, percentile_us};
+use crate::request_id::RequestId;
 
 /// How often samples are taken in.
 const COLLECT_EVERY: Duration = Duration::from_millis(250);
@@ -202,15 +203,27 @@ impl Recorder {
         })))
     }
 
-    /// Records a decision. `crossed` says that [`Decision::crossings`] has something.
+    /// Records a decision that a front end made for a request with this ID. `crossed` says that
+    /// [`Decision::crossings`] has something.
     #[inline]
-    pub fn note(&self, front_end: &'static str, request: &Request<'_>, decision: &Decision, crossed: bool) {
+    pub fn note(
+        &self,
+        came_by: (&'static str, RequestId<'_>),
+        request: &Request<'_>,
+        decision: &Decision,
+        crossed: bool,
+    ) {
         if let Some(inner) = &self.0 {
             let due = inner.lanes.is_due(decision.allowed());
             if due || crossed {
-                inner.sample(front_end, request, decision, (due, crossed));
+                inner.sample(came_by, request, decision, (due, crossed));
             }
         }
+    }
+
+    /// Returns whether anything is recorded.
+    pub fn is_enabled(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Takes samples in and reads counters from now on, on the runtime of the caller.
@@ -282,14 +295,14 @@ impl Inner {
     #[inline(never)]
     fn sample(
         &self,
-        front_end: &'static str,
+        came_by: (&'static str, RequestId<'_>),
         request: &Request<'_>,
         decision: &Decision,
         (due, crossed): (bool, bool),
     ) {
         let at = self.limiter.now();
         let weight = if due { self.lanes.weight(decision.allowed(), at.0) } else { 0 };
-        self.lanes.push(Sample::new(self.seed, (at, weight), front_end, request, decision, crossed));
+        self.lanes.push(Sample::new(self.seed, (at, weight), came_by, request, decision, crossed));
     }
 
     /// Takes in the samples that wait.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use tidegate::{Crossing, Decision, LimitStatus, Micros, Request, RuleOutcome, RuleResult, Source};
 use tidegate_core::{Key, KeySeed};
 
+use crate::request_id::RequestId;
+
 /// Bytes of a key that are shown; the fingerprint is of the whole key.
 pub(crate) const SHOWN_BYTES: usize = 256;
 /// Bytes of texts that a sample keeps of the whole request, to explain a denial later.
@@ -20,6 +22,8 @@ pub(super) struct Sample {
     /// The number of decisions that it stands for; 0 if it was taken for its crossings alone.
     pub(super) weight: u32,
     pub(super) front_end: &'static str,
+    /// The ID of the request, if it was denied and has one.
+    pub(super) request_id: Option<Box<str>>,
     pub(super) source: Source,
     pub(super) domain: Box<str>,
     pub(super) rules: Vec<SampledRule>,
@@ -63,7 +67,7 @@ impl Sample {
     pub(super) fn new(
         seed: KeySeed,
         (at, weight): (Micros, u32),
-        front_end: &'static str,
+        (front_end, id): (&'static str, RequestId<'_>),
         request: &Request<'_>,
         decision: &Decision,
         crossed: bool,
@@ -89,6 +93,7 @@ impl Sample {
             at,
             weight,
             front_end,
+            request_id: denied.then(|| id.text()).flatten(),
             source: decision.source(),
             domain: request.domain().into(),
             request: denied.then(|| short(request)).flatten(),

@@ -19,6 +19,7 @@ use tidegate_server::grpc::rate_limit::RateLimit;
 use tidegate_server::health::Health;
 use tidegate_server::http::HttpApi;
 use tidegate_server::metrics::Metrics;
+use tidegate_server::request_id::RequestId;
 
 use crate::support::clients::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use crate::support::envoy::workspace;
@@ -219,7 +220,7 @@ async fn for_envoy_every_vector_is_the_headers_of_the_file_and_the_body_if_it_is
         let mut last = RateLimitResponse::default();
         for asked in case.before.iter().chain([&case.request]) {
             let mut out = Vec::new();
-            rate_limit.answer(&message(asked), &mut out).await.expect("it is decided");
+            rate_limit.answer(&message(asked), RequestId::NONE, &mut out).await.expect("it is decided");
             last = RateLimitResponse::decode(out.as_slice()).expect("a response");
         }
         let headers = last.response_headers_to_add;

@@ -209,7 +209,7 @@ impl ApiResponse {
 pub(in crate::cli) struct Client {
     base: NodeAddress,
     token: Option<String>,
-    request: Box<dyn Fn(Request<Full<Bytes>>) -> ResponseFuture>,
+    request: Box<dyn Fn(Request<Full<Bytes>>) -> ResponseFuture + Send>,
     runtime: Runtime,
 }
 
@@ -218,7 +218,7 @@ impl Client {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::other(format!("cannot start: {error}")))?;
         let client = legacy::Client::builder(TokioExecutor::new());
-        let request: Box<dyn Fn(_) -> _> = match (&base, tls) {
+        let request: Box<dyn Fn(_) -> _ + Send> = match (&base, tls) {
             (NodeAddress::Socket(path), _) => {
                 let client = client.build(UnixConnector(path.clone()));
                 Box::new(move |request| client.request(request))
@@ -240,6 +240,11 @@ impl Client {
     ///
     /// # Errors
     /// The error of the node, or why it cannot be reached.
+    /// Returns the address of the node.
+    pub(super) fn address(&self) -> &NodeAddress {
+        &self.base
+    }
+
     pub(in crate::cli) fn send(&self, call: Call) -> Outcome<ApiResponse> {
         let url = format!("{}/admin/v1/{}", self.base, call.path);
         let response = self.runtime.block_on(async { timeout(TIMEOUT, self.exchange(call)).await });

@@ -8,12 +8,13 @@
 //! - [`confirm`]: asks for confirmation; [`input`]: input files
 //! - [`pages`]: lists in pages
 //! - [`context`]: named nodes
-//! - [`quota`], [`usage`], [`top`], [`rules`], [`switch`], [`token`], [`audit`]: the commands
+//! - [`quota`], [`usage`], [`top`], [`denials`], [`rules`], [`switch`], [`token`], [`audit`]: the commands
 
 pub(super) mod audit;
 pub(super) mod client;
 mod confirm;
 pub(super) mod context;
+pub(super) mod denials;
 pub(super) mod failure;
 pub(super) mod flags;
 mod input;

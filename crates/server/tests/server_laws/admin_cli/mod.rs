@@ -2,7 +2,7 @@
 //!
 //! - [`node`]: an admin API that answers as a test tells it to, and remembers what it was asked
 //! - the laws: [`reaching`] a node, [`contexts`], [`quotas`], [`bulk`], [`rules`], and [`lists`]; [`service`]: with
-//!   the real service
+//!   the real service; [`terminal`]: in a terminal
 
 mod bulk;
 mod contexts;
@@ -12,6 +12,7 @@ mod quotas;
 mod reaching;
 mod rules;
 mod service;
+mod terminal;
 
 use std::io::Write;
 use std::path::Path;

@@ -75,6 +75,11 @@ impl Setup {
         self
     }
 
+    /// Sends each request's ID with the call.
+    pub(super) fn request_ids(self) -> Self {
+        self.metadata("x-request-id", "%REQ(x-request-id)%")
+    }
+
     /// Continues the traces of its clients, and so passes their `tracestate` on. Nobody collects the spans.
     pub(super) fn traced(self) -> Self {
         Self { traced: true, ..self }
@@ -202,7 +207,7 @@ impl Setup {
                         "transport_api_version": "V3",
                         "grpc_service": {
                             "envoy_grpc": {"cluster_name": "tidegate"},
-                            "initial_metadata": metadata,
+                            "initial_metadata": self.metadata,
                         },
                     },
                     "enable_x_ratelimit_headers": if self.own_headers { "DRAFT_VERSION_03" } else { "OFF" },

@@ -134,3 +134,14 @@ fn envoy_sends_a_token_where_one_is_needed() {
     let without = Setup::asking(&[service.grpc]).failure_mode_deny().start();
     assert_eq!(without.statuses("ann", 1), [500]);
 }
+
+#[test]
+fn a_denial_is_recorded_with_the_id_that_envoy_gave_the_request() {
+    let service = service(RULES);
+    let edge = Setup::asking(&[service.grpc]).request_ids().start();
+    edge.statuses("ann", 3);
+    let own = "0a6e1b5c-90f7-4c52-8a4c-5d0a1d3c5a01";
+    assert_eq!(edge.get_with(&[("x-user", "ann"), ("x-request-id", own)]).status, 429);
+    let denials = service.ask("GET", "/admin/v1/denials", &serde_json::Value::Null).json();
+    assert_eq!(denials["denials"][0]["request_id"], own, "{denials}");
+}

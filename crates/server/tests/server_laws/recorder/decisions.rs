@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::start;
+use crate::support::clients::envoy::service::ratelimit::v3::RateLimitRequest;
 use crate::support::grpc::{Client, descriptor};
-use crate::support::service::{Setup, get, post};
+use crate::support::service::{Setup, get, post, send};
 
 #[test]
 fn a_decision_by_every_front_end_is_in_the_history_the_top_keys_and_the_denials() {
@@ -45,6 +46,70 @@ fn a_decision_by_every_front_end_is_in_the_history_the_top_keys_and_the_denials(
     let rule = rule.expect("it is listed");
     assert_eq!((&rule["allowed"], &rule["denied"]), (&json!(2), &json!(asked - 2)));
     assert_eq!(rule["spark"]["denied"].as_array().map(Vec::len), Some(60));
+}
+
+#[test]
+fn a_denial_has_the_request_id_whatever_front_end_it_came_by() {
+    let rules = "
+domain: api
+forward_auth: {descriptors: [[{key: user, header: x-user}]]}
+descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]
+";
+    let service = Setup::rules(rules).start();
+    let mut grpc = Client::new(&service);
+    grpc.check("api", &[descriptor(&[("user", "ann")])]);
+    let call = RateLimitRequest {
+        domain: "api".to_owned(),
+        descriptors: vec![descriptor(&[("user", "ann")])],
+        hits_addend: 0,
+    };
+    let mut request = tonic::Request::new(call.clone());
+    request.metadata_mut().insert("x-request-id", "by-grpc".parse().expect("a value"));
+    grpc.ask_with(request).expect("it is decided");
+    let post = |path: &str, id: &str, body: &str| {
+        let (http, length) = (service.http, body.len());
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-request-id: {id}\r\n\
+             content-type: application/json\r\ncontent-length: {length}"
+        );
+        assert!(send(http, &format!("{head}\r\n\r\n{body}")).status < 500);
+    };
+    post("/v1/check", "by-check", r#"{"domain":"api","descriptor":{"user":"ann"}}"#);
+    post("/v1/check", "by-batch", r#"[{"domain":"api","descriptor":{"user":"ann"}}]"#);
+    post("/v1/reserve", "by-reserve", r#"{"domain":"api","descriptor":{"user":"ann"},"cost":1}"#);
+    let envoy = r#"{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}"#;
+    post("/json", "by-json", envoy);
+    let forwarded =
+        "GET /v1/forward-auth HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-user: ann\r\n";
+    assert_eq!(send(service.http, &format!("{forwarded}x-request-id: by-proxy\r\n\r\n")).status, 429);
+    // One without an ID, and one with more than is kept.
+    grpc.ask(call).expect("it is decided");
+    post("/v1/check", &"x".repeat(500), r#"{"domain":"api","descriptor":{"user":"ann"}}"#);
+    let denials = service.read("denials");
+    let ids: Vec<_> = denials["denials"].as_array().expect("a list").iter().rev().collect();
+    let ids: Vec<_> = ids.into_iter().map(|denial| denial["request_id"].clone()).collect();
+    let long = "x".repeat(128);
+    let expected =
+        json!(["by-grpc", "by-check", "by-batch", "by-reserve", "by-json", "by-proxy", null, long]);
+    assert_eq!(json!(ids), expected);
+    let found = service.read("denials?request_id=by-batch");
+    assert_eq!(found["denials"].as_array().map(Vec::len), Some(1), "{found}");
+}
+
+#[test]
+fn a_service_that_records_nothing_decides_all_the_same() {
+    let service = Setup::rules(super::RULES).with("metrics.recorder", "false").start();
+    let statuses = [0; 3].map(|_| service.check("api", r#"{"user":"ann"}"#).status);
+    assert_eq!(statuses, [200, 200, 429]);
+    assert_eq!(service.top("denied", "1m", "user"), []);
+    assert_eq!(service.read("denials")["denials"], json!([]));
+    for path in ["overview", "history", "rules/activity", "events", "nodes"] {
+        service.read(path);
+    }
+    let live = service.read_answer("live");
+    assert_eq!(live.status, 503);
+    assert!(live.body.contains("metrics.recorder"), "{}", live.body);
+    assert!(get(service.admin, "/metrics").body.contains("ratelimit_denied_total"));
 }
 
 #[test]
