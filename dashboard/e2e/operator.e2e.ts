@@ -93,6 +93,16 @@ describe("an operator", () => {
       .waitFor();
   });
 
+  it("finds the denial of a request by its ID", async () => {
+    const id = "7b1f22c4-90f7-4c52-8a4c-5d0a1d3c5a01<b>";
+    for (let sent = 0; sent < 7; sent += 1) await service.check("api", { api_key: "hooli" }, id);
+    await goTo(page, `#/keys?by=denied&q=${encodeURIComponent(id)}`);
+    await page.getByText("Denials of the request with this ID").waitFor();
+    await page.getByRole("link", { name: "api_key=hooli" }).first().click();
+    await page.getByRole("dialog").getByText(id).first().waitFor();
+    await page.keyboard.press("Escape");
+  });
+
   it("flips a switch, after a confirmation", async () => {
     const descriptor = { api_key: "globex" };
     for (let sent = 0; sent < 5; sent += 1) await service.check("api", descriptor);

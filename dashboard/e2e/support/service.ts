@@ -51,10 +51,10 @@ export class Service {
   }
 
   /** Sends one request for a decision. Returns the status: 200, or 429 for a denial. */
-  async check(domain: string, descriptor: Record<string, string>): Promise<number> {
+  async check(domain: string, descriptor: Record<string, string>, requestId?: string): Promise<number> {
     const response = await fetch(`${this.http}/v1/check`, {
       method: "POST",
-      headers: { "content-type": "application/json" },
+      headers: { "content-type": "application/json", ...(requestId && { "x-request-id": requestId }) },
       body: JSON.stringify({ domain, descriptor }),
     });
     await response.arrayBuffer();

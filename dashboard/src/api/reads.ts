@@ -68,6 +68,7 @@ export interface DenialQuery {
   domain?: string;
   rule?: string;
   fingerprint?: string;
+  request_id?: string;
   limit?: number;
 }
 

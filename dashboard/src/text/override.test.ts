@@ -70,5 +70,7 @@ describe("a new override", () => {
     );
     expect(overrideText({ requests_per_unit: 0, unit: "minute" })).toBe("blocked");
     expect(overrideText({ unlimited: true })).toBe("unlimited");
+    expect(overrideText({ requests_per_unit: 5, duration: "8760h" })).toBe("5 per 365 days");
+    expect(overrideText({ requests_per_unit: 5, duration: "36h" })).toBe("5 per 36h");
   });
 });

@@ -39,11 +39,17 @@ function replaces(added: OverrideDraft, existing: Override, now: number): boolea
   return !ended && same && domain && limit && later < until;
 }
 
+/** Returns a duration of whole days in days: nobody knows how long 8760h are. */
+function inDays(duration: string): string {
+  const hours = Number(/^(\d+)h$/.exec(duration)?.[1]);
+  return hours > 24 && hours % 24 === 0 ? `${hours / 24} days` : duration;
+}
+
 /** Returns the numbers of an override in words. */
 export function overrideText(override: OverrideDraft): string {
   if (override.unlimited) return "unlimited";
   if (override.requests_per_unit === 0) return "blocked";
-  const window = override.unit ?? override.duration;
+  const window = override.unit ?? (override.duration && inDays(override.duration));
   const burst = override.burst ? `, burst ${override.burst}` : "";
   const algorithm = override.algorithm ? `, ${override.algorithm}` : "";
   return `${override.requests_per_unit ?? "?"}${window ? ` per ${window}` : ""}${burst}${algorithm}`;

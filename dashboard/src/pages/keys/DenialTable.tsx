@@ -2,8 +2,8 @@ import type { Denial } from "../../api/types.ts";
 import { formatRoute } from "../../state/route.ts";
 import { clock, dateTime, millis } from "../../text/format.ts";
 import { Badge, Button } from "../../ui/basics.tsx";
-import { CounterKey } from "../../ui/KeyText.tsx";
-import { type Column, Dash, Table } from "../../ui/Table.tsx";
+import { CounterKey, KeyText } from "../../ui/KeyText.tsx";
+import { type Column, Table } from "../../ui/Table.tsx";
 
 const TIME: Column<Denial> = {
   title: "Time",
@@ -29,6 +29,17 @@ function limitOf(denial: Denial) {
   );
 }
 
+/** The ID that the client gave its request, to be found in its own logs; strangers chose it. */
+function requestOf(denial: Denial) {
+  if (denial.request_id === null) return null;
+  return (
+    <div class="small muted request-id">
+      <span class="unseen">request </span>
+      <KeyText text={denial.request_id} most={40} copy />
+    </div>
+  );
+}
+
 /** Denials of different keys, newest first. A key leads to its page. */
 export function DenialList({ denials }: { denials: Denial[] }) {
   const key: Column<Denial> = {
@@ -50,7 +61,16 @@ export function DenialList({ denials }: { denials: Denial[] }) {
 export function DenialTable({ denials, onWhy }: { denials: Denial[]; onWhy: (denial: Denial) => void }) {
   const columns: Column<Denial>[] = [
     TIME,
-    { title: "Rule and limit", kind: "wide", cell: limitOf },
+    {
+      title: "Rule and limit",
+      kind: "wide",
+      cell: (denial) => (
+        <>
+          {limitOf(denial)}
+          {requestOf(denial)}
+        </>
+      ),
+    },
     RETRY,
     {
       title: "Decided by",
@@ -61,7 +81,6 @@ export function DenialTable({ denials, onWhy }: { denials: Denial[]; onWhy: (den
         </>
       ),
     },
-    { title: "Request", cell: (denial) => (denial.request_id ? <code>{denial.request_id}</code> : <Dash />) },
     {
       title: "Why",
       kind: "actions",

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import { useDomains, useTop, useTree } from "../../api/reads.ts";
+import { useDenials, useDomains, useTop, useTree } from "../../api/reads.ts";
 import type { TopKey } from "../../api/types.ts";
 import { filter, step, useRoute } from "../../state/place.ts";
 import { percent } from "../../text/format.ts";
@@ -8,6 +8,7 @@ import { identify, type KeyIdentity } from "../../text/key.ts";
 import { Choice, PageHead, Panel, SearchField } from "../../ui/basics.tsx";
 import { Empty, Shown } from "../../ui/states.tsx";
 import { OverrideDialog, type OverrideTarget } from "../tenants/OverrideDialog.tsx";
+import { DenialList } from "./DenialTable.tsx";
 import { KeyDrawer } from "./KeyDrawer.tsx";
 import { TopTable } from "./TopTable.tsx";
 
@@ -52,7 +53,8 @@ export function Keys() {
       <Shown resource={top} rows={10}>
         {(list) => {
           const found = list.keys.filter((key) => matches(key, text));
-          if (found.length === 0) return <NoKeys by={by} filtered={text !== "" || !!query.domain} />;
+          if (found.length === 0 && query.q) return <OfRequest id={query.q} />;
+          if (found.length === 0) return <NoKeys by={by} filtered={!!query.domain} />;
           return (
             <Panel>
               <TopTable
@@ -87,6 +89,23 @@ function matches(key: TopKey, text: string): boolean {
 /** Returns what an override of a key is about; null if the key has no tenant. */
 export function targetOf({ tenant, ...key }: KeyIdentity, limit?: string): OverrideTarget | null {
   return tenant === null ? null : { ...key, tenant, limit };
+}
+
+/** The denials of a request, by the ID that its client gave it: what the filter may be if no key has it. */
+function OfRequest({ id }: { id: string }) {
+  const denials = useDenials({ request_id: id });
+  if (!denials.data?.length) {
+    return (
+      <Empty icon="search" title="No key matches the filter">
+        No remembered denial has it as its request ID either.
+      </Empty>
+    );
+  }
+  return (
+    <Panel title="Denials of the request with this ID">
+      <DenialList denials={denials.data} />
+    </Panel>
+  );
 }
 
 function NoKeys({ by, filtered }: { by: string; filtered: boolean }) {
