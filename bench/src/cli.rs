@@ -76,6 +76,8 @@ enum Command {
         /// How long, in milliseconds.
         length_ms: u64,
     },
+    /// What recording decisions for the dashboard costs, beside a million keys.
+    Recorder,
     /// Decisions asked for from Python and TypeScript.
     Sdk,
     /// All of the above, written to benchmarks.md.
@@ -133,6 +135,7 @@ fn measure(options: &Options) -> Result<Vec<Finding>, Error> {
             study::floods::flood(name, *at, *length_ms)?;
             return Ok(Vec::new());
         }
+        Command::Recorder => study::recorder::run(options)?,
         Command::Sdk => study::sdk::run(options)?,
         Command::Service { part } => {
             return study::service::run(options, *part, |finding| options.tell(finding));

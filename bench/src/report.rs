@@ -48,6 +48,8 @@ pub(crate) fn run(
     keep(floods, &mut findings, &mut unmeasured);
     let sdk = study::sdk::run(options).and_then(|finding| tell(&finding).map(|()| vec![finding]));
     keep(sdk, &mut findings, &mut unmeasured);
+    let recorder = study::recorder::run(options).and_then(|finding| tell(&finding).map(|()| vec![finding]));
+    keep(recorder, &mut findings, &mut unmeasured);
     let path = options.docs().join("benchmarks.md");
     fs::create_dir_all(options.docs()).map_err(Error::io(&options.docs()))?;
     fs::write(&path, page(options, &machine, &findings, &unmeasured)).map_err(Error::io(&path))?;

@@ -7,6 +7,7 @@ pub(crate) mod compare;
 pub(crate) mod floods;
 pub(crate) mod instructions;
 pub(crate) mod pauses;
+pub(crate) mod recorder;
 pub(crate) mod redis;
 pub(crate) mod sdk;
 pub(crate) mod seam;
