@@ -4,6 +4,8 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     text: Box<str>,
+    /// The positions of the first and the last `*`.
+    stars: Option<(usize, usize)>,
 }
 
 impl Pattern {
@@ -13,35 +15,32 @@ impl Pattern {
     }
 
     pub(crate) fn new(text: &str) -> Self {
-        Self { text: text.into() }
+        Self { text: text.into(), stars: text.find('*').zip(text.rfind('*')) }
     }
 
     /// Returns the text before the first `*`.
     pub(crate) fn prefix(&self) -> &str {
-        self.text.split_once('*').map_or(&*self.text, |(prefix, _)| prefix)
+        self.stars.map_or(&*self.text, |(first, _)| &self.text[..first])
     }
 
     /// Returns the text after the last `*`.
     pub(crate) fn suffix(&self) -> &str {
-        self.text.rsplit_once('*').map_or(&*self.text, |(_, suffix)| suffix)
+        self.stars.map_or(&*self.text, |(_, last)| &self.text[last + 1..])
     }
 
     /// Returns whether the value matches. The first part must begin the value and the last must end it. The parts
     /// between are found from left to right, each as early as possible, which never misses a match.
     pub(crate) fn matches(&self, value: &str) -> bool {
-        let Some((first, rest)) = self.text.split_once('*') else { return *self.text == *value };
-        let Some(mut value) = value.strip_prefix(first) else { return false };
-        let mut parts = rest.split('*').peekable();
-        while let Some(part) = parts.next() {
-            if parts.peek().is_none() {
-                return value.ends_with(part);
-            }
-            match value.find(part) {
-                Some(at) => value = &value[at + part.len()..],
-                None => return false,
-            }
-        }
-        false
+        let Some((first, last)) = self.stars else { return *self.text == *value };
+        let rest = value.strip_prefix(self.prefix()).and_then(|rest| rest.strip_suffix(self.suffix()));
+        let Some(mut rest) = rest else { return false };
+        // Most patterns have one `*`.
+        first == last
+            || self.text[first + 1..last].split('*').all(|part| {
+                let found = rest.find(part);
+                rest = found.map_or("", |at| &rest[at + part.len()..]);
+                found.is_some()
+            })
     }
 }
 
