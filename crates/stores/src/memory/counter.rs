@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{
-    arrival, concurrency, fixed_window, leaky_bucket, sliding_window, token_bucket,
+    arrival, concurrency, fixed_window, leaky_bucket, sliding_window, sub_windows, token_bucket,
 };
 use tidegate_core::{Algorithm, Limit, Micros, State, Taken, Verdict};
 
@@ -165,11 +165,15 @@ pub(super) fn take_large_in_place(
 ) -> Option<Verdict> {
     let Charge { limit, cost, hold, .. } = *charge;
     let (cell, state) = shard.large_mut(key).filter(|_| cost > 0)?;
-    let verdict = limit.assess(state, cost, now, hold);
-    if !verdict.allowed() {
-        return None;
-    }
-    take_large(state, charge, true, now);
+    let verdict = if let State::SubWindows(ring) = state
+        && let Algorithm::SubWindows { .. } = limit.algorithm()
+    {
+        Some(sub_windows::charge(limit, ring, cost, now)).filter(Verdict::allowed)?
+    } else {
+        let verdict = Some(limit.assess(state, cost, now, hold)).filter(Verdict::allowed)?;
+        take_large(state, charge, true, now);
+        verdict
+    };
     *cell = Cell::large(key, limit.weight(verdict.remaining), state.expires(limit), cell.b());
     Some(verdict)
 }

@@ -109,6 +109,22 @@ pub fn assess(limit: &Limit, state: &State, cost: u64, now: Micros) -> Verdict {
     }
 }
 
+/// Charges if it fits, and returns the verdict. A denied charge changes nothing.
+pub fn charge(limit: &Limit, state: &mut State, cost: u64, now: Micros) -> Verdict {
+    let requests = limit.requests();
+    let bucket = state.bucket_at(now, limit);
+    let after = state.used(bucket).saturating_add(cost);
+    if cost == 0 || after > requests {
+        return assess(limit, state, cost, now);
+    }
+    state.advance(bucket);
+    // What counted before is the total now, so the sum is at most the requests of a limit.
+    state.counts[(bucket % state.len()) as usize] += cost;
+    state.total = after;
+    let reset_after_us = state.expires(limit).since(now);
+    Verdict { outcome: Outcome::Allowed, remaining: requests - after, reset_after_us }
+}
+
 /// Returns the bucket that frees `needed` units, together with those before it, when it leaves the window.
 fn frees(state: &State, bucket: u64, mut needed: u64) -> Option<u64> {
     state.live(bucket).find(|index| {
