@@ -9,7 +9,7 @@ use crate::decision::{Charged, Decision, Item};
 use crate::limiter::Inner;
 use crate::plan::{Plan, Scope};
 use crate::request::Request;
-use crate::rules::current::CurrentRules;
+use crate::rules::current::{CurrentRules, Rules};
 use crate::rules::tree::{Complexity, RuleEntry, RuleSet};
 
 /// Decides a request by the counters of this process, and charges it.
@@ -24,11 +24,7 @@ pub(crate) fn check_now(current: &CurrentRules, memory: &MemoryStore, request: &
     // Before anything else is called: what is read later, the compiler has to look up again.
     let (domain, only_entry) = (request.domain(), request.only_entry());
     let rules = current.load();
-    let general = |rules| {
-        let mut decision = Decision::from(Charged::new(rules));
-        decide_now(&mut decision, memory, request, Intent::Take);
-        decision
-    };
+    let general = |rules| decide_now(rules, memory, request, Intent::Take);
     let Some((entry, cost)) = only_entry else { return general(rules) };
     let Some((domain, rule, value)) = rules.find_only(domain, entry) else { return general(rules) };
     let [entry] = &*rule.limits else {
@@ -77,18 +73,21 @@ fn take_several(
 }
 
 /// Decides a request of any shape by the counters of this process: several descriptors, several limits, any
-/// algorithm. The result is written into `decision`, which is too large to be moved.
+/// algorithm.
 #[inline(never)]
 pub(crate) fn decide_now(
-    decision: &mut Decision,
+    rules: Rules,
     memory: &MemoryStore,
     request: &Request<'_>,
     intent: Intent,
-) {
-    let Some(charged) = decision.charged_mut() else { return };
-    let mut plan = Plan::empty(charged, request, Scope::RATES);
-    plan.find(request);
-    plan.settle_in(memory, intent);
+) -> Decision {
+    let mut decision = Decision::from(Charged::new(rules));
+    if let Some(charged) = decision.charged_mut() {
+        let mut plan = Plan::empty(charged, request, Scope::RATES);
+        plan.find(request);
+        plan.settle_in(memory, intent);
+    }
+    decision
 }
 
 impl Inner {

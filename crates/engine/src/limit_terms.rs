@@ -52,11 +52,8 @@ impl LimitTerms {
 
     #[inline]
     pub(crate) fn force(self) -> Force {
-        match self.0 & 3 {
-            0 => Force::Enforced,
-            1 => Force::Shadow,
-            _ => Force::Quota,
-        }
+        const FORCES: [Force; 4] = [Force::Enforced, Force::Shadow, Force::Quota, Force::Quota];
+        FORCES[(self.0 & 3) as usize]
     }
 
     pub(crate) fn tier(self) -> Option<u16> {

@@ -104,9 +104,7 @@ impl Limiter {
 
     /// Returns the decision of [`Limiter::check_now`] without charging anything.
     pub fn peek_now(&self, request: &Request<'_>) -> Decision {
-        let mut decision = Decision::from(Charged::new(self.inner.rules.load()));
-        decide_now(&mut decision, &self.inner.backend.memory, request, Intent::Look);
-        decision
+        decide_now(self.inner.rules.load(), &self.inner.backend.memory, request, Intent::Look)
     }
 
     /// Refunds the request's cost to its limits, never above full, for work that was charged and then not done. While

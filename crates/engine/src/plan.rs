@@ -86,9 +86,11 @@ impl<'d> Plan<'d> {
     /// Settles the charges by the counters of this process, and returns when that was.
     #[inline]
     pub(crate) fn settle_in(&mut self, memory: &MemoryStore, intent: Intent) -> Micros {
-        let at = memory.settle_now(&self.charges, intent, &mut ItemVerdicts(self.items));
-        self.fold(Source::Memory);
-        at
+        let settled = memory.settle_now(&self.charges, intent, &mut ItemVerdicts(self.items));
+        // If every limit allows the request, it does not matter what a denial by one of them would mean.
+        self.summary.allowed = settled.all_allowed || !self.is_blocked();
+        self.summary.source = Source::Memory;
+        settled.at
     }
 
     /// Writes the verdicts of all charges into the decision.
@@ -96,19 +98,11 @@ impl<'d> Plan<'d> {
         for (item, verdict) in self.items.iter_mut().zip(verdicts) {
             item.verdict = *verdict;
         }
-        self.fold(source);
-    }
-
-    /// Folds the verdicts into one: whether the request may pass.
-    #[inline]
-    fn fold(&mut self, source: Source) {
+        self.summary.allowed = !self.is_blocked();
         self.summary.source = source;
-        // If every limit allows the request, it does not matter what a denial by one of them would mean.
-        let all_allow = self.items.iter().all(|item| item.verdict.allowed());
-        self.summary.allowed = all_allow || !self.is_blocked();
     }
 
-    #[cold]
+    /// Folds the verdicts into one: whether the request is denied.
     fn is_blocked(&self) -> bool {
         blocked_by(self.items.iter().map(|item| (item.force(), &item.verdict)))
     }
@@ -161,6 +155,30 @@ impl<'d> Plan<'d> {
         }
     }
 
+    /// Adds the charge of a rule's own limit. Most rules have one, and adding one takes fewer registers than a loop.
+    #[expect(clippy::inline_always, reason = "a few instructions on the path of every decision")]
+    #[inline(always)]
+    fn add_limit(
+        &mut self,
+        (rule, index, entry): (&'d RuleEntry, u16, &'d LimitEntry),
+        key: Key,
+        (descriptor, cost): (u16, u64),
+        hold: bool,
+    ) {
+        self.items.push(Item::planned(rule.number, descriptor, index, rule.terms));
+        let (force, count_denied) = (rule.terms.force(), self.rules.count_denied);
+        let charge = Charge::new(key.of_limit(entry.salt), &entry.limit, cost);
+        self.charges.push(Charge { force, hold, count_denied, ..charge });
+    }
+
+    /// Adds the charges of a rule's own limits.
+    #[inline(never)]
+    fn add_limits(&mut self, rule: &'d RuleEntry, key: Key, descriptor_and_cost: (u16, u64), hold: bool) {
+        for (index, entry) in rule.limits.iter().enumerate() {
+            self.add_limit((rule, index as u16, entry), key, descriptor_and_cost, hold);
+        }
+    }
+
     /// Adds the charges of a rule whose limits depend on the tenant or the key, or of its limit on slot holders.
     #[inline(never)]
     fn add_hit(&mut self, hit: &Hit<'d>) {
@@ -203,11 +221,9 @@ impl<'d> Hits<'d> for Plan<'d> {
         let Scope::Rates { hold } = self.scope else {
             return self.add_hit(&Hit::new(rule, key, descriptor, cost));
         };
-        let (force, count_denied) = (rule.terms.force(), self.rules.count_denied);
-        for (index, entry) in rule.limits.iter().enumerate() {
-            self.items.push(Item::planned(rule.number, descriptor, index as u16, rule.terms));
-            let charge = Charge::new(key.of_limit(entry.salt), &entry.limit, cost);
-            self.charges.push(Charge { force, hold, count_denied, ..charge });
+        match &*rule.limits {
+            [entry] => self.add_limit((rule, 0, entry), key, (descriptor, cost), hold),
+            _ => self.add_limits(rule, key, (descriptor, cost), hold),
         }
     }
 

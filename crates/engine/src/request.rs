@@ -21,9 +21,8 @@ pub struct Request<'a> {
     cost: u64,
     /// The entries of all descriptors, one after the other.
     entries: SmallVec<[Entry<'a>; 4]>,
-    first: Tail,
-    /// The descriptors after the first.
-    more: SmallVec<[Tail; 2]>,
+    /// The descriptors, of which there is at least one.
+    descriptors: SmallVec<[Tail; 3]>,
     /// The inline limits of descriptors.
     inline_limits: DescriptorLimits,
 }
@@ -45,15 +44,9 @@ impl<'a> Request<'a> {
     #[inline]
     pub fn new(domain: &'a str, entries: impl AsRef<[Entry<'a>]>) -> Self {
         let entries = SmallVec::from_slice(entries.as_ref());
-        let first = Tail { end: entries.len() as u32, own_cost: false, cost: 1 };
-        Self {
-            domain,
-            cost: 1,
-            entries,
-            first,
-            more: SmallVec::new(),
-            inline_limits: DescriptorLimits::default(),
-        }
+        let mut descriptors = SmallVec::new();
+        descriptors.push(Tail { end: entries.len() as u32, own_cost: false, cost: 1 });
+        Self { domain, cost: 1, entries, descriptors, inline_limits: DescriptorLimits::default() }
     }
 
     /// Adds another descriptor. The request passes only if the limits of all descriptors allow it.
@@ -64,7 +57,7 @@ impl<'a> Request<'a> {
         for entry in entries.as_ref() {
             self.entries.push(*entry);
         }
-        self.more.push(Tail { end: self.entries.len() as u32, own_cost: false, cost: self.cost });
+        self.descriptors.push(Tail { end: self.entries.len() as u32, own_cost: false, cost: self.cost });
         self
     }
 
@@ -73,10 +66,8 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn cost(mut self, cost: u64) -> Self {
         self.cost = cost;
-        for tail in std::iter::once(&mut self.first).chain(&mut self.more) {
-            if !tail.own_cost {
-                tail.cost = cost;
-            }
+        for tail in self.descriptors.iter_mut().filter(|tail| !tail.own_cost) {
+            tail.cost = cost;
         }
         self
     }
@@ -84,15 +75,16 @@ impl<'a> Request<'a> {
     /// Sets the units that the last descriptor takes of its limits, whatever the cost of the request.
     #[must_use]
     pub fn descriptor_cost(mut self, cost: u64) -> Self {
-        let tail = self.more.last_mut().unwrap_or(&mut self.first);
-        (tail.own_cost, tail.cost) = (true, cost);
+        if let Some(tail) = self.descriptors.last_mut() {
+            (tail.own_cost, tail.cost) = (true, cost);
+        }
         self
     }
 
     /// Applies these limits to the last descriptor, in place of those in the rules.
     #[must_use]
     pub fn limits(mut self, limits: &InlineLimits) -> Self {
-        self.inline_limits.add(self.more.len(), limits);
+        self.inline_limits.add(self.descriptors.len() - 1, limits);
         self
     }
 
@@ -105,15 +97,10 @@ impl<'a> Request<'a> {
     /// Returns the descriptors with their costs, in order.
     #[inline]
     pub fn descriptors(&self) -> impl Iterator<Item = (&[Entry<'a>], u64)> {
-        let (mut rest, mut start) = (&*self.entries, 0);
-        let mut next = Some(&self.first);
-        let mut more = self.more.iter();
-        std::iter::from_fn(move || {
-            let tail = next?;
-            next = more.next();
-            let (entries, after) = rest.split_at_checked((tail.end - start) as usize)?;
-            (rest, start) = (after, tail.end);
-            Some((entries, tail.cost))
+        let (entries, mut start) = (&*self.entries, 0);
+        self.descriptors.iter().map(move |tail| {
+            let end = tail.end as usize;
+            (&entries[std::mem::replace(&mut start, end)..end], tail.cost)
         })
     }
 
@@ -124,7 +111,7 @@ impl<'a> Request<'a> {
 
     /// Returns the own cost of a descriptor, counted from 0, if it has one.
     pub fn own_cost(&self, descriptor: usize) -> Option<u64> {
-        let tail = descriptor.checked_sub(1).map_or(Some(&self.first), |after| self.more.get(after))?;
+        let tail = self.descriptors.get(descriptor)?;
         tail.own_cost.then_some(tail.cost)
     }
 
@@ -141,8 +128,8 @@ impl<'a> Request<'a> {
     /// Returns the entry and its cost, if the request has a single entry and no inline limits.
     #[inline]
     pub(crate) fn only_entry(&self) -> Option<(Entry<'a>, u64)> {
-        match self.entries.as_slice() {
-            [entry] if self.first.end == 1 && self.inline_limits.is_none() => Some((*entry, self.first.cost)),
+        match (self.entries.as_slice(), self.descriptors.as_slice()) {
+            ([entry], [tail]) if self.inline_limits.is_none() => Some((*entry, tail.cost)),
             _ => None,
         }
     }

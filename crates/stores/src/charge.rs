@@ -88,6 +88,15 @@ pub struct Timed {
     pub at: SmallVec<[Micros; 4]>,
 }
 
+/// A settlement without waiting; its verdicts are in a [`VerdictSink`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// The time of the settlement by the store's clock.
+    pub at: Micros,
+    /// Whether all verdicts allow their charges.
+    pub all_allowed: bool,
+}
+
 /// The units that a store has granted of a charge's cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {

@@ -23,7 +23,8 @@ pub mod system_clock;
 use std::future::Future;
 
 pub use charge::{
-    Charge, Corrected, Correction, Force, Grant, Intent, Timed, VerdictSink, Verdicts, blocked, blocked_by,
+    Charge, Corrected, Correction, Force, Grant, Intent, Settlement, Timed, VerdictSink, Verdicts, blocked,
+    blocked_by,
 };
 pub use error::StoreError;
 pub use memory::{MemoryStore, MemoryStoreConfig};

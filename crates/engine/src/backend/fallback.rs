@@ -66,7 +66,7 @@ impl Shared {
         let mine: Charges<'_> =
             numbers.iter().zip(&limits).map(|(number, limit)| Charge { limit, ..charges[*number] }).collect();
         let mut settled = Verdicts::new();
-        let at = memory.settle_now(&mine, intent, &mut settled);
+        let at = memory.settle_now(&mine, intent, &mut settled).at;
         for (number, verdict) in numbers.iter().zip(settled) {
             verdicts[*number] = verdict;
         }

@@ -402,7 +402,7 @@ const FEW_BRANCHES: usize = 8;
 impl Node {
     /// Returns the branch of a key, and adds it if there is none yet.
     fn branch_mut(&mut self, key: &str, seed: KeySeed) -> &mut Branch {
-        if let Some(index) = self.position(key, seed) {
+        if let Some(index) = self.index_of(key, seed) {
             return &mut self.branches[index];
         }
         let index = self.branches.len();

@@ -3,6 +3,7 @@
 use tidegate_core::{Key, KeySeed, Limit};
 
 use super::tree::{DomainTree, LimitEntry, RuleEntry, RuleSet};
+use crate::inline::InlineLimits;
 use crate::request::{Entry, Request};
 use crate::tenants::own::{OverrideIndex, OverrideLimit, TenantOverrides};
 use crate::tenants::resolve::values_of;
@@ -106,6 +107,77 @@ impl<'r> Hits<'r> for Vec<Hit<'r>> {
     }
 }
 
+/// The rules that a request is looked up in.
+struct Search<'r, 'q> {
+    rules: &'r RuleSet,
+    domain: (u32, &'r DomainTree),
+    request: &'r Request<'q>,
+}
+
+impl<'r> Search<'r, '_> {
+    /// Adds to `hits` each rule that applies to one descriptor.
+    // Not inlined into the loop over the descriptors: together they have more values than there are registers. For
+    // the same reason everything but the commonest case is elsewhere.
+    #[inline(never)]
+    fn descriptor(&self, index: u16, entries: &'r [Entry<'r>], cost: u64, hits: &mut impl Hits<'r>) {
+        let (seed, tree) = (self.rules.seed, self.domain.1);
+        let found = match entries {
+            [entry] => {
+                let step = tree.step(seed, 0, entry);
+                step.map(|(rule, value)| (rule, if rule.varies { value } else { Key::NONE }))
+            }
+            _ if tree.hierarchical => return self.levels(index, entries, cost, hits),
+            _ => tree.walk(seed, entries),
+        };
+        if let Some((rule, values)) = found {
+            self.rule(rule, values, entries, (index, cost), hits);
+        }
+    }
+
+    /// Adds to `hits` the rule of every entry of a descriptor.
+    #[inline(never)]
+    fn levels(&self, index: u16, entries: &'r [Entry<'r>], cost: u64, hits: &mut impl Hits<'r>) {
+        // If the rules end before the entries, those found so far apply.
+        let _ = self.domain.1.each_level(self.rules.seed, entries, |depth, rule, values| {
+            self.rule(rule, values, &entries[..depth], (index, cost), hits);
+        });
+    }
+
+    /// Adds to `hits` a rule that entries lead to, as it applies to this request.
+    #[inline]
+    fn rule(
+        &self,
+        rule: &'r RuleEntry,
+        values: Key,
+        entries: &'r [Entry<'r>],
+        (descriptor, cost): (u16, u64),
+        hits: &mut impl Hits<'r>,
+    ) {
+        let key = rule.key.of_values(values);
+        if rule.personal || rule.enforce_percent < 100 {
+            let hit = Hit::new(rule, key, descriptor, cost);
+            return self.rules.find_special(self.domain, hit, entries, self.request, hits);
+        }
+        hits.add(rule, key, descriptor, cost);
+    }
+
+    /// Adds to `hits` the rules of a request that has inline limits.
+    #[cold]
+    #[inline(never)]
+    fn inline_limits(&self, hits: &mut impl Hits<'r>) {
+        for (index, (entries, cost)) in self.request.descriptors().enumerate() {
+            let descriptor = index as u16;
+            match self.request.limits_of(index) {
+                None => self.descriptor(descriptor, entries, cost, hits),
+                Some(InlineLimits(rule, _)) => {
+                    let key = rule.key.then(RuleEntry::inline_values(self.rules.seed, entries));
+                    hits.add(rule, key, descriptor, cost);
+                }
+            }
+        }
+    }
+}
+
 impl RuleSet {
     /// Adds to `hits` each rule that applies, in the order of descriptors: the last entry's, or in a
     /// hierarchical domain that of every entry.
@@ -116,35 +188,12 @@ impl RuleSet {
         request: &'r Request<'_>,
         hits: &mut impl Hits<'r>,
     ) {
-        let tree = domain.1;
+        let search = Search { rules: self, domain, request };
+        if !request.inline_limits().is_none() {
+            return search.inline_limits(hits);
+        }
         for (index, (entries, cost)) in request.descriptors().enumerate() {
-            let descriptor = index as u16;
-            if !request.inline_limits().is_none()
-                && let Some(limits) = request.limits_of(index)
-            {
-                let key = limits.0.key.then(RuleEntry::inline_values(self.seed, entries));
-                hits.add(&limits.0, key, descriptor, cost);
-                continue;
-            }
-            let (mut node, mut values) = (0, Key::NONE);
-            for (depth, entry) in entries.iter().enumerate() {
-                let Some((rule, value)) = tree.step(self.seed, node, entry) else { break };
-                // The node of a rule comes after the root and those of the rules before it.
-                node = rule.number + 1;
-                if rule.varies {
-                    values = if depth == 0 { value } else { values.then(value) };
-                }
-                if !tree.hierarchical && depth + 1 < entries.len() {
-                    continue;
-                }
-                let key = rule.key.of_values(values);
-                if rule.personal || rule.enforce_percent < 100 {
-                    let hit = Hit::new(rule, key, descriptor, cost);
-                    self.find_special(domain, hit, &entries[..=depth], request, hits);
-                } else {
-                    hits.add(rule, key, descriptor, cost);
-                }
-            }
+            search.descriptor(index as u16, entries, cost, hits);
         }
     }
 
@@ -243,22 +292,35 @@ impl RuleSet {
 impl DomainTree {
     /// Follows entries down the tree. Returns the rule of the last entry, and the fingerprint of the values
     /// that have counters of their own.
+    #[inline(never)]
     fn walk(&self, seed: KeySeed, entries: &[Entry<'_>]) -> Option<(&RuleEntry, Key)> {
-        let (first, rest) = entries.split_first()?;
-        rest.iter().try_fold(self.first_step(seed, first)?, |(rule, values), entry| {
-            // The node of a rule comes after the root and those of the rules before it.
-            let (rule, value) = self.step(seed, rule.number + 1, entry)?;
-            Some((rule, if rule.varies { values.then(value) } else { values }))
-        })
+        let mut last = None;
+        self.each_level(seed, entries, |_, rule, values| last = Some((rule, values)))?;
+        last
     }
 
-    /// Follows the first entry from the root. Returns its rule, and the fingerprint of its value if each
-    /// value has counters of its own.
-    #[expect(clippy::inline_always, reason = "a few instructions on the path of every decision")]
+    /// Follows entries down the tree. Calls `level` for each with the number of entries up to it, its rule, and the
+    /// fingerprint of the values so far that have counters of their own. Returns `None` if the rules end before the
+    /// entries.
+    #[expect(clippy::inline_always, reason = "the result of most calls is never written to memory")]
     #[inline(always)]
-    fn first_step(&self, seed: KeySeed, entry: &Entry<'_>) -> Option<(&RuleEntry, Key)> {
-        let (rule, value) = self.step(seed, 0, entry)?;
-        Some((rule, if rule.varies { value } else { Key::NONE }))
+    fn each_level<'r>(
+        &'r self,
+        seed: KeySeed,
+        entries: &[Entry<'_>],
+        mut level: impl FnMut(usize, &'r RuleEntry, Key),
+    ) -> Option<()> {
+        let (mut node, mut values) = (0, Key::NONE);
+        for (depth, entry) in entries.iter().enumerate() {
+            let (rule, value) = self.step(seed, node, entry)?;
+            // The node of a rule comes after the root and those of the rules before it.
+            node = rule.number + 1;
+            if rule.varies {
+                values = if depth == 0 { value } else { values.then(value) };
+            }
+            level(depth + 1, rule, values);
+        }
+        Some(())
     }
 
     /// Follows one entry from a node. Returns its rule and the fingerprint of its value.

@@ -230,19 +230,22 @@ impl Node {
     #[expect(clippy::inline_always, reason = "a few instructions on the path of every decision")]
     #[inline(always)]
     pub(crate) fn branch(&self, key: &str, seed: KeySeed) -> Option<&Branch> {
-        // Most nodes have one branch.
-        let first = self.branches.first()?;
-        if same(&first.key, key) {
-            return Some(first);
+        match &self.by_key {
+            None => self.branches.iter().find(|branch| same(&branch.key, key)),
+            Some(table) => self.position(table, key, seed).map(|index| &self.branches[index]),
         }
-        self.position(key, seed).map(|index| &self.branches[index])
+    }
+
+    /// Returns the index of the branch for entries with this key.
+    pub(super) fn index_of(&self, key: &str, seed: KeySeed) -> Option<usize> {
+        match &self.by_key {
+            None => self.branches.iter().position(|branch| same(&branch.key, key)),
+            Some(table) => self.position(table, key, seed),
+        }
     }
 
     #[inline(never)]
-    pub(super) fn position(&self, key: &str, seed: KeySeed) -> Option<usize> {
-        let Some(table) = &self.by_key else {
-            return self.branches.iter().position(|branch| same(&branch.key, key));
-        };
+    fn position(&self, table: &HashTable<u32>, key: &str, seed: KeySeed) -> Option<usize> {
         let found = table.find(seed.text(key).mark, |index| *self.branches[*index as usize].key == *key);
         found.map(|index| *index as usize)
     }

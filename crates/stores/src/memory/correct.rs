@@ -12,7 +12,7 @@ impl MemoryStore {
     /// Settles as [`MemoryStore::settle_now`] does, and returns when that was as well.
     pub fn settle_timed_now(&self, charges: &[Charge<'_>], intent: Intent) -> Timed {
         let mut verdicts = Verdicts::new();
-        let at = self.settle_now(charges, intent, &mut verdicts);
+        let at = self.settle_now(charges, intent, &mut verdicts).at;
         Timed { at: smallvec![at; charges.len()], verdicts }
     }
 

@@ -8,30 +8,30 @@ use super::cell::{Cell, CellKey, CellWords};
 use super::counter::{self, Assessed};
 use super::shard::Shard;
 use super::{MemoryStore, shard_number};
-use crate::charge::{Charge, Intent, VerdictSink, Verdicts, blocked};
+use crate::charge::{Charge, Intent, Settlement, VerdictSink, Verdicts, blocked};
 use crate::sync::MutexGuard;
 
 impl MemoryStore {
-    /// Settles without waiting: takes every charge or none, and writes one verdict per charge. Returns the time
-    /// of the settlement by the store's clock.
+    /// Settles without waiting: takes every charge or none, and writes one verdict per charge.
     #[inline]
     pub fn settle_now(
         &self,
         charges: &[Charge<'_>],
         intent: Intent,
         verdicts: &mut impl VerdictSink,
-    ) -> Micros {
+    ) -> Settlement {
         let mut locked = Locked { held: SmallVec::new(), shard_shift: self.shard_shift };
         locked.lock(self, charges);
-        let now = self.now();
-        if intent == Intent::Look || !take_in_place(&mut locked, charges, verdicts, now) {
-            let settled = take_carefully(&mut locked, charges, intent, now);
-            settled
-                .into_iter()
-                .enumerate()
-                .for_each(|(index, verdict)| *verdicts.verdict_mut(index) = verdict);
+        let at = self.now();
+        if intent == Intent::Take && take_in_place(&mut locked, charges, verdicts, at) {
+            return Settlement { at, all_allowed: true };
         }
-        now
+        let settled = take_carefully(&mut locked, charges, intent, at);
+        let all_allowed = settled.iter().all(Verdict::allowed);
+        for (index, verdict) in settled.into_iter().enumerate() {
+            *verdicts.verdict_mut(index) = verdict;
+        }
+        Settlement { at, all_allowed }
     }
 
     /// Takes `cost` of each of a few limits with the same home, if all of their counters have cells and room for it:
