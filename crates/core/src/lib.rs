@@ -24,6 +24,8 @@
 //! - [`window`], [`calendar`]: the length of windows, and where they begin and end
 //! - [`limit`]: the numbers and the algorithm of a limit, validated on construction
 //! - [`key`]: the identity of one counter
+//! - [`lease`]: units taken from a shared store and spent locally
+//! - [`sync`]: decisions of one node that exchanges counts with others
 //! - [`verdict`]: the outcome of one charge
 //! - [`algorithm`]: one folder per algorithm, each with test vectors for every implementation of it
 
@@ -31,8 +33,10 @@ pub mod algorithm;
 pub mod calendar;
 pub mod clock;
 pub mod key;
+pub mod lease;
 pub mod limit;
 pub mod micros;
+pub mod sync;
 pub mod verdict;
 mod wide;
 pub mod window;

@@ -7,6 +7,7 @@
 //! - `agrees_with_oracle`, `keeps_promise`, `exact_answers`, `refunds`, `corrections`, `clock_steps`,
 //!   `changes`, `forced`: the laws
 //! - `queue`, `concurrency`, `calendar`, `envoy_units`, `foreign_states`: laws of some limits only
+//! - `leases`: units that nodes take from a shared counter and spend on their own
 //! - `limit_errors`, `windows`, `keys`: tables of cases
 //! - `vectors`: the golden vectors, written by the oracles and reproduced by the code
 
@@ -26,6 +27,7 @@ mod forced;
 mod foreign_states;
 mod keeps_promise;
 mod keys;
+mod leases;
 mod limit_errors;
 mod queue;
 mod refunds;
