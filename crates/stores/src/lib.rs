@@ -7,13 +7,16 @@
 //!
 //! - [`charge`]: charges and verdicts, and how verdicts are folded into all or nothing
 //! - [`error`]: the reasons why a store does not settle
+//! - [`leased`]: units of a shared store, spent locally
 //! - [`memory`]: the embedded store
 //! - `redis`: the store that many nodes share (feature `redis`)
 //! - [`system_clock`]: wall time that never runs backwards
 //! - `sync`: the locks, exchangeable for those of a model checker
 
+mod arc;
 pub mod charge;
 pub mod error;
+pub mod leased;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
@@ -27,6 +30,7 @@ pub use charge::{
     blocked_by,
 };
 pub use error::StoreError;
+pub use leased::{LeaseConfig, LeasedStore};
 pub use memory::{MemoryStore, MemoryStoreConfig};
 pub use system_clock::SystemClock;
 

@@ -127,3 +127,47 @@ fn in_every_order_a_slot_is_held_by_one() {
         assert!((1..=3).contains(&acquired));
     });
 }
+
+/// Two threads spend the leases of one node while a third takes and returns units.
+#[test]
+fn in_every_order_leased_units_are_spent_once_and_none_is_lost_count_of() {
+    use tidegate_stores::{LeaseConfig, LeasedStore, Store};
+
+    const REQUESTS: u64 = 400;
+    check(|| {
+        let clock = Arc::new(VirtualClock::new());
+        let config = MemoryStoreConfig { max_keys: 300, clock: clock.clone(), seed: KeySeed(1) };
+        let shared = Arc::new(MemoryStore::new(config));
+        let leases = LeaseConfig { max_keys: 10, ..LeaseConfig::new(clock.clone()) };
+        let leased = Arc::new(LeasedStore::new(Arc::clone(&shared), leases));
+        let limit = limit(REQUESTS);
+        let take = |leased: &LeasedStore<Arc<MemoryStore>>, limit: &Limit| {
+            let charge = Charge::new(key(0), limit, 1);
+            let settled = leased.settle(&[charge], Intent::Take);
+            u64::from(pollster::block_on(settled).expect("a verdict")[0].allowed())
+        };
+        let before: u64 = (0..20).map(|_| take(&leased, &limit)).sum();
+        let threads = [0, 1].map(|_| {
+            let (leased, limit) = (Arc::clone(&leased), limit.clone());
+            thread::spawn(move || (0..6).map(|_| take(&leased, &limit)).sum::<u64>())
+        });
+        pollster::block_on(leased.tend());
+        clock.advance_us(1_000_000);
+        leased.sweep();
+        pollster::block_on(leased.tend());
+        let admitted =
+            before + threads.into_iter().map(|thread| thread.join().expect("it finishes")).sum::<u64>();
+        pollster::block_on(leased.recall_all());
+        let ledger = leased.ledger();
+        assert_eq!(
+            ledger.granted,
+            ledger.spent + ledger.held + ledger.returned + ledger.expired,
+            "{ledger:?}"
+        );
+        assert_eq!(
+            left(&shared, 0, &limit) + admitted + ledger.held + ledger.expired,
+            REQUESTS,
+            "{ledger:?}"
+        );
+    });
+}

@@ -10,6 +10,7 @@
 //! - [`bound`], [`steps`]: how many keys are held, which are forgotten, and how long one step takes
 //! - [`snapshot`]: to disk and back, and what is refused
 //! - `redis`: what only the store of many nodes does
+//! - [`leases`]: units of a shared store that nodes spend on their own
 //! - [`allocation`]: what a decision costs the heap
 
 // Locks of the model checker only work inside it; see `interleavings`.
@@ -21,6 +22,7 @@ mod allocation;
 mod bound;
 #[macro_use]
 mod conformance;
+mod leases;
 mod limits;
 mod model;
 #[cfg(feature = "redis")]
@@ -33,6 +35,7 @@ mod vectors;
 mod world;
 
 conformance!(memory, crate::world::MemoryWorld::new);
+conformance!(leased, crate::leases::LeasedWorld::new);
 #[cfg(feature = "redis")]
 mod on_servers {
     conformance!(redis_single, crate::redis::world::RedisWorld::single);
