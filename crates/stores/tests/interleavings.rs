@@ -142,8 +142,8 @@ fn in_every_order_leased_units_are_spent_once_and_none_is_lost_count_of() {
         let leased = Arc::new(LeasedStore::new(Arc::clone(&shared), leases));
         let limit = limit(REQUESTS);
         let take = |leased: &LeasedStore<Arc<MemoryStore>>, limit: &Limit| {
-            let charge = Charge::new(key(0), limit, 1);
-            let settled = leased.settle(&[charge], Intent::Take);
+            let charges = [Charge::new(key(0), limit, 1)];
+            let settled = leased.settle(&charges, Intent::Take);
             u64::from(pollster::block_on(settled).expect("a verdict")[0].allowed())
         };
         let before: u64 = (0..20).map(|_| take(&leased, &limit)).sum();
