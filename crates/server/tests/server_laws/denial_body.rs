@@ -111,7 +111,7 @@ fn a_body_that_cannot_be_is_refused_at_the_start() {
         (
             r#"{"by": {policy}}"#,
             "application/problem+json",
-            "which the content type application/problem+json says",
+            "but the content type is application/problem+json",
         ),
         ("slow down", "plain", r#""plain" is not a content type; write one such as text/plain"#),
         ("slow down", "text/", "is not a content type"),

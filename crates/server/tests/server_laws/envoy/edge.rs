@@ -207,7 +207,7 @@ impl Setup {
                         "transport_api_version": "V3",
                         "grpc_service": {
                             "envoy_grpc": {"cluster_name": "tidegate"},
-                            "initial_metadata": self.metadata,
+                            "initial_metadata": metadata,
                         },
                     },
                     "enable_x_ratelimit_headers": if self.own_headers { "DRAFT_VERSION_03" } else { "OFF" },

@@ -31,12 +31,13 @@ fn outage(
     heal();
     let load = load.beside([server]);
     let back = Instant::now();
+    // On a busy machine that takes longer; how long it may take is judged below, by the time that the processes got.
+    until("the node is well", || degradation(node) == 0);
     go_on_for(A_WHILE);
     let notes = load.stop();
     notes.assert_calm();
     notes.assert_policies(failed, mended);
     notes.assert_back(back, BACK_WITHIN);
-    until("the node is well", || degradation(node) == 0);
     notes
 }
 
@@ -145,6 +146,7 @@ fn a_node_starts_without_its_store_and_takes_to_it_when_it_comes() {
     server.restart();
     let load = load.beside([&server]);
     let back = Instant::now();
+    until("the node is well", || degradation(&node) == 0);
     go_on_for(A_WHILE);
     let notes = load.stop();
     notes.assert_calm();
