@@ -115,7 +115,7 @@ pub(super) fn get(addr: SocketAddr, path: &str) -> Option<String> {
     let mut socket = TcpStream::connect(addr).ok()?;
     socket.set_read_timeout(Some(PATIENCE)).ok()?;
     socket
-        .write_all(format!("GET {path} HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n").as_bytes())
+        .write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").as_bytes())
         .ok()?;
     let mut answer = String::new();
     socket.read_to_string(&mut answer).ok()?;
