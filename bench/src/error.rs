@@ -1,4 +1,4 @@
-//! What can go wrong while measuring.
+//! Errors of studies.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use tidegate::BuildError;
 use tidegate_load::LoadError;
 use tidegate_stores::memory::SnapshotError;
 
-/// Why a study gave no result.
+/// Reasons a study has no result.
 #[derive(Debug, Error)]
 pub(crate) enum Error {
     #[error("{path}: {source}")]
@@ -22,7 +22,7 @@ pub(crate) enum Error {
     Load(#[from] LoadError),
     #[error("{path}: the plot could not be drawn: {reason}")]
     Plot { path: PathBuf, reason: String },
-    /// The measurement itself is not what it claims to be.
+    /// The study does not measure what it claims to.
     #[error("{0}")]
     Wrong(String),
 }
@@ -33,7 +33,7 @@ impl Error {
     }
 }
 
-/// Fails the study if what it measures is not what it says it measures.
+/// Returns an error if a study does not measure what it claims to.
 pub(crate) fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Error> {
     if holds { Ok(()) } else { Err(Error::Wrong(otherwise())) }
 }

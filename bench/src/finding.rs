@@ -1,4 +1,4 @@
-//! What a study found: as text for people, as Markdown for the docs, as JSON for machines.
+//! The result of a study, as text for people, Markdown for the docs and JSON for programs.
 
 use std::fmt::Write;
 
@@ -11,25 +11,25 @@ pub(crate) struct Finding {
     pub(crate) study: &'static str,
     #[serde(skip)]
     pub(crate) title: &'static str,
-    /// How it was measured, in paragraphs.
+    /// How the figures were measured, in paragraphs.
     #[serde(skip)]
     pub(crate) notes: Vec<String>,
     #[serde(skip)]
     pub(crate) tables: Vec<Table>,
     pub(crate) targets: Vec<Target>,
     pub(crate) plots: Vec<Plot>,
-    /// The figures themselves.
+    /// The measured figures.
     pub(crate) data: Value,
 }
 
-/// Rows of text under a heading for each column.
+/// A table of texts, with a heading for each column.
 pub(crate) struct Table {
     caption: String,
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
-/// A figure that was to be reached.
+/// A measured figure with the value that it should reach.
 #[derive(Clone, Serialize)]
 pub(crate) struct Target {
     pub(crate) what: String,
@@ -38,7 +38,7 @@ pub(crate) struct Target {
     pub(crate) met: bool,
 }
 
-/// A drawing in the plots folder.
+/// A chart in the plots folder.
 #[derive(Serialize)]
 pub(crate) struct Plot {
     pub(crate) file: &'static str,
@@ -77,19 +77,19 @@ impl Table {
 }
 
 impl Target {
-    /// `found` is to be no more than `most`.
+    /// Creates a target that is met if `found` is at most `most`.
     pub(crate) fn at_most(what: impl Into<String>, found: f64, most: f64, unit: &str) -> Self {
         let wanted = format!("at most {most}{unit}");
         Self { what: what.into(), wanted, found: format!("{}{unit}", short(found)), met: found <= most }
     }
 
-    /// `found` is to be no less than `least`.
+    /// Creates a target that is met if `found` is at least `least`.
     pub(crate) fn at_least(what: impl Into<String>, found: f64, least: f64, unit: &str) -> Self {
         let wanted = format!("at least {least}{unit}");
         Self { what: what.into(), wanted, found: format!("{}{unit}", short(found)), met: found >= least }
     }
 
-    /// `found` is to be less than `bound`.
+    /// Creates a target that is met if `found` is below `bound`.
     pub(crate) fn below(what: impl Into<String>, found: f64, bound: f64, unit: &str) -> Self {
         let wanted = format!("below {bound}{unit}");
         Self { what: what.into(), wanted, found: format!("{}{unit}", short(found)), met: found < bound }
@@ -99,12 +99,12 @@ impl Target {
         if self.met { "met" } else { "MISSED" }
     }
 
-    /// `met: 1M keys on 1 thread: 0.41x (at most 0.5x)`.
+    /// Returns the target as one line: `met: 1M keys on 1 thread: 0.41x (at most 0.5x)`.
     pub(crate) fn line(&self) -> String {
         format!("{}: {}: {} (target: {})", self.word(), self.what, self.found, self.wanted)
     }
 
-    /// All targets in one table.
+    /// Returns all targets as one table.
     pub(crate) fn table<'a>(targets: impl IntoIterator<Item = &'a Self>) -> Table {
         let mut table = Table::new("", ["target", "wanted", "found", ""]);
         for target in targets {
@@ -115,7 +115,7 @@ impl Target {
 }
 
 impl Finding {
-    /// For a terminal.
+    /// Returns the finding as text for a terminal.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("# {}\n\n", self.title);
         for note in &self.notes {
@@ -133,7 +133,7 @@ impl Finding {
         text
     }
 
-    /// For the docs.
+    /// Returns the finding as Markdown for the docs.
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!("## {}\n\n", self.title);
         let _ = writeln!(text, "`cd bench && cargo run --release -- {}`\n", self.study);
@@ -153,23 +153,23 @@ impl Finding {
     }
 }
 
-/// A table as Markdown, for the head of the report.
+/// Returns a table as Markdown.
 pub(crate) fn markdown(table: &Table) -> String {
     table.markdown()
 }
 
-/// Three digits after the point, so that a narrow miss does not read as a hit; none if there is
-/// nothing after it.
+/// Formats a number with three decimals, so that a narrow miss does not look like a hit, or without decimals if they
+/// are zero.
 fn short(number: f64) -> String {
     if number.fract() == 0.0 { number.to_string() } else { format!("{number:.3}") }
 }
 
-/// `1 thread`, `2 threads`.
+/// Formats a number of threads: `1 thread`, `2 threads`.
 pub(crate) fn threads(count: usize) -> String {
     if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
 }
 
-/// `10k`, `1M`: a round number as people say it.
+/// Formats a round number in short form: `10k`, `1M`.
 pub(crate) fn round(number: usize) -> String {
     match number {
         n if n >= 1_000_000 && n.is_multiple_of(1_000_000) => format!("{}M", n / 1_000_000),
@@ -178,7 +178,7 @@ pub(crate) fn round(number: usize) -> String {
     }
 }
 
-/// `1,234,567`.
+/// Formats a number with digits in groups of three: `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,25 +1,25 @@
-//! An allocator that counts what the process holds.
+//! An allocator that counts the bytes in use.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The system's allocator, counting the bytes that were asked for and not yet freed.
+/// The system allocator, which counts the bytes that are allocated and not yet freed.
 pub struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes held now.
+/// Returns the bytes allocated now.
 pub fn held_bytes() -> usize {
     HELD.load(Ordering::Relaxed)
 }
 
-/// The most bytes held at once since [`forget_peak`].
+/// Returns the most bytes allocated at once since [`forget_peak`].
 pub fn peak_bytes() -> usize {
     PEAK.load(Ordering::Relaxed)
 }
 
-/// Starts a new peak from what is held now.
+/// Resets the peak to the bytes allocated now.
 pub fn forget_peak() {
     PEAK.store(held_bytes(), Ordering::Relaxed);
 }
@@ -50,7 +50,7 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.dealloc(memory, layout) }
     }
 
-    // Old and new are counted together: while memory is moved, both are there.
+    // Old and new memory are counted together, because both exist while the content is moved.
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         grow(size);
         let moved = unsafe { System.realloc(memory, layout, size) };

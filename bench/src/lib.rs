@@ -11,12 +11,12 @@
 //! # Layout
 //!
 //! - [`cli`]: the command line; `study/`: one file per study
-//! - `study/service/`: the service beside others; [`constant`]: servers that decide nothing
-//! - `study/redis/`: the service on Redis; `study/bed/`: what servers are measured on
-//! - [`subject`], [`tenants`], [`stream`]: what is measured, and the requests it is asked
-//! - [`heap`]: an allocator that counts
-//! - `finding`: what a study found, as text, Markdown and JSON; `report`: all of it as one page
-//! - `plot/`: SVG charts; `progress`, `spread`, `machine`: the small things
+//! - `study/service/`: the service beside others; [`constant`]: servers that allow every request
+//! - `study/redis/`: the service on Redis; `study/bed/`: starts and drives the measured servers
+//! - [`subject`], [`tenants`], [`stream`]: the measured limiters, and the requests to them
+//! - [`heap`]: an allocator that counts bytes
+//! - `finding`: the result of a study, as text, Markdown and JSON; `report`: all results as one page
+//! - `plot/`: SVG charts; `progress`, `spread`, `machine`: helpers
 
 #![expect(
     clippy::float_arithmetic,

@@ -1,4 +1,4 @@
-//! Where and what was measured.
+//! Describes the machine and the versions that were measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::finding::Table;
 
-/// Facts without which the figures mean little.
+/// The hardware and software that the figures depend on.
 #[derive(Serialize)]
 pub(crate) struct Machine {
     processor: String,
@@ -18,7 +18,7 @@ pub(crate) struct Machine {
     rustc: String,
     governor: String,
     commit: String,
-    /// How many processes wanted to run when the measurements began.
+    /// The load average when the measurements began.
     load: String,
 }
 
@@ -61,19 +61,19 @@ impl Machine {
     }
 }
 
-/// What a program writes to its standard output, or nothing if it cannot be run.
+/// Returns the standard output of a program, or an empty string if it cannot be run.
 fn said(command: &mut Command) -> String {
     let output = command.output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub(crate) fn repository() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// The version of a crate that this was built with.
+/// Returns the version of a crate in the lock file.
 pub(crate) fn locked_version(name: &str) -> String {
     const LOCK: &str = include_str!("../Cargo.lock");
     let mut lines = LOCK.lines().skip_while(|line| *line != format!("name = \"{name}\""));

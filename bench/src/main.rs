@@ -1,4 +1,4 @@
-//! `tidegate-bench`: see the library for what it does.
+//! The program `tidegate-bench`; the library documents it.
 
 use std::process::ExitCode;
 

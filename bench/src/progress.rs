@@ -1,4 +1,4 @@
-//! How far a study has got, on stderr: a bar on a terminal, else a line per step.
+//! Shows the progress of a study on stderr: a bar on a terminal, else a line per step.
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -12,7 +12,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of a study of this many units of work.
+    /// Creates the progress of a study with `units` units of work.
     pub(crate) fn new(study: &'static str, units: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{prefix:12} {bar:32} {percent:>3}% {elapsed:>4} {msg}")
@@ -22,7 +22,7 @@ impl Progress {
         Self { study, bar }
     }
 
-    /// Says what comes next.
+    /// Shows the next step.
     pub(crate) fn step(&self, what: impl Into<Cow<'static, str>>) {
         match &self.bar {
             Some(bar) => bar.set_message(what),
@@ -30,7 +30,7 @@ impl Progress {
         }
     }
 
-    /// Some units of work are done.
+    /// Adds finished units of work.
     pub(crate) fn done(&self, units: u64) {
         if let Some(bar) = &self.bar {
             bar.inc(units);

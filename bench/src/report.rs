@@ -1,4 +1,4 @@
-//! All studies, written down as one page.
+//! Runs all studies and writes the results as one page.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,17 +11,17 @@ use crate::finding::{Finding, Target, markdown};
 use crate::machine::Machine;
 use crate::study;
 
-/// Runs every study, tells each finding as it comes, and writes the page.
+/// Runs every study, reports each finding as soon as it is available, and writes the page.
 pub(crate) fn run(
     options: &Options,
     tell: impl Fn(&Finding) -> Result<(), Error>,
 ) -> Result<Vec<Finding>, Error> {
     let machine = Machine::look();
-    // What is missing is said before anything is measured.
+    // Missing programs are reported before anything is measured.
     study::service::Programs::find(options)?;
     study::redis::Programs::find(options)?;
     let studies = [
-        // First, because it needs tools too, and says so if they are missing.
+        // First, because it needs tools too, and fails early if they are missing.
         |_: &Options| study::instructions::run(false),
         study::compare::run,
         study::bytes::run,
@@ -36,7 +36,7 @@ pub(crate) fn run(
         tell(&finding)?;
         findings.push(finding);
     }
-    // A server that could not be measured keeps nothing else from it, and fails the run at its end.
+    // A server that cannot be measured does not stop the other studies, but fails the run at its end.
     let mut unmeasured = Vec::new();
     for part in study::service::Part::value_variants() {
         keep(study::service::run(options, Some(*part), &tell), &mut findings, &mut unmeasured);

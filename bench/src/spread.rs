@@ -1,10 +1,10 @@
-//! The median of several passes, and how far they lie apart.
+//! The median of several passes, and their range.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Median, least and most.
+/// Median, minimum and maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -13,7 +13,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of at least one value.
+    /// Computes the spread of at least one value.
     pub(crate) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let last = values.len() - 1;
@@ -22,7 +22,7 @@ impl Spread {
     }
 }
 
-/// `129 (121-150)`; the precision asked for is that of each number.
+/// Formats the spread as in `129 (121-150)`. The precision applies to each number.
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = f.precision().unwrap_or(0);

@@ -1,30 +1,30 @@
-//! The requests a limiter is asked, as they arrive.
+//! The requests to a limiter, in the order of arrival.
 
 use std::fmt::Write;
 
-/// The keys of an instruction benchmark; each is decided once while instructions are counted.
+/// The number of keys of an instruction benchmark. Each is decided once while instructions are counted.
 pub const COUNTED: usize = 10_000;
 
-/// The text of a key: 13 bytes.
+/// Returns the text of a key: 13 bytes.
 pub fn name(number: usize) -> String {
     let mut name = String::with_capacity(13);
     write_name(&mut name, number);
     name
 }
 
-/// Writes the text of a key over what is there.
+/// Replaces `name` with the text of a key.
 pub fn write_name(name: &mut String, number: usize) {
     name.clear();
     // Writing to a string cannot fail.
     let _ = write!(name, "user-{number:08}");
 }
 
-/// `count` requests for keys drawn evenly among `keys`, in the order they arrive.
+/// Returns `count` requests for keys drawn evenly from `keys`, in the order of arrival.
 ///
-/// The texts lie in memory in that order, as they would in the buffers of a server that has just
-/// read them from its sockets. If instead one list of key texts were indexed at random, every
-/// decision would first wait for the benchmark's own text to come from cold memory, and that wait,
-/// the same for everybody, would hide what there is to tell apart.
+/// The texts are in memory in that order, as they would be in the buffers of a server that has just read them from
+/// its sockets. If one list of key texts were indexed at random instead, every decision would first wait for the
+/// benchmark's own text to be fetched from cold memory. That wait is the same for all limiters, and would hide their
+/// differences.
 pub fn arrivals(keys: usize, count: usize, seed: u64) -> Vec<String> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..count).map(|_| name(random.usize(..keys))).collect()

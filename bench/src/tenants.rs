@@ -1,4 +1,4 @@
-//! Tenants with a tier and limits of their own, no two with the same numbers.
+//! Tenants with a tier and their own limits, no two with the same numbers.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use tidegate::{
 
 use crate::stream::name;
 
-/// How many there are.
+/// The number of tenants.
 pub const TENANTS: usize = 100_000;
 
-/// Where tenants come from.
+/// A source of tenants.
 struct Population(usize, fn(usize) -> Override);
 
 impl TenantSource for Population {
@@ -23,17 +23,17 @@ impl TenantSource for Population {
     }
 }
 
-/// No two tenants have the same, and nobody in a benchmark empties it. As slow to refill as
+/// Returns the limit of a tenant. No two tenants have the same, and no benchmark empties it. It refills as slowly as
 /// [`crate::subject::generous`], so that counters stay.
 fn numbers(number: usize) -> LimitChange {
     let (requests, burst) = (Some(9_000), Some(10_000 + number as u64));
     LimitChange { requests, burst, ..LimitChange::default() }
 }
 
-/// A limiter for users that are tenants; `count` of them have a tier and an override of their own rule.
+/// Returns a limiter for users that are tenants; `count` of them have a tier and an override of their own rule.
 ///
 /// # Errors
-/// If the limits are none.
+/// Returns an error if the limits are invalid.
 pub fn of_users(
     limits: impl IntoIterator<Item = LimitSpec>,
     tiers: bool,
@@ -52,10 +52,10 @@ pub fn of_users(
     Limiter::builder().domain(domain).max_keys(4 * TENANTS).tenants(Arc::new(population)).build()
 }
 
-/// The same with an override for one path, under a rule for any.
+/// Returns a limiter like [`of_users`], but with an override for one path, under a rule for any.
 ///
 /// # Errors
-/// If the limit is none.
+/// Returns an error if the limit is invalid.
 pub fn of_paths(limit: LimitSpec, count: usize) -> Result<Limiter, BuildError> {
     let domain =
         Domain::new("api").tenant_key("tenant").rule(Rule::by("tenant").rule(Rule::by("user").limit(limit)));

@@ -1,4 +1,4 @@
-//! A server that always allows, with the allocator that Tidegate has.
+//! A server that allows every request, with the allocator that Tidegate uses.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! A server that always allows, with the allocator of the system: what tonic is like out of the box.
+//! A server that allows every request, with the system allocator, as tonic is by default.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! Constants on hyper, HTTP/1.1 set up as Tidegate's HTTP listener is.
+//! Servers on hyper that allow every request. HTTP/1.1 is configured like Tidegate's HTTP listener.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,11 +17,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 
-/// As in Tidegate's own HTTP/2.
+/// The same value as in Tidegate's HTTP/2 server.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
-/// Runs on this thread alone.
+/// Runs a future on the current thread.
 pub(super) fn block_on(serve: impl Future<Output = io::Result<()>>) -> io::Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(serve)
 }
@@ -71,7 +71,7 @@ async fn allow_http(request: Request<Incoming>) -> Result<Response<Full<Bytes>>,
     Ok(response)
 }
 
-/// A message that allows, and the trailers after it; the number is that of the frames given.
+/// A response body: a message that allows the request, then trailers. The number counts the frames already returned.
 struct Allow(u8);
 
 impl Body for Allow {

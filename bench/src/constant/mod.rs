@@ -1,4 +1,4 @@
-//! Servers that always allow: what the protocol alone costs on each stack.
+//! Servers that allow every request, to measure what the protocol alone costs on each stack.
 
 mod bare;
 mod own;
@@ -29,10 +29,10 @@ enum Stack {
     Http,
 }
 
-/// Serves what the command line says until it is killed.
+/// Serves as the command line specifies until the process is killed.
 ///
 /// # Errors
-/// If the address is taken.
+/// Returns an error if the address is in use.
 pub fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
     let Options { stack, addr } = Options::parse();
     match stack {

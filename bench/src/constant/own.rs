@@ -1,4 +1,4 @@
-//! A constant on Tidegate's own HTTP/2, set up as its gRPC listener is.
+//! A server on Tidegate's own HTTP/2 that allows every request, configured like its gRPC listener.
 
 use std::future::ready;
 use std::io;
@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 use super::bare::accept;
 
-/// As the service's settings are by default.
+/// The default settings of the service.
 const SETTINGS: Settings = Settings {
     max_streams: 1024,
     max_calls: 256,
@@ -31,7 +31,7 @@ pub(super) async fn serve(addr: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// Allows whatever is asked.
+/// A service that allows every request.
 struct Allow;
 
 impl Service for Allow {
@@ -48,7 +48,7 @@ impl Service for Allow {
     }
 
     fn call(&self, _: Request<Inbox>) -> impl Future<Output = Response<Self::Body>> + Send + 'static {
-        // Every request is collected, so that none comes here.
+        // Never called, because every request body is collected.
         ready(Response::new(Empty::new()))
     }
 }

@@ -1,5 +1,5 @@
-//! A constant on tonic: what its generated code would be, with the parts of Envoy's messages that
-//! the generator sends.
+//! A server on tonic that allows every request. It has what the code generator would produce for the parts of Envoy's
+//! messages that the load generator sends.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};

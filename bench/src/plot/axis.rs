@@ -1,4 +1,4 @@
-//! An axis with its ticks chosen by hand, linear or logarithmic.
+//! A linear or logarithmic axis with explicit ticks.
 
 use std::ops::Range;
 
@@ -12,30 +12,30 @@ pub(crate) struct Axis {
     to: f64,
     ticks: Vec<f64>,
     logarithmic: bool,
-    /// What a value is called.
+    /// Returns the label of a value.
     label: fn(f64) -> String,
 }
 
 impl Axis {
-    /// From one value to another, with a tick every `step`.
+    /// Creates a linear axis with a tick every `step`.
     pub(crate) fn linear(name: &str, from: f64, to: f64, step: f64) -> Self {
         let count = ((to - from) / step).floor() as usize;
         let ticks = (0..=count).map(|number| from + number as f64 * step).collect();
         Self { name: name.to_owned(), from, to, ticks, logarithmic: false, label: plain }
     }
 
-    /// From the first tick to the last, all of them positive.
+    /// Creates a logarithmic axis from the first tick to the last. All ticks must be positive.
     pub(crate) fn log(name: &str, ticks: &[f64]) -> Self {
         let (from, to) = (ticks[0], ticks[ticks.len() - 1]);
         Self { name: name.to_owned(), from, to, ticks: ticks.to_vec(), logarithmic: true, label: plain }
     }
 
-    /// Calls values by another name.
+    /// Sets the function that returns the label of a value.
     pub(crate) fn labelled(self, label: fn(f64) -> String) -> Self {
         Self { label, ..self }
     }
 
-    /// Where a value lies between the ends, from 0 to 1. What is off the axis is held at its end.
+    /// Returns the position of a value between the ends, from 0 to 1. Values off the axis are clamped.
     fn place(&self, value: f64) -> f64 {
         let value = value.clamp(self.from, self.to);
         if self.logarithmic {
@@ -73,7 +73,7 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// As few digits as tell the value.
+/// Formats a value with as few digits as needed.
 fn plain(value: f64) -> String {
     let digits = if value.abs() >= 10.0 { 0 } else { 4 };
     let text = format!("{value:.digits$}");

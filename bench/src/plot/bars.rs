@@ -14,24 +14,24 @@ const TITLE_HEIGHT: u32 = 34;
 const GROUP_HEIGHT: i32 = 30;
 const BAR_HEIGHT: i32 = 24;
 const GAP: i32 = 10;
-/// Where bars begin and where the longest spread ends.
+/// Where bars begin and where the longest spread ends, in pixels.
 const LEFT: i32 = 230;
 const RIGHT: i32 = 720;
 
-/// One bar.
+/// One bar of a chart.
 pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) value: Spread,
     pub(crate) colour: RGBColor,
 }
 
-/// Bars under a title.
+/// A group of bars with a title.
 pub(crate) struct Bars {
     pub(crate) title: String,
     pub(crate) bars: Vec<Bar>,
 }
 
-/// Draws groups of bars below each other, all to one scale.
+/// Draws groups of bars below each other, all to the same scale.
 pub(crate) fn bar_chart(path: &Path, title: &str, groups: &[Bars]) -> Result<(), Error> {
     let height_of =
         |group: &Bars| GROUP_HEIGHT + GAP + BAR_HEIGHT * i32::try_from(group.bars.len()).unwrap_or(0);

@@ -35,13 +35,13 @@ impl Line {
         Self { name: name.into(), colour, points, dashed: false }
     }
 
-    /// For what others are compared with.
+    /// Creates a dashed line, for references.
     pub(crate) fn dashed(name: impl Into<String>, colour: RGBColor, points: Vec<(f64, f64)>) -> Self {
         Self { dashed: true, ..Self::new(name, colour, points) }
     }
 }
 
-/// Draws lines over two axes, with the legend in a row of its own, where it covers nothing.
+/// Draws lines over two axes. The legend has its own row, so that it covers nothing.
 pub(crate) fn line_chart(path: &Path, title: &str, x: &Axis, y: &Axis, lines: &[Line]) -> Result<(), Error> {
     draw(path, SIZE, |root| {
         let body = heading(root, title)?;
@@ -77,7 +77,7 @@ pub(crate) fn line_chart(path: &Path, title: &str, x: &Axis, y: &Axis, lines: &[
     })
 }
 
-/// A white page of that size, saved to `path`.
+/// Draws on a white page of the given size and saves it to `path`.
 pub(crate) fn draw(
     path: &Path,
     size: (u32, u32),
@@ -95,19 +95,19 @@ pub(crate) fn draw(
     painted.map_err(|reason| Error::Plot { path: path.to_owned(), reason: reason.to_string() })
 }
 
-/// Writes the title and answers the area below it.
+/// Draws the title and returns the area below it.
 pub(crate) fn heading<'a>(area: &Area<'a>, title: &str) -> Result<Area<'a>, Box<dyn std::error::Error>> {
     let (head, body) = area.split_vertically(TITLE_HEIGHT);
     head.draw_text(title, &text(18), (16, 10))?;
     Ok(body)
 }
 
-/// Text of that size in pixels.
+/// Returns a text style with a size in pixels.
 pub(crate) fn text<'a>(size: u32) -> TextStyle<'a> {
     TextStyle::from((FONT, size)).color(&palette::TEXT)
 }
 
-/// Text that hangs by its middle on the left.
+/// Returns a text style that is anchored at the middle of its left side.
 fn beside<'a>(size: u32) -> TextStyle<'a> {
     text(size).pos(Pos::new(HPos::Left, VPos::Center))
 }
@@ -129,7 +129,7 @@ fn draw_legend(area: &Area<'_>, lines: &[Line]) -> DrawResult {
     Ok(())
 }
 
-/// Wide enough for any common sans-serif: no font is at hand to measure with.
+/// Estimates the width of a text, for any common sans-serif font: no font is available to measure with.
 fn text_width(text: &str, size: i32) -> i32 {
     i32::try_from(text.chars().count()).unwrap_or(0) * size * 53 / 100
 }

@@ -1,4 +1,4 @@
-//! One colour per thing, the same in every plot; told apart by the colour-blind too (Okabe and Ito).
+//! One colour per subject, the same in every plot, and distinguishable with colour blindness (Okabe and Ito).
 
 use plotters::style::RGBColor;
 
@@ -14,10 +14,10 @@ pub(crate) const GOVERNOR: RGBColor = RGBColor(120, 120, 120);
 
 pub(crate) const TIDEGATE: RGBColor = RGBColor(0, 114, 178);
 pub(crate) const PEER: RGBColor = RGBColor(213, 94, 0);
-/// A server that decides nothing.
+/// The colour of servers that allow every request.
 pub(crate) const CONSTANT: RGBColor = RGBColor(150, 150, 150);
 
-/// Targets, offered load and other things to compare with.
+/// The colour of targets, offered load and other references.
 pub(crate) const REFERENCE: RGBColor = RGBColor(150, 150, 150);
 pub(crate) const TEXT: RGBColor = RGBColor(40, 40, 40);
 pub(crate) const GRID: RGBColor = RGBColor(228, 228, 228);

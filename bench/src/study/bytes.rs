@@ -1,4 +1,4 @@
-//! Heap bytes per key, by an allocator that counts.
+//! Measures heap bytes per key, with an allocator that counts.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ use crate::subject::{self, DAY, ask, ask_governor};
 const MOST_BYTES: f64 = 48.0;
 const TOKEN_BUCKET: &str = "token_bucket";
 const PLOT: &str = "bytes-per-key.svg";
-/// How often the heap is looked at while it grows.
+/// How often the heap is sampled while it grows.
 const SAMPLES: usize = 400;
 
-/// What one key takes.
+/// The memory of one key.
 #[derive(Serialize)]
 struct Row {
     subject: String,
     keys: usize,
-    /// When all keys are there.
+    /// Bytes per key when all keys exist.
     bytes_per_key: f64,
-    /// The most while they came, by the number of keys at the end.
+    /// The peak while keys were added, divided by the final number of keys.
     peak_bytes_per_key: f64,
-    /// Keys so far and bytes for each of them, on the way.
+    /// Samples during growth: the number of keys, and bytes per key.
     #[serde(skip)]
     growth: Vec<(usize, f64)>,
 }
@@ -37,7 +37,7 @@ struct Row {
 pub(crate) fn run(options: &Options) -> Result<Finding, Error> {
     let sizes: &[usize] = if options.quick { &[1_000_000] } else { &[1_000_000, 10_000_000] };
     let limits = subject::every_algorithm(100, DAY);
-    // Of those that have no target.
+    // The number of keys for limiters without a target.
     let others = if options.quick { 100_000 } else { sizes[0] };
     let work = 2 * sizes.iter().sum::<usize>() + limits.len() * others;
     let progress = Progress::new("bytes", work as u64);
@@ -78,7 +78,8 @@ fn of_governor(keys: usize, progress: &Progress) -> Row {
     })
 }
 
-/// Every key has one holder. The permits themselves are the application's, and have no heap.
+/// Measures concurrency limits, with one holder per key. The permits themselves belong to the application, and have
+/// no heap.
 fn of_concurrency(keys: usize, progress: &Progress) -> Result<Row, Error> {
     progress.step(format!("concurrency, {} keys", round(keys)));
     let mut permits: Vec<Permit> = Vec::with_capacity(keys);
@@ -92,7 +93,8 @@ fn of_concurrency(keys: usize, progress: &Progress) -> Result<Row, Error> {
     Ok(row)
 }
 
-/// A limiter's keeper thread may be at work when it is dropped, and then frees it a little later.
+/// Waits until a dropped limiter is freed: its background thread may still be working, and then frees it a little
+/// later.
 fn wait_until_freed(before: usize) -> Result<(), Error> {
     const SLACK_BYTES: usize = 1 << 16;
     let freed = || held_bytes() < before + SLACK_BYTES;
@@ -105,7 +107,7 @@ fn wait_until_freed(before: usize) -> Result<(), Error> {
     ensure(freed(), || format!("{} bytes were not freed", held_bytes() - before))
 }
 
-/// Brings one key after the other.
+/// Adds one key after the other.
 fn grow(
     subject: &str,
     keys: usize,
@@ -114,7 +116,7 @@ fn grow(
     mut bring: impl FnMut(&String),
 ) -> Row {
     let (mut name, mut growth) = (String::with_capacity(16), Vec::with_capacity(SAMPLES + 1));
-    // What this function itself holds.
+    // Includes what this function itself allocates.
     let before = before + growth.capacity() * size_of::<(usize, f64)>() + name.capacity();
     forget_peak();
     for number in 0..keys {
@@ -136,7 +138,7 @@ fn grow(
     }
 }
 
-/// Bytes per key over the number of keys, for the longest growth there is.
+/// Draws bytes per key over the number of keys, for the longest growth.
 fn draw(options: &Options, rows: &[Row]) -> Result<(), Error> {
     let most = rows.iter().map(|row| row.keys).max().unwrap_or(0);
     let line = |subject: &str, colour| {

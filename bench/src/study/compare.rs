@@ -1,4 +1,4 @@
-//! Time per decision, beside governor.
+//! Compares the time per decision with governor.
 
 use std::sync::Barrier;
 
@@ -13,23 +13,23 @@ use crate::spread::Spread;
 use crate::stream::{arrivals, name};
 use crate::subject::{self, Governor, ask, ask_governor};
 
-/// Of our time to governor's: what is to be reached, by keys and threads.
+/// Targets for the ratio of our time to governor's: keys, threads and ratio.
 const TARGETS: [(usize, usize, f64); 2] = [(1_000_000, 1, 0.5), (1_000_000, 2, 1.0)];
 const KEYS: [usize; 2] = [10_000, 1_000_000];
 const THREADS: [usize; 2] = [1, 2];
 
-/// Nanoseconds per decision of each thread.
+/// Nanoseconds per decision on each thread.
 #[derive(Serialize)]
 struct Row {
     keys: usize,
     threads: usize,
     governor_ns: Spread,
     tidegate_ns: Spread,
-    /// Ours to governor's, each pair of passes for itself.
+    /// The ratio of our time to governor's, computed per pair of passes.
     ratio: Spread,
 }
 
-/// How long a pass is, and how many there are.
+/// The length and number of passes.
 struct Plan {
     decisions: usize,
     passes: usize,
@@ -75,12 +75,12 @@ impl Pair {
         Ok(Self { keys, governor, tidegate, streams })
     }
 
-    /// Lets both decide in turns, each of them first as often as the other.
+    /// Runs both limiters in turns; each goes first equally often.
     fn race(&self, threads: usize, plan: &Plan, progress: &Progress) -> Result<Row, Error> {
         let streams = &self.streams[..threads];
         let of_governor = || pass(streams, |name| ask_governor(&self.governor, name));
         let of_tidegate = || pass(streams, |name| ask(&self.tidegate, name));
-        // The first of each warms up.
+        // The first pass of each is a warm-up.
         of_governor()?;
         of_tidegate()?;
         let (mut governor_ns, mut tidegate_ns) = (Vec::new(), Vec::new());
@@ -105,8 +105,8 @@ impl Pair {
     }
 }
 
-/// Decides each stream on a thread of its own. Answers nanoseconds per decision of a thread: the
-/// time from when all are ready until the last has done.
+/// Decides each stream on its own thread. Returns nanoseconds per decision of a thread, from when all are ready until
+/// the last is done.
 fn pass(streams: &[Vec<String>], decide: impl Fn(&String) -> bool + Sync) -> Result<f64, Error> {
     let ready = Barrier::new(streams.len());
     let work = |stream: &Vec<String>| {

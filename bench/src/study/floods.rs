@@ -1,4 +1,4 @@
-//! How long a good client waits while others flood the service over HTTP/2.
+//! Measures how long a good client waits while others flood the service over HTTP/2.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -18,12 +18,12 @@ use crate::spread::Spread;
 
 const RULES: &str =
     "domain: api\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 1000000000}}]\n";
-/// Of the 99th percentile under a flood to the calm one.
+/// The largest ratio of the 99th percentile under a flood to the one without.
 const MOST_RATIO: f64 = 5.0;
 const MOST_MS: f64 = 20.0;
-/// How long the good client waits after an answer before it asks again.
+/// How long the good client waits after a response before its next request.
 const BETWEEN: Duration = Duration::from_millis(1);
-/// How long a flood goes on before the good client is looked at.
+/// How long a flood lasts before the good client is measured.
 const BEGUN: Duration = Duration::from_millis(300);
 
 /// Latencies of the good client in one pass, in microseconds.
@@ -31,7 +31,7 @@ const BEGUN: Duration = Duration::from_millis(300);
 struct Pass {
     p50_us: f64,
     p99_us: f64,
-    /// Connections that it had to open again.
+    /// Connections that the good client had to reopen.
     reconnections: u64,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Result<Finding, Error> {
     let mut rows = Vec::new();
     for flood in FLOODS {
         progress.step(flood.name);
-        // Each has a service of its own, with one worker: the good client cannot be on another.
+        // Each flood has its own service with one worker, so the good client shares the worker with the flood.
         let tidegate = Tidegate::start(&launcher, RULES, &[("TIDEGATE_WORKERS", "1")])?;
         let (mut calm, mut attacked) = (Vec::new(), Vec::new());
         for _ in 0..passes {
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<Finding, Error> {
     finding(&rows, passes)
 }
 
-/// Asks for a while, one decision after the other.
+/// Sends requests for a while, one after the other.
 fn ask(at: SocketAddr, length: Duration) -> Result<Pass, Error> {
     let broke = |error| Error::Wrong(format!("the good client was not served: {error}"));
     let mut caller = Caller::connect(at).map_err(broke)?;
@@ -92,8 +92,8 @@ fn ask(at: SocketAddr, length: Duration) -> Result<Pass, Error> {
     Ok(Pass { p50_us: at(50), p99_us: at(99), reconnections })
 }
 
-/// This program once more, flooding. It runs only when nobody else wants the generator's core: its machine is thought to
-/// be another.
+/// A second process of this program that floods the service. It runs only when the generator's core is otherwise
+/// idle, because a real attacker is on another machine.
 struct Attacker(Child);
 
 impl Attacker {
@@ -111,7 +111,7 @@ impl Attacker {
         Ok(Self(child))
     }
 
-    /// Waits until it has ended, and fails if it did before the good client was done.
+    /// Waits until the attacker has ended. Fails if it ended before the good client was done.
     fn end(&mut self) -> Result<(), Error> {
         let ended =
             self.0.wait().map_err(|error| Error::Wrong(format!("a flood cannot be waited for: {error}")))?;
@@ -121,13 +121,13 @@ impl Attacker {
 
 impl Drop for Attacker {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Floods for so long: the attacker's side of the study.
+/// Floods the service for `length_ms`: the attacker's side of the study.
 pub(crate) fn flood(name: &str, at: SocketAddr, length_ms: u64) -> Result<(), Error> {
     let flood =
         Flood::named(name).ok_or_else(|| Error::Wrong(format!("there is no flood named {name:?}")))?;
@@ -136,7 +136,7 @@ pub(crate) fn flood(name: &str, at: SocketAddr, length_ms: u64) -> Result<(), Er
     let stop = Stop::at(std::time::Instant::now() + length);
     let begun = Instant::now();
     let sent = flood.run(at, &stop);
-    // It may have sent all that it sends at most; what it has opened stays a burden until the end.
+    // It may have sent everything already; the connections it has opened stay a burden until the end.
     thread::sleep(length.saturating_sub(begun.elapsed()));
     eprintln!("{name}: {} KiB on {} connections", sent.bytes >> 10, sent.connections);
     Ok(())

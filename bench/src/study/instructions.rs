@@ -1,4 +1,4 @@
-//! Instructions per decision, by gungraun and valgrind, compared with those kept in the repository.
+//! Counts instructions per decision with gungraun and valgrind, and compares them with the counts in the repository.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use crate::stream::COUNTED;
 /// Instructions per decision, by the benchmark's name.
 type Counts = BTreeMap<String, f64>;
 
-/// How many instructions a decision may take.
+/// The most instructions that a decision may take.
 const MOST: [(&str, f64); 8] = [
     ("token_bucket", 380.0),
     ("two_descriptors", 850.0),
@@ -29,7 +29,7 @@ const MOST: [(&str, f64); 8] = [
     ("own_limit", 500.0),
 ];
 
-/// What is held against what, and how much more it may take.
+/// Pairs of benchmarks to compare, and how much more the first may take.
 const TARGETS: [(&str, &str, &str, Bound); 7] = [
     ("instructions beside governor, 10k keys", "token_bucket", "governor", Bound::AtMost(1.0)),
     ("instructions, 10,000 rules to 10", "rules_10000", "rules_10", Bound::Below(1.3)),
@@ -55,7 +55,7 @@ enum Bound {
     Below(f64),
 }
 
-/// What each benchmark of `benches/instructions.rs` counts, in the order it is told.
+/// What each benchmark of `benches/instructions.rs` counts, in the order of the report.
 const CASES: [(&str, &str); 31] = [
     ("governor", "governor, allowed"),
     ("governor_denied", "governor, denied"),
@@ -90,12 +90,12 @@ const CASES: [(&str, &str); 31] = [
     ("own_value", "the same, 100k tenants with an override for one value"),
 ];
 
-/// Where the counts are kept.
+/// The file with the saved counts.
 const KEPT: &str = "bench/instructions.json";
-/// Seeds are random, so counts move a little by themselves.
+/// The expected variation of counts, because seeds are random.
 const NOISE_PERCENT: f64 = 1.0;
 
-/// Counts, compares with the counts kept and, if told to, keeps the new ones instead.
+/// Counts instructions, compares them with the saved counts and, with `save`, replaces those.
 pub(crate) fn run(save: bool) -> Result<Finding, Error> {
     let progress = Progress::new("instructions", 1);
     progress.step("cargo bench --bench instructions, under valgrind");
@@ -119,7 +119,7 @@ fn kept(path: &Path) -> Result<Counts, Error> {
     }
 }
 
-/// Runs the benchmarks. Each prints a line of JSON.
+/// Runs the benchmarks, each of which prints a line of JSON.
 fn count() -> Result<Counts, Error> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(&cargo)
@@ -146,7 +146,7 @@ fn count() -> Result<Counts, Error> {
     Ok(counts)
 }
 
-/// The runner is installed into the repository's own tools folder.
+/// Returns `PATH` with the tools folder of the repository, where the runner is installed.
 fn path_with_tools() -> OsString {
     let tools = repository().join(".tools/bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -154,12 +154,12 @@ fn path_with_tools() -> OsString {
     std::env::join_paths(paths).unwrap_or(path)
 }
 
-/// The name and the count of one benchmark, from gungraun's summary of it.
+/// Returns the name and count of one benchmark from its gungraun summary.
 fn parse(line: &str) -> Option<(String, f64)> {
     let summary: Value = serde_json::from_str(line).ok()?;
     let name = summary.get("id")?.as_str()?.to_owned();
     let count = summary.pointer("/profiles/0/data/total/metrics/Ir/values/new")?.as_f64()?;
-    // A tenth of an instruction is more than can be told apart.
+    // Smaller differences than a tenth of an instruction are noise.
     Some((name, (count * 10.0 / COUNTED as f64).round() / 10.0))
 }
 

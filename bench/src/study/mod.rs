@@ -1,4 +1,5 @@
-//! One file or folder per study; each answers a [`Finding`](crate::finding::Finding). `bed` is what servers are measured on.
+//! One file or folder per study; each returns a [`Finding`](crate::finding::Finding). `bed` starts and drives the
+//! measured servers.
 
 pub(crate) mod accuracy;
 pub(crate) mod bed;

@@ -1,4 +1,5 @@
-//! What recording decisions for the dashboard costs: instructions, and latency beside a million keys and denials.
+//! Measures what recording decisions for the dashboard costs: instructions, and latency with a million keys and
+//! denials.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -22,15 +23,15 @@ use crate::finding::{Finding, Table, Target, grouped};
 use crate::progress::Progress;
 use crate::spread::Spread;
 
-/// Everybody may pass once a year, so that whoever comes again is denied.
+/// Rules that let each client pass once a year, so that every further request is denied.
 const RULES: &str =
     "domain: api\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]\n";
 const DENIALS_PER_SECOND: f64 = 10_000.0;
-/// Of the 99th percentile with the recorder and a dashboard to that without both.
+/// The largest ratio of the 99th percentile with the recorder and a dashboard to that without both.
 const MOST_RATIO: f64 = 1.2;
 const MOST_METRICS_MS: f64 = 100.0;
 const MOST_METRICS_BYTES: f64 = 1e6;
-/// A dashboard gets news every second.
+/// The longest allowed gap between two updates of a dashboard, which are sent every second.
 const MOST_TICK_GAP_S: f64 = 2.0;
 const MOST_INSTRUCTIONS: f64 = 40.0;
 /// Decisions per second and thread at which instructions are counted.
@@ -45,7 +46,7 @@ struct Count {
     without: f64,
 }
 
-/// What was seen of one service.
+/// The measurements of one service.
 #[derive(Default, Serialize)]
 struct Seen {
     p50_us: Vec<f64>,
@@ -63,7 +64,7 @@ struct Found {
     counts: Vec<Count>,
     with: Seen,
     without: Seen,
-    /// Of the 99th percentiles, each pair of passes for itself.
+    /// The ratio of the 99th percentiles, computed per pair of passes.
     ratio: Spread,
 }
 
@@ -77,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<Finding, Error> {
     let mut without = Subject::start(&launcher, keys, false)?;
     for number in 0..passes {
         progress.step(format!("pass {} of {passes}", number + 1));
-        // Each goes first as often as the other.
+        // Each goes first equally often.
         let both = [&mut with, &mut without];
         let both = if number % 2 == 0 {
             both
@@ -97,7 +98,7 @@ pub(crate) fn run(options: &Options) -> Result<Finding, Error> {
     finding(&Found { keys, counts, with, without, ratio }, passes)
 }
 
-/// A service that knows all keys and denies all of them, looked at by a scraper and, if it records, a dashboard.
+/// A service that knows all keys and denies all of them, with a scraper and, if it records, a dashboard.
 struct Subject {
     server: Server,
     keys: u64,
@@ -132,7 +133,7 @@ impl Subject {
         Ok(Self { server, keys, admin, token, dashboard, seen: Seen::default() })
     }
 
-    /// Two seconds of denials, while metrics and the top list are read.
+    /// Runs two seconds of denials while metrics and the top list are read.
     fn pass(&mut self) -> Result<(), Error> {
         let plan = Plan {
             connections: BATCHED.connections,
@@ -203,7 +204,7 @@ fn connect(at: SocketAddr, path: &str, token: &str) -> std::io::Result<TcpStream
     Ok(socket)
 }
 
-/// A browser with the dashboard open, as far as the service knows.
+/// A simulated browser with the dashboard open.
 struct Dashboard {
     socket: TcpStream,
     closing: Arc<AtomicBool>,
@@ -228,17 +229,17 @@ impl Dashboard {
                     (ticks, last) = (ticks + 1, Instant::now());
                 }
             }
-            // A stream that ended by itself has a gap that goes on.
+            // A stream that ended by itself counts as an endless gap.
             let gap = if ending.load(Ordering::Relaxed) { longest } else { f64::INFINITY };
             (ticks, gap)
         });
         Ok(Self { socket, closing, reader })
     }
 
-    /// Returns how many ticks came, and the longest time between two, in seconds.
+    /// Returns how many ticks arrived, and the longest time between two, in seconds.
     fn close(self) -> (usize, f64) {
         self.closing.store(true, Ordering::Relaxed);
-        // It may be closed already, which the reader tells.
+        // It may be closed already, which the reader reports.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
         self.reader.join().unwrap_or((0, f64::INFINITY))
     }
@@ -265,7 +266,7 @@ fn count(tidegate: &Path, progress: &Progress) -> Result<Vec<Count>, Error> {
     Ok(counts)
 }
 
-/// Counts two runs of different lengths; the difference has neither the start nor the end in it.
+/// Counts two runs of different lengths; the difference excludes start and end.
 fn per_decision(
     valgrind: &Path,
     tidegate: &Path,
@@ -279,7 +280,7 @@ fn per_decision(
     Ok((run(LONG)? - run(SHORT)?) / (LONG - SHORT) as f64)
 }
 
-/// Returns the instructions of the deciding thread alone: the recorder's own is not on the path of decisions.
+/// Returns the instructions of the deciding thread only: the recorder's thread is not on the path of decisions.
 fn instructions(
     valgrind: &Path,
     tidegate: &Path,

@@ -1,4 +1,4 @@
-//! How long a decision takes an application in Python or TypeScript, over loopback.
+//! Measures how long a decision takes an application in Python or TypeScript, over loopback.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +21,7 @@ const REMEDY: &str = "run `make apps`";
 struct Program {
     language: &'static str,
     command: Vec<PathBuf>,
-    /// What it measures, each by its place in the JSON. The first is one decision at a time.
+    /// The measured cases, each with its location in the JSON. The first is one decision at a time.
     cases: &'static [(&'static str, &'static str)],
 }
 

@@ -1,4 +1,4 @@
-//! Plots of how the algorithms behave: at the seam of two windows, and in a burst.
+//! Plots how the algorithms behave at the boundary of two windows, and in a burst.
 
 use plotters::prelude::*;
 use serde::Serialize;
@@ -15,13 +15,13 @@ const BURST_PLOT: &str = "burst-and-rate.svg";
 const WINDOW_US: u64 = 60_000_000;
 const TENTH_US: u64 = WINDOW_US / 10;
 const LIMIT: u64 = 100;
-/// A moment at which a window ends and the next begins.
+/// The end of one window and the start of the next.
 const SEAM: Micros = Micros(28_500_000 * WINDOW_US);
-/// Tenths of a window before and after the seam that are shown.
+/// The tenths of a window before and after the boundary that are shown.
 const SHOWN: std::ops::Range<i64> = -2..13;
 
-/// What a client sends in each tenth: the limit right before the seam, the limit again right after
-/// it, and then steadily three times the rate.
+/// Returns what a client sends in each tenth: the limit right before the boundary, the limit again right after it,
+/// and then steadily three times the rate.
 fn offered(tenth: i64) -> u64 {
     match tenth {
         -1 | 0 => LIMIT,
@@ -30,15 +30,15 @@ fn offered(tenth: i64) -> u64 {
     }
 }
 
-/// How one algorithm takes it.
+/// The result of one algorithm.
 #[derive(Serialize)]
 struct Panel {
     name: &'static str,
     #[serde(skip)]
     colour: RGBColor,
-    /// What passes in each tenth.
+    /// The units that pass in each tenth.
     passed: Vec<u64>,
-    /// The most that passes within one window's length.
+    /// The most units that pass within one window's length.
     most: usize,
 }
 
@@ -139,14 +139,14 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> DrawResult {
     Ok(())
 }
 
-/// 30 requests per second for two seconds, nothing for two, and once more for one.
+/// Returns the times of 30 requests per second for two seconds, none for two seconds, and again for one second.
 fn burst_times() -> impl Iterator<Item = Micros> {
     let second =
         |second: u64| (0..30).map(move |number| Micros(second * 1_000_000 + number * 1_000_000 / 30));
     [0, 1, 4].into_iter().flat_map(second).map(|time| Micros(SEAM.0 + time.0))
 }
 
-/// When the requests of the burst pass, for each algorithm of 10 per second.
+/// Returns when the requests of the burst pass, for each algorithm with a limit of 10 per second.
 fn bursts() -> Result<[Line; 4], tidegate_core::LimitError> {
     let line = |name: &str, colour, algorithm| {
         let limit = Limit::new(algorithm, 10, Window::seconds(1))?;
@@ -163,7 +163,7 @@ fn bursts() -> Result<[Line; 4], tidegate_core::LimitError> {
     ])
 }
 
-/// When a request that arrives now passes, if it does: a queue may hold it.
+/// Returns when a request that arrives now passes, if it does: a queue may hold it.
 fn passes(limit: &Limit, state: &mut State, now: Micros) -> Option<Micros> {
     let wait_us = match limit.assess(state, 1, now, true).outcome {
         Outcome::Allowed => 0,
@@ -174,7 +174,7 @@ fn passes(limit: &Limit, state: &mut State, now: Micros) -> Option<Micros> {
     Some(now.plus(wait_us))
 }
 
-/// How many have passed, over seconds since the first was sent.
+/// Returns how many requests have passed, over the seconds since the first was sent.
 fn staircase(times: impl Iterator<Item = Micros>) -> Vec<(f64, f64)> {
     let mut points = vec![(0.0, 0.0)];
     for (number, time) in times.enumerate() {

@@ -1,4 +1,4 @@
-//! What tenants with limits of their own take: heap, and time to load and to change.
+//! Measures tenants with their own limits: heap, and the time to load and to change them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::tenants::{TENANTS, of_users};
 
 const MOST_BYTES: f64 = 200.0;
 const MOST_SECONDS: f64 = 2.0;
-/// How many changes are timed.
+/// The number of timed changes.
 const CHANGES: usize = 2_000;
 
 pub(crate) fn run(_: &Options) -> Result<Finding, Error> {
@@ -41,7 +41,7 @@ pub(crate) fn run(_: &Options) -> Result<Finding, Error> {
     Ok(finding(bytes, peak, loaded, changed))
 }
 
-/// The time of one change.
+/// Returns the time of one change.
 fn change(limiter: &Limiter) -> Duration {
     let start = Instant::now();
     for number in 0..CHANGES {

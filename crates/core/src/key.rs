@@ -9,8 +9,8 @@
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-/// A secret that makes fingerprints unpredictable for clients, who choose the texts. A store that only
-/// this process reads draws it at random.
+/// A secret that makes fingerprints unpredictable for clients, who choose the texts. A store that only this process
+/// reads uses a random seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeySeed(pub u64);
 
@@ -23,7 +23,8 @@ pub struct Key {
     pub mark: u64,
 }
 
-/// Digits of pi, combined by exclusive or into the seed: even with a seed of 0 the result is unlike any bytes of a text.
+/// Digits of pi, combined by exclusive or with the seed, so that even with a seed of 0 the result differs from the
+/// bytes of any text.
 const SECRET: u64 = 0x3243_f6a8_885a_308d;
 const LENGTH_FACTOR: u64 = 0xa076_1d64_78bd_642f;
 const HOME_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -44,10 +45,10 @@ impl KeySeed {
 
     /// Returns the fingerprint of a text of at most 16 bytes, given its first and last 8 bytes.
     ///
-    /// Both words are combined by exclusive or with a secret before they are multiplied, so without the seed nobody can find
-    /// two pairs of words with the same product. The second secret must not be the first plus or XOR a
-    /// known number: then exchanging the two words would be a collision under every seed. The same holds
-    /// for the secrets of two lengths. The highest and lowest bits of a product are less random than its
+    /// Both words are combined by exclusive or with a secret before they are multiplied, so without the seed nobody
+    /// can find two pairs of words with the same product. The second secret must not be the first plus, or combined
+    /// by exclusive or with, a known number: then exchanging the two words would be a collision under every seed. The
+    /// same holds for the secrets of two lengths. The highest and lowest bits of a product are less random than its
     /// middle; the second multiplication evens them out.
     #[inline]
     fn words(self, first: u64, last: u64, length: usize) -> Key {

@@ -1,8 +1,7 @@
 //! The core of Tidegate: limits and the algorithms that enforce them, without I/O.
 //!
-//! Everything here is a pure function: no I/O, no async, no clock reads, no floats. Time is passed in
-//! as [`Micros`], what a limit remembers of a key is a [`State`], and the result of a charge is a
-//! [`Verdict`].
+//! Everything here is a pure function: no I/O, no async, no clock reads, no floats. Time is passed in as [`Micros`],
+//! the stored data of a key is a [`State`], and the result of a charge is a [`Verdict`].
 //!
 //! ```
 //! use tidegate_core::{Algorithm, Limit, Micros, Outcome, Window};

@@ -96,20 +96,20 @@ impl LimitField {
     }
 }
 
-/// As in a sentence.
+/// Formats the field as it reads in a sentence.
 impl fmt::Display for LimitField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if *self == Self::Window { "the window" } else { self.name() })
     }
 }
 
-/// Reasons why the numbers of a limit are rejected. Each message says what is allowed.
+/// Reasons the numbers of a limit are rejected. Each message tells what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LimitError {
     /// A count is larger than [`MAX_COUNT`].
     #[error("{field} must be at most 9007199254740992 (2^53), got {found}")]
     TooMany {
-        /// The field.
+        /// The field that is too large.
         field: LimitField,
         /// The rejected value.
         found: u64,
@@ -117,7 +117,7 @@ pub enum LimitError {
     /// A number that must be positive is zero.
     #[error("{field} must be at least 1, got 0")]
     Zero {
-        /// The field.
+        /// The field that is zero.
         field: LimitField,
     },
     /// The window is longer than [`MAX_PERIOD_US`].

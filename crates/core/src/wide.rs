@@ -19,7 +19,7 @@ impl Divisor {
     /// The bound for dividends: the quotient is exact for those below it.
     pub(crate) const END: u64 = 1 << 62;
 
-    /// Returns `None` if the divisor is 0 or not below [`Divisor::END`].
+    /// Creates a divisor. Returns `None` if it is 0 or not below [`Divisor::END`].
     pub(crate) fn new(divisor: u64) -> Option<Self> {
         if divisor == 0 || divisor >= Self::END {
             return None;

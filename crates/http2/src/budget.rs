@@ -1,13 +1,13 @@
-//! A bound on bytes that many connections share.
+//! A byte limit that many connections share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Bytes that the holders of one kind of thing (connections, bodies, streams) may use together.
+/// A limit on the bytes that connections, bodies or streams may hold together.
 ///
-/// Whoever wants to hold bytes takes them first and drops the [`MemoryClaim`] when it is done. A claim that
-/// does not fit is refused, and nothing else changes: the caller sheds what it was about to hold. Cheap to
-/// clone: all clones are the same budget.
+/// A caller claims bytes before it holds them, and drops the [`MemoryClaim`] to give them back. A claim that does not
+/// fit is refused and changes nothing: the caller must then drop what it was about to hold. Cloning is cheap, and all
+/// clones share the same budget.
 ///
 /// ```
 /// use tidegate_http2::MemoryBudget;
@@ -27,11 +27,11 @@ struct Account {
     limit: usize,
     used: AtomicUsize,
     refused: AtomicU64,
-    /// Nothing more is granted while this is set, whatever is left.
+    /// While set, every claim is refused, even if it would fit.
     paused: AtomicBool,
 }
 
-/// Bytes taken from a [`MemoryBudget`], given back when this is dropped.
+/// Bytes claimed from a [`MemoryBudget`]. Dropping the claim returns them.
 #[derive(Debug)]
 pub struct MemoryClaim {
     budget: MemoryBudget,
@@ -39,39 +39,39 @@ pub struct MemoryClaim {
 }
 
 impl MemoryBudget {
-    /// A budget of at most so many bytes.
+    /// Creates a budget of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         let (used, refused, paused) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
         Self(Arc::new(Account { limit, used, refused, paused }))
     }
 
-    /// A budget that counts and never runs out.
+    /// Creates a budget that counts bytes but never refuses a claim.
     pub fn unlimited() -> Self {
         Self::new(usize::MAX)
     }
 
-    /// Takes bytes; `None` if they do not fit, or while the budget is paused.
+    /// Claims `bytes`. Returns `None` if they do not fit or the budget is paused.
     pub fn take(&self, bytes: usize) -> Option<MemoryClaim> {
         self.add(bytes).then(|| MemoryClaim { budget: self.clone(), bytes })
     }
 
-    /// Refuses every further claim until it is called with `false`. For a process that as a whole has come
-    /// near its bound, whatever the single budgets say.
+    /// Pauses or resumes the budget. A paused budget refuses every new claim. Used when the whole process is close to
+    /// its memory limit.
     pub fn pause(&self, paused: bool) {
         self.0.paused.store(paused, Relaxed);
     }
 
-    /// Bytes that are taken now.
+    /// Returns the number of bytes claimed now.
     pub fn used(&self) -> usize {
         self.0.used.load(Relaxed)
     }
 
-    /// The most bytes that may be taken at once.
+    /// Returns the largest number of bytes that can be claimed at once.
     pub fn limit(&self) -> usize {
         self.0.limit
     }
 
-    /// How often a claim was refused.
+    /// Returns how many claims have been refused.
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Relaxed)
     }
@@ -88,7 +88,7 @@ impl MemoryBudget {
     }
 }
 
-/// One that never runs out.
+/// Returns an unlimited budget.
 impl Default for MemoryBudget {
     fn default() -> Self {
         Self::unlimited()
@@ -96,7 +96,7 @@ impl Default for MemoryBudget {
 }
 
 impl MemoryClaim {
-    /// Takes more bytes into this claim; `false`, and nothing changed, if they do not fit.
+    /// Adds `more` bytes to this claim. Returns `false` and changes nothing if they do not fit.
     #[must_use]
     pub fn grow(&mut self, more: usize) -> bool {
         let added = self.budget.add(more);
@@ -106,14 +106,14 @@ impl MemoryClaim {
         added
     }
 
-    /// Gives back so many bytes, at most all.
+    /// Returns up to `less` bytes to the budget, at most all that the claim holds.
     pub fn shrink(&mut self, less: usize) {
         let less = less.min(self.bytes);
         self.bytes -= less;
         self.budget.0.used.fetch_sub(less, Relaxed);
     }
 
-    /// Bytes it holds.
+    /// Returns the number of bytes in this claim.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

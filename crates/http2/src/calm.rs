@@ -1,30 +1,29 @@
-//! How much a client may send that is no request.
+//! Limits the frames a client may send that are not requests.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What may be spent at once.
+/// The largest balance of tokens.
 const MOST: u32 = 20_000;
-/// What comes back in a second.
+/// Tokens regained per second.
 const PER_SECOND: u32 = 20_000;
 
-/// What a frame costs that asks for nothing: a ping, an empty frame, one of an unknown kind.
+/// Cost of a frame that does no work: a PING, an empty frame, or a frame of unknown type.
 pub(crate) const NOISE: u32 = 1;
-/// What it costs to have a stream opened and reset at once, settings changed, or to send what can
-/// only be answered by an error. Nobody has reason to do any of it more than a hundred times a
-/// second.
+/// Cost of a stream that is opened and reset at once, of a settings change, or of a frame that can only be answered
+/// with an error. No correct client needs more than a hundred of these a second.
 pub(crate) const ODD: u32 = 200;
-/// What it costs to call what is not collected: health and reflection, of which nobody needs many a second.
+/// Cost of a call whose body is streamed: health and reflection. No client needs many of these a second.
 pub(crate) const CALL: u32 = 10;
-/// What a request costs that nobody answers.
+/// Cost of a request that no service handles.
 pub(crate) const MISDIRECTED: u32 = 10;
 
-/// What comes back with every piece of an answer: a client grants more for what it has read, and some
-/// ping to learn how fast that was.
+/// Tokens earned for each DATA frame sent: a client sends `WINDOW_UPDATE` for what it has read, and some clients send
+/// a PING to measure the round trip.
 const PER_PIECE: u32 = 4;
 
-/// An allowance for what costs the server more than the client.
+/// A token bucket for frames that cost the server more than the client.
 #[derive(Debug)]
 pub(crate) struct Calm {
     left: u32,
@@ -36,13 +35,13 @@ impl Calm {
         Self { left: MOST, since: now }
     }
 
-    /// A piece of an answer is sent.
+    /// Adds the tokens earned by sending a DATA frame.
     #[inline]
     pub(crate) fn earn(&mut self) {
         self.left = (self.left + PER_PIECE).min(MOST);
     }
 
-    /// Whether there is enough left. Time is looked at only if not.
+    /// Spends `cost` tokens. Returns `false` if there are too few. The refill is computed only when tokens run short.
     #[inline]
     pub(crate) fn spend(&mut self, cost: u32, now: Instant) -> bool {
         if self.left < cost {

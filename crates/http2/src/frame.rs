@@ -1,90 +1,90 @@
-//! Frames from and to bytes (RFC 9113, sections 4 and 6).
+//! Parses and writes HTTP/2 frames (RFC 9113, sections 4 and 6).
 
 use crate::Reason;
 
-/// Bytes of a frame's header.
+/// Length of a frame header in bytes.
 pub const HEADER_BYTES: usize = 9;
-/// The largest payload either side may send, unless told otherwise. We never tell.
+/// The default maximum payload length of a frame. This server never raises it.
 pub const MAX_PAYLOAD_BYTES: usize = 16_384;
-/// What a client begins with.
+/// The first bytes a client sends.
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// What either side may send on a stream and on the connection before the other grants more.
+/// The initial flow control window of a stream and of the connection.
 pub const INITIAL_WINDOW_BYTES: u32 = 65_535;
-/// The largest window, and the last stream.
+/// The largest flow control window, and the largest stream ID.
 pub const MAX_NUMBER: u32 = 0x7fff_ffff;
 
-/// The kinds of frames.
+/// Frame types.
 pub mod kind {
-    /// A piece of a body.
+    /// Carries part of a body.
     pub const DATA: u8 = 0;
-    /// The beginning of a header block.
+    /// Starts a header block.
     pub const HEADERS: u8 = 1;
-    /// Once said which stream goes first; nobody heeds it any more.
+    /// Sets the priority of a stream. Deprecated by RFC 9113 and ignored.
     pub const PRIORITY: u8 = 2;
-    /// Ends one stream.
+    /// Ends a stream early.
     pub const RST_STREAM: u8 = 3;
-    /// What the other side is to keep to.
+    /// Carries settings that the peer must respect.
     pub const SETTINGS: u8 = 4;
-    /// Announces an answer nobody asked for.
+    /// Announces a server push. Never sent.
     pub const PUSH_PROMISE: u8 = 5;
-    /// Asks whether the other side is there.
+    /// Checks that the peer is alive.
     pub const PING: u8 = 6;
-    /// No more streams from now on.
+    /// Asks the peer to open no more streams.
     pub const GOAWAY: u8 = 7;
-    /// Grants more bytes.
+    /// Grants more bytes of flow control window.
     pub const WINDOW_UPDATE: u8 = 8;
-    /// More of a header block.
+    /// Continues a header block.
     pub const CONTINUATION: u8 = 9;
 }
 
-/// The flags of frames.
+/// Frame flags.
 pub mod flag {
-    /// SETTINGS or PING: the answer to one.
+    /// On SETTINGS and PING: acknowledges one.
     pub const ACK: u8 = 0x1;
-    /// DATA or HEADERS: the last of the stream.
+    /// On DATA and HEADERS: the last frame of the stream in this direction.
     pub const END_STREAM: u8 = 0x1;
-    /// HEADERS or CONTINUATION: the last of the block.
+    /// On HEADERS and CONTINUATION: the last frame of the header block.
     pub const END_HEADERS: u8 = 0x4;
-    /// DATA or HEADERS: the payload is padded.
+    /// On DATA and HEADERS: the payload is padded.
     pub const PADDED: u8 = 0x8;
-    /// HEADERS: five bytes of priority come first.
+    /// On HEADERS: the payload starts with five bytes of priority.
     pub const PRIORITY: u8 = 0x20;
 }
 
-/// The names of settings.
+/// Identifiers of settings.
 pub mod setting {
-    /// Bytes of the table that header blocks refer to.
+    /// Maximum size of the HPACK dynamic table, in bytes.
     pub const HEADER_TABLE_SIZE: u16 = 1;
-    /// Whether answers may be pushed.
+    /// Whether server push is allowed.
     pub const ENABLE_PUSH: u16 = 2;
-    /// Streams at once.
+    /// Maximum number of concurrent streams.
     pub const MAX_CONCURRENT_STREAMS: u16 = 3;
-    /// Bytes that may be sent on a new stream.
+    /// Initial flow control window of a stream, in bytes.
     pub const INITIAL_WINDOW_SIZE: u16 = 4;
-    /// Bytes of a frame's payload.
+    /// Maximum length of a frame payload, in bytes.
     pub const MAX_FRAME_SIZE: u16 = 5;
-    /// Bytes of a header list.
+    /// Maximum size of a header list, in bytes.
     pub const MAX_HEADER_LIST_SIZE: u16 = 6;
 }
 
-/// One received frame.
+/// A received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// See [`kind`].
+    /// The frame type; see [`kind`].
     pub kind: u8,
-    /// See [`flag`].
+    /// The frame flags; see [`flag`].
     pub flags: u8,
-    /// The stream; 0 is the connection.
+    /// The stream ID; 0 is the connection.
     pub stream: u32,
-    /// What follows the header.
+    /// The bytes after the frame header.
     pub payload: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// The first frame of the input, once it is complete; or its length, if that is too large.
+    /// Parses the first frame of the input. Returns `None` if it is incomplete.
     ///
     /// # Errors
-    /// If the payload is longer than [`MAX_PAYLOAD_BYTES`].
+    /// Returns the payload length if it is larger than [`MAX_PAYLOAD_BYTES`].
     #[inline]
     pub fn parse(input: &'a [u8]) -> Result<Option<Self>, usize> {
         let Some((header, rest)) = input.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
@@ -97,14 +97,14 @@ impl<'a> Frame<'a> {
         Ok(Some(Self { kind, flags, stream: u32::from_be_bytes(stream) & MAX_NUMBER, payload }))
     }
 
-    /// Whether a flag is set.
+    /// Returns whether a flag is set.
     #[inline]
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
-    /// The payload of a DATA or HEADERS frame without padding and priority; none if it is too short
-    /// for them.
+    /// Returns the payload of a DATA or HEADERS frame without padding and priority, or `None` if the payload is too
+    /// short for them.
     #[inline]
     pub fn content(&self) -> Option<&'a [u8]> {
         let mut content = self.payload;
@@ -118,12 +118,12 @@ impl<'a> Frame<'a> {
         Some(content)
     }
 
-    /// The 32-bit number at this place of the payload.
+    /// Returns the 32-bit number at offset `at` of the payload, or `None` if the payload is too short.
     pub fn number_at(&self, at: usize) -> Option<u32> {
         self.payload.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
     }
 
-    /// The names and values of a SETTINGS frame.
+    /// Returns the identifiers and values of a SETTINGS frame.
     pub fn settings(&self) -> impl Iterator<Item = (u16, u32)> + use<'a> {
         self.payload.as_chunks::<6>().0.iter().map(|&[a, b, value @ ..]| {
             let name = u16::from_be_bytes([a, b]);
@@ -132,7 +132,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Writes a frame's header.
+/// Writes a frame header.
 #[inline]
 pub fn write_header(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream: u32) {
     let mut header = [0; HEADER_BYTES];
@@ -142,19 +142,19 @@ pub fn write_header(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, strea
     out.extend_from_slice(&header);
 }
 
-/// Writes the length into the header that begins at `start`, when it is known at last.
+/// Sets the payload length in the frame header at offset `start`.
 #[inline]
 pub fn set_length(out: &mut [u8], start: usize, length: usize) {
     out[start..start + 3].copy_from_slice(&(length as u32).to_be_bytes()[1..]);
 }
 
-/// Grants more bytes to a stream, or to the connection as stream 0.
+/// Writes a `WINDOW_UPDATE` frame; stream 0 is the connection.
 pub fn write_window_update(out: &mut Vec<u8>, stream: u32, more: u32) {
     write_header(out, 4, kind::WINDOW_UPDATE, 0, stream);
     out.extend_from_slice(&more.to_be_bytes());
 }
 
-/// Ends one stream.
+/// Writes a `RST_STREAM` frame.
 pub fn write_reset(out: &mut Vec<u8>, stream: u32, reason: Reason) {
     write_header(out, 4, kind::RST_STREAM, 0, stream);
     out.extend_from_slice(&reason.0.to_be_bytes());
@@ -169,13 +169,13 @@ pub fn write_settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
     }
 }
 
-/// Writes a PING, or the answer to one.
+/// Writes a PING frame, or the acknowledgement of one.
 pub fn write_ping(out: &mut Vec<u8>, flags: u8, payload: &[u8; 8]) {
     write_header(out, payload.len(), kind::PING, flags, 0);
     out.extend_from_slice(payload);
 }
 
-/// Says that streams up to the last one named are answered, and no others.
+/// Writes a GOAWAY frame: streams up to `last` are handled, later ones are not.
 pub fn write_goaway(out: &mut Vec<u8>, last: u32, reason: Reason, why: &str) {
     write_header(out, 8 + why.len(), kind::GOAWAY, 0, 0);
     out.extend_from_slice(&last.to_be_bytes());

@@ -1,42 +1,42 @@
-//! The head of a request, from its fields (RFC 9113, section 8).
+//! Builds the head of a request from its header fields (RFC 9113, section 8).
 
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
 
-/// What a field counts beside its texts (RFC 9113, section 6.5.2).
+/// The overhead counted for each field besides its name and value (RFC 9113, section 6.5.2).
 const FIELD_BYTES: usize = 32;
 
-/// Fields of one request beside the pseudo-headers, as on the HTTP listener.
+/// Maximum number of fields in a request besides the pseudo-headers, as on the HTTP listener.
 const MAX_FIELDS: usize = 100;
 
-/// Bytes of the fields in [`is_needed`] that are kept beyond the bound.
+/// Maximum size of the fields in [`is_needed`] that are kept beyond the limit, in bytes.
 const NEEDED_BYTES: usize = 8 << 10;
 
-/// A request that can be understood.
+/// A valid request head.
 pub(crate) struct Head {
     pub(crate) request: Request<()>,
-    /// Bytes that its body is going to have, if it says so.
+    /// The value of `content-length`, if present.
     pub(crate) content_length: Option<u64>,
-    /// Whether fields beyond a bound are missing in the request.
+    /// Whether fields beyond a limit were dropped.
     pub(crate) is_cut: bool,
 }
 
-/// Why a request cannot be.
+/// Reasons a request head is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadError {
-    /// Its fields are not those of a request.
+    /// The fields do not form a valid request.
     Malformed,
-    /// It has too many of them.
+    /// The fields exceed a limit.
     TooLarge,
 }
 
-/// Takes the fields of a block one by one. A field beyond a bound is left out. After the first fault the rest is passed
-/// over.
+/// Collects the fields of a header block. Fields beyond a limit are dropped. After the first error the rest is
+/// ignored.
 pub(crate) struct Fields {
     max_bytes: usize,
     bytes: usize,
     count: usize,
-    /// Bytes of needed fields beyond the bound.
+    /// Bytes of needed fields beyond the limit.
     needed_bytes: usize,
     is_cut: bool,
     fault: Option<HeadError>,
@@ -46,12 +46,12 @@ pub(crate) struct Fields {
     path: Option<PathAndQuery>,
     content_length: Option<u64>,
     headers: HeaderMap,
-    /// Whether pseudo-headers may come no more, or never might.
+    /// Whether pseudo-headers are no longer allowed. Always true for trailers.
     is_past_pseudo: bool,
 }
 
 impl Fields {
-    /// Of a request.
+    /// Collects the fields of a request head.
     pub(crate) fn of_request(max_bytes: usize) -> Self {
         Self {
             max_bytes,
@@ -70,7 +70,7 @@ impl Fields {
         }
     }
 
-    /// Of what follows a body.
+    /// Collects the fields of trailers.
     pub(crate) fn of_trailers(max_bytes: usize) -> Self {
         Self { is_past_pseudo: true, ..Self::of_request(max_bytes) }
     }
@@ -93,7 +93,7 @@ impl Fields {
         }
     }
 
-    /// Counts a field, if it is within the bounds.
+    /// Counts a field. Returns `false` if it exceeds a limit.
     fn has_room(&mut self, name: &[u8], value: &[u8], is_pseudo: bool) -> bool {
         let bytes = name.len() + value.len() + FIELD_BYTES;
         if self.bytes + bytes <= self.max_bytes && (is_pseudo || self.count < MAX_FIELDS) {
@@ -106,7 +106,7 @@ impl Fields {
         has_room
     }
 
-    /// Each may occur once, before all others.
+    /// Takes a pseudo-header. Each may occur once, and before all other fields.
     fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
         if self.is_past_pseudo {
             return None;
@@ -124,15 +124,15 @@ impl Fields {
 
     fn header(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
         self.is_past_pseudo = true;
-        // Upper case is no name here.
+        // HTTP/2 field names are lower-case.
         let name = HeaderName::from_lowercase(name).ok()?;
         match name {
-            // What concerned one connection in HTTP/1 (RFC 9113, section 8.2.2).
+            // Connection-specific fields of HTTP/1 are not allowed (RFC 9113, section 8.2.2).
             header::CONNECTION | header::TRANSFER_ENCODING | header::UPGRADE => return None,
             header::TE if value != b"trailers" => return None,
             header::CONTENT_LENGTH => {
                 let length = std::str::from_utf8(value).ok()?;
-                // Digits and nothing else: a sign would parse, too.
+                // Digits only: `parse` would accept a sign.
                 let length =
                     length.bytes().all(|byte| byte.is_ascii_digit()).then(|| length.parse().ok())??;
                 if self.content_length.is_some_and(|known| known != length) {
@@ -153,12 +153,12 @@ impl Fields {
         }
         let method = self.method.ok_or(HeadError::Malformed)?;
         let mut uri = http::uri::Parts::default();
-        // A tunnel has neither a scheme nor a path, and everything else has both.
+        // CONNECT requests have neither a scheme nor a path; all others have both.
         let is_tunnel = method == Method::CONNECT;
         if is_tunnel == self.scheme.is_some() || is_tunnel == self.path.is_some() {
             return Err(HeadError::Malformed);
         }
-        // A relative reference is all that is left without an authority.
+        // Without an authority the URI must be relative.
         (uri.scheme, uri.authority) = (self.scheme.filter(|_| self.authority.is_some()), self.authority);
         uri.path_and_query = self.path;
         let mut request = Request::new(());
@@ -175,7 +175,7 @@ impl Fields {
     }
 }
 
-/// Whether a request cannot be decided without this field. Fields before it that a proxy copies from its clients must
+/// Returns whether requests cannot be decided without this field. Fields that a proxy copies from its clients must
 /// not displace it.
 fn is_needed(name: &[u8]) -> bool {
     matches!(name, b"authorization" | b"content-type" | b"content-length" | b"te")

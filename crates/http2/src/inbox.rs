@@ -1,4 +1,4 @@
-//! The body of a request as it comes.
+//! Streamed request bodies.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,24 +10,25 @@ use http_body::{Body, Frame};
 use parking_lot::Mutex;
 use thiserror::Error;
 
-/// Bytes that are passed on at once. Whoever reads may hold as many that the connection does not account for.
+/// Maximum length of a piece passed to the reader. The reader may hold that many bytes outside the connection's
+/// accounting.
 const PIECE_BYTES: usize = 4 << 10;
 
-/// The client, or the connection, went away before the body had come.
+/// The error of reading a body whose stream or connection ended before the body was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the request was reset before its body had come")]
 pub struct Reset;
 
-/// A body that is read while it comes. It holds no more than the client was granted: that is
+/// The body of a request, read while it arrives. It holds at most the stream's flow control window, which is
 /// replenished as the body is read.
 #[derive(Debug)]
 pub struct Inbox(Arc<Mutex<Held>>);
 
-/// The connection's end of it.
+/// The connection's end of an [`Inbox`].
 #[derive(Debug)]
 pub(crate) struct Feed(Arc<Mutex<Held>>);
 
-/// Tells a connection of which of its bodies somebody has read.
+/// Records the streams whose bodies have been read, and wakes the connection.
 #[derive(Debug, Default)]
 pub(crate) struct Reads(Mutex<Noted>);
 
@@ -38,7 +39,7 @@ struct Noted {
 }
 
 impl Reads {
-    /// Something of this stream's body was read, or has ended.
+    /// Records that some of a stream's body was read, or that the body ended.
     pub(crate) fn note(&self, stream: u32) {
         let mut noted = self.0.lock();
         noted.streams.push(stream);
@@ -47,7 +48,7 @@ impl Reads {
         wake(waker);
     }
 
-    /// The streams of which something was since this was asked last; `waker` is told of more.
+    /// Returns the streams recorded since the last call. `waker` is woken on the next one.
     pub(crate) fn take(&self, waker: &Waker) -> Vec<u32> {
         let mut noted = self.0.lock();
         if !noted.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
@@ -57,20 +58,21 @@ impl Reads {
     }
 }
 
-/// Many small pieces become one: what is held costs about what it has bytes.
+/// The state shared by [`Inbox`] and [`Feed`]. Small pieces are merged, so memory use is close to the number of bytes
+/// held.
 #[derive(Debug)]
 struct Held {
     stream: u32,
     data: BytesMut,
     end: Option<End>,
-    /// Bytes that were read, or that nobody is going to read, since the connection asked last. It is told of the first.
+    /// Bytes read or discarded since the connection last asked. The connection is notified of the first.
     freed: usize,
     reader: Option<Waker>,
-    /// Tells the connection, which grants more when something is read.
+    /// Notifies the connection, which then grants more window.
     reads: Arc<Reads>,
-    /// Whether nobody is going to read it.
+    /// Whether the reader was dropped.
     is_gone: bool,
-    /// Whether the connection has ended the stream, and need not be told.
+    /// Whether the connection has ended the stream and needs no more notifications.
     is_orphaned: bool,
 }
 
@@ -82,7 +84,7 @@ enum End {
 }
 
 impl Held {
-    /// Counts bytes that are held no more.
+    /// Counts bytes that are no longer held.
     fn free(&mut self, bytes: usize) {
         self.freed += bytes;
         if !self.is_orphaned {
@@ -120,20 +122,20 @@ impl Feed {
         wake(held.reader.take());
     }
 
-    /// Bytes that came and have not been accounted for by [`Feed::freed`].
+    /// Returns the bytes that have arrived and have not been reported by [`Feed::freed`].
     pub(crate) fn held_bytes(&self) -> usize {
         let held = self.0.lock();
         held.data.len() + held.freed
     }
 
-    /// Bytes that may be granted anew.
+    /// Returns the bytes for which window may be granted again, and resets the count.
     pub(crate) fn freed(&self) -> usize {
         std::mem::take(&mut self.0.lock().freed)
     }
 }
 
 impl Drop for Feed {
-    /// A body that has not ended never will.
+    /// Resets a body that has not ended.
     fn drop(&mut self) {
         self.0.lock().is_orphaned = true;
         self.end_with(End::Reset);
@@ -173,7 +175,7 @@ impl Body for Inbox {
                 Poll::Pending
             }
             Some(end) => {
-                // It stays ended, and trailers come once.
+                // Later reads see the end again, but trailers are returned once.
                 held.end = Some(if matches!(end, End::Reset) { End::Reset } else { End::Plain });
                 Poll::Ready(match end {
                     End::Plain => None,

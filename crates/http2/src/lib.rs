@@ -1,16 +1,15 @@
-//! HTTP/2 for gRPC, from the server's side (RFC 9113), made for many small calls on few connections.
+//! An HTTP/2 server for gRPC (RFC 9113), optimized for many small calls on few connections.
 //!
-//! A request whose message has come whole is answered where it is read: the answer goes into the
-//! output of its connection, and all that one read has brought is answered by one write. There is no
-//! task, no channel and no lock for such a request. What takes longer is polled by the task of the
-//! connection itself.
+//! A request whose message has arrived in full is handled where it is read: the response is appended to the output of
+//! its connection, and all responses to one read are sent with one write. Such a request needs no task, channel or
+//! lock. Slower requests are polled by the connection's own task.
 //!
-//! - [`frame`], [`hpack`]: frames and header blocks from and to bytes; clients use them, too
-//! - [`Service`]: who answers; [`Inbox`]: the body of a request that is not waited for
-//! - [`Connection`]: the protocol, without input and output
+//! - [`frame`], [`hpack`]: parse and write frames and header blocks; also usable by clients
+//! - [`Service`]: handles requests; [`Inbox`]: a request body that is streamed
+//! - [`Connection`]: the protocol, without I/O
 //! - [`Server`]: a connection on a socket
-//! - [`MemoryBudget`]: bytes that all connections share
-//! - [`Turn`]: whose turn it is among the connections of a thread
+//! - [`MemoryBudget`]: a byte limit that all connections share
+//! - [`Turn`]: fair scheduling of the connections of a thread
 
 mod budget;
 mod calm;

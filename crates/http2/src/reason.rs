@@ -1,31 +1,31 @@
-//! Why a stream or a connection ends.
+//! HTTP/2 error codes.
 
 use std::fmt;
 
-/// An error code (RFC 9113, section 7).
+/// An error code that tells why a stream or connection ends (RFC 9113, section 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason(pub u32);
 
 impl Reason {
-    /// Nothing is wrong.
+    /// No error.
     pub const NO_ERROR: Self = Self(0);
-    /// The protocol was broken in a way that has no name of its own.
+    /// A protocol violation without a more specific code.
     pub const PROTOCOL_ERROR: Self = Self(1);
-    /// The server's fault.
+    /// An internal error of the server.
     pub const INTERNAL_ERROR: Self = Self(2);
-    /// More was sent than was granted, or more granted than there can be.
+    /// A peer exceeded the flow control window, or granted more than the maximum.
     pub const FLOW_CONTROL_ERROR: Self = Self(3);
-    /// A frame on a stream that has ended.
+    /// A frame arrived for a closed stream.
     pub const STREAM_CLOSED: Self = Self(5);
-    /// A frame of the wrong length.
+    /// A frame has an invalid length.
     pub const FRAME_SIZE_ERROR: Self = Self(6);
-    /// Nothing has been done yet: it may be tried again.
+    /// The stream was refused before any processing, so it may be retried.
     pub const REFUSED_STREAM: Self = Self(7);
-    /// Nobody wants the answer any more.
+    /// The response is no longer needed.
     pub const CANCEL: Self = Self(8);
-    /// A header block that cannot be read.
+    /// A header block cannot be decoded.
     pub const COMPRESSION_ERROR: Self = Self(9);
-    /// Too much of something that costs more than it is worth.
+    /// The peer causes too much load.
     pub const ENHANCE_YOUR_CALM: Self = Self(11);
 }
 

@@ -1,4 +1,4 @@
-//! A connection on a socket.
+//! Serves a connection on a socket.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -16,42 +16,42 @@ use crate::connection::{Connection, Fault, Settings};
 use crate::service::Service;
 use crate::turns::{Turn, yield_now};
 
-/// Room for what is left of the turn before, and for one read more: hundreds of requests, or one of the largest frames.
+/// Size of the input buffer: room for the rest of the last turn and one more read. That is hundreds of requests, or
+/// one frame of maximum length.
 const INPUT_BYTES: usize = 2 * READ_BYTES + (1 << 10);
-/// Bytes of one read, about as many as one turn takes.
+/// Maximum bytes of one read, about as many as one turn processes.
 const READ_BYTES: usize = 16 << 10;
-/// An output buffer that has grown beyond this is given back.
+/// An output buffer larger than this is freed after use.
 const KEPT_BYTES: usize = 32 << 10;
-/// How long a client may take to read the last answers, and then to close.
+/// How long a client may take to read the last responses, and then to close.
 const FAREWELL: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(1);
-/// Reads in a row of what a client goes on to send meanwhile.
+/// Maximum reads in a row while waiting for the client to close; the input is discarded.
 const LINGER_READS: usize = 8;
 
 thread_local! {
-    /// Where a connection's input is read, for as long as it is looked at. So one that is quiet
-    /// holds no buffer.
+    /// The input buffer, shared by the connections of a thread, so that an idle connection holds no buffer.
     static INPUT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Why a connection ended early.
+/// Reasons a connection ended early.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The socket failed.
+    /// Reading or writing the socket failed.
     #[error("the connection broke: {0}")]
     Io(#[from] io::Error),
-    /// The client did something wrong.
+    /// The client violated the protocol or a limit.
     #[error("the client was sent away: {0}")]
     Fault(Fault),
 }
 
-/// A connection on a socket: a future that ends with it.
+/// A connection on a socket. The future completes when the connection has ended.
 pub struct Server<IO, S: Service> {
     io: IO,
     connection: Connection<S>,
-    /// An incomplete frame, and those before it that were left for the next turn.
+    /// An incomplete frame, and any frames before it that were left for the next turn.
     rest: Vec<u8>,
-    /// Whether the rest holds frames that were left for the next turn.
+    /// Whether `rest` holds complete frames that were left for the next turn.
     behind: bool,
     timer: Option<Pin<Box<Sleep>>>,
     phase: Phase,
@@ -59,54 +59,53 @@ pub struct Server<IO, S: Service> {
     watcher: Option<Watcher>,
 }
 
-/// Called with the requests that have begun since the connection was opened, and with those that are being collected or
-/// answered. Requests that stream ([`Service::call`]) are not among the latter: they may be open for as long as the client
-/// likes.
+/// Called with the number of requests started since the connection was opened, and the number of those that are open.
+/// Streamed calls ([`Service::call`]) are not in the second number, because a client may keep them open for any time.
 type Watcher = Box<dyn Fn(u64, usize) + Send>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// Nothing more is to be said once the output is sent.
+    /// The connection ends once the output is written.
     Closing,
-    /// We have closed, and wait for the client to: it might not read the last answers otherwise.
+    /// Our side is closed, and the client's is not. Closing the socket now could discard the last responses.
     Lingering,
 }
 
-/// How a turn ended.
+/// The result of a turn.
 enum Turned {
-    /// The client has to read or send something first, or the service to answer.
+    /// Nothing can be done until the client reads or sends, or the service responds.
     Waits,
-    /// There is more to do.
+    /// There is more to do in the next turn.
     HasMore,
-    /// Nothing more is to be received.
+    /// No more input will arrive.
     Ended,
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
-    /// Serves a connection that begins now. Needs a runtime with time enabled.
+    /// Creates a server for a new connection. Must be called in a tokio runtime with time enabled.
     pub fn new(io: IO, service: S, settings: Settings) -> Self {
         let connection = Connection::new(service, settings, Instant::now());
         let (phase, turn) = (Phase::Open, Turn::default());
         Self { io, connection, rest: Vec::new(), behind: false, timer: None, phase, turn, watcher: None }
     }
 
-    /// Reports the requests of this connection: how many have begun since it was opened, and how many are being
-    /// collected or answered. That is known before the client can read an answer, and when a turn ends.
+    /// Sets a callback for request counts: requests started since the connection was opened, and collected requests
+    /// that are open. It is called before the client can read a response, and at the end of each turn.
     #[must_use]
     pub fn watched_by(mut self, watcher: impl Fn(u64, usize) + Send + 'static) -> Self {
         self.watcher = Some(Box::new(watcher));
         self
     }
 
-    /// Holds bodies, calls and answers within a budget that connections share.
+    /// Sets the budget for bodies, calls and responses, which connections share.
     #[must_use]
     pub fn with_budget(mut self, budget: MemoryBudget) -> Self {
         self.connection = self.connection.with_budget(budget);
         self
     }
 
-    /// Asks the client to go. The future has to be polled again.
+    /// Starts a graceful shutdown. The future must be polled again afterwards.
     pub fn graceful_shutdown(&mut self) {
         self.connection.graceful_shutdown();
     }
@@ -117,7 +116,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         }
     }
 
-    /// Writes what there is to write.
+    /// Writes the pending output.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.connection.has_output() {
             self.report();
@@ -141,7 +140,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads once, and takes what came. Answers how much that was.
+    /// Reads once and processes the input. Returns the number of bytes read.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.behind && self.phase == Phase::Open {
             return Poll::Ready(Ok(self.take_rest()));
@@ -165,7 +164,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         polled
     }
 
-    /// Takes what an earlier turn has left. Answers how much that was.
+    /// Processes what an earlier turn left. Returns the number of bytes consumed.
     fn take_rest(&mut self) -> usize {
         let before = self.rest.len();
         let taken = self.connection.receive(&self.rest, Instant::now());
@@ -177,12 +176,12 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         before
     }
 
-    /// Does what is due, and sees to it that this is polled when more is.
+    /// Runs the timers that are due, and registers the task for the next one.
     fn poll_timer(&mut self, cx: &mut Context<'_>) {
         loop {
             let Some(at) = self.connection.wake_at() else { return };
             let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
-            // Later than needed is wrong; earlier costs a look.
+            // A timer that fires early is harmless, a late one is not.
             if timer.deadline() > at {
                 timer.as_mut().reset(at);
             }
@@ -196,7 +195,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         }
     }
 
-    /// Does what there is to do, within one turn.
+    /// Serves the connection for one turn.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let work = ready!(self.turn.begin(cx));
         self.connection.start_turn(work);
@@ -211,7 +210,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         }
     }
 
-    /// Goes on until there is nothing to do or the turn is over.
+    /// Reads, processes and writes until there is nothing to do or the turn is over.
     fn take_turn(&mut self, cx: &mut Context<'_>) -> io::Result<Turned> {
         loop {
             let written = self.poll_write(cx)?;
@@ -220,7 +219,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
             }
             self.poll_timer(cx);
             if written.is_pending() && self.connection.is_full() && !self.connection.is_over() {
-                // A client that does not read is not read from.
+                // No input is read from a client that does not read its responses.
                 return Ok(Turned::Waits);
             }
             if !self.connection.turn_is_over() {
@@ -242,7 +241,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service> Server<IO, S> {
         }
     }
 
-    /// Says what is left to say, and waits for the client to hear it.
+    /// Writes the remaining output, closes our side and waits for the client to close its own.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.phase == Phase::Closing {
             ready!(self.poll_write(cx))?;
@@ -282,7 +281,7 @@ where
         if closed.is_pending() && !waited {
             return Poll::Pending;
         }
-        // Whatever the socket says now, all has been said.
+        // The connection is closed or out of time, so a socket error no longer matters.
         Poll::Ready(this.connection.fault().map_or(Ok(()), |fault| Err(Error::Fault(fault))))
     }
 }

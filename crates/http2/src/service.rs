@@ -1,4 +1,4 @@
-//! Who answers requests.
+//! The service that handles requests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,69 +10,68 @@ use http_body::Body;
 
 use crate::Inbox;
 
-/// Answers the requests of a connection.
+/// Handles the requests of a connection.
 ///
-/// A request goes one of two ways, by its head. If [`Service::route`] knows it, its body is
-/// collected and passed to [`Service::answer`] whole, which is the quick way. Any other is passed to
-/// [`Service::call`] as it comes, with a body that streams.
+/// [`Service::route`] selects one of two paths by the request head. On the fast path, the body is collected and
+/// passed whole to [`Service::answer`]. All other requests go to [`Service::call`] with a body that is streamed.
 pub trait Service: Send + 'static {
-    /// What has to be known of a head to answer the request. Clients repeat heads byte by byte, so
-    /// it is found once and cloned.
+    /// The result of routing a request head. Clients repeat heads byte for byte, so it is computed once and cloned.
     type Call: Clone + Send + 'static;
-    /// The body of the answers to all other requests.
+    /// The body type of the responses of [`Service::call`].
     type Body: Body<Data = Bytes> + Send + Unpin + 'static;
 
-    /// What to do with requests of this head, if their body is to be collected.
+    /// Returns how to handle requests with this head if their body is to be collected; `None` selects
+    /// [`Service::call`].
     fn route(&self, head: &Request<()>) -> Option<Self::Call>;
 
-    /// Whether such a request is answered although headers beyond the bounds are missing in its head. A proxy may copy them
-    /// from its clients, and must not be refused for them.
+    /// Returns whether a request is handled even if headers beyond the limits were dropped from its head. A proxy may
+    /// copy such headers from its clients, and must not be rejected for them.
     fn takes_cut_head(&self, _call: &Self::Call) -> bool {
         false
     }
 
-    /// Answers a request. A message is added to `out`, which holds other things already, without
-    /// gRPC's prefix; [`Answer::Message`] says that it is there.
+    /// Handles a request with a collected body. To respond, appends a message without the gRPC prefix to `out` and
+    /// returns [`Answer::Message`]. `out` is not empty.
     fn answer(&self, call: &Self::Call, body: Whole<'_>, out: &mut Vec<u8>) -> Answer;
 
-    /// Whether a request that is not collected is taken even while there is no memory for others, as checks of
-    /// health have to be.
+    /// Returns whether a streamed request is accepted even when the memory budget is exhausted. Health checks must
+    /// be.
     fn is_exempt(&self, _head: &Request<Inbox>) -> bool {
         false
     }
 
-    /// Answers a request that is not collected.
+    /// Handles a request with a streamed body.
     fn call(&self, request: Request<Inbox>) -> impl Future<Output = Response<Self::Body>> + Send + 'static;
 }
 
-/// A body that was waited for.
+/// A collected request body, or the reason it is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whole<'a> {
-    /// All of it, with gRPC's prefix.
+    /// The whole body, including the gRPC prefix.
     Bytes(&'a [u8]),
-    /// It has more bytes than the settings allow.
+    /// The body is larger than the settings allow.
     TooLong,
-    /// It was not there after this long.
+    /// The body was incomplete after this time.
     Late(Duration),
-    /// There is no memory to hold it.
+    /// The memory budget has no room for the body.
     NoRoom,
 }
 
-/// What becomes of a request.
+/// The result of handling a request with a collected body.
 pub enum Answer {
-    /// The message is in the output.
+    /// The response message was appended to the output.
     Message,
-    /// It is refused.
+    /// The request is rejected.
     Refused(Refusal),
-    /// It is refused because nobody answers such requests at all. A client that sends many of them is sent away.
+    /// The request is rejected because no service handles it. A client that sends many of these is disconnected.
     Misdirected(Refusal),
-    /// The answer takes a while; the connection goes on meanwhile.
+    /// The response is produced by a future, while the connection handles other requests.
     Later(Later),
 }
 
-/// A message, or why there is none.
+/// A future that returns a response message, or the headers of a rejection.
 pub type Later = Pin<Box<dyn Future<Output = Result<Vec<u8>, Refusal>> + Send>>;
 
-/// The headers of an answer without a message: `content-type`, `grpc-status` and what else belongs
-/// there, but for `:status`, which is 200.
+/// The headers of a response without a message, such as `content-type` and `grpc-status`. `:status` is always 200 and
+/// is not included.
 pub type Refusal = HeaderMap;

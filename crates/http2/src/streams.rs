@@ -11,79 +11,79 @@ use tokio::time::Instant;
 use crate::budget::{MemoryBudget, MemoryClaim};
 use crate::inbox::Feed;
 
-/// A table of streams that has had more than these gives its memory back when it is empty.
+/// A table that has held more streams than this frees its memory when it becomes empty.
 const KEPT_STREAMS: usize = 64;
 
-/// Streams in the order of their ids. A client's ids only grow, and most streams are short: nearly
-/// always one is added, found and removed at the end. One that ends elsewhere moves a few bytes for each
-/// stream after it, and no stream itself.
+/// The open streams in the order of their IDs. IDs only grow and most streams are short, so a stream is nearly always
+/// added, found and removed at the end. Removing another one moves a few bytes for each later stream, but not the
+/// streams themselves.
 pub(crate) struct Streams<C, B> {
-    /// The ids in order, each with its place in `open`.
+    /// The IDs in order, each with its index in `open`.
     order: VecDeque<(u32, u32)>,
     open: Slab<Stream<C, B>>,
-    /// Streams with unsent bytes that only the connection's window holds up, in the order of their turns.
+    /// Streams with unsent bytes that wait only for the connection's window, in the order of their turns.
     ready: VecDeque<u32>,
-    /// How many bodies are passed on and not yet read to their end.
+    /// Number of streamed bodies not yet read to their end.
     pub(crate) feeding: usize,
-    /// How many streams are calls, answered piece by piece.
+    /// Number of streamed calls.
     pub(crate) calls: usize,
 }
 
-/// One request and its answer.
+/// A request and its response.
 pub(crate) struct Stream<C, B> {
     pub(crate) id: u32,
     pub(crate) opened: Instant,
-    /// What the client lets us send; less than nothing if it changed its mind.
+    /// Flow control window for the response. Negative if the client reduced the initial window.
     pub(crate) window: i64,
     pub(crate) incoming: Incoming<C>,
-    /// Bytes of the body that are yet to come, if the head has said.
+    /// Remaining bytes of the body, if the head has a `content-length`.
     pub(crate) expected: Option<u64>,
-    /// Whatever makes the answer.
+    /// Cancels the task that produces the response.
     pub(crate) task: Option<AbortHandle>,
-    /// What could not be sent yet.
+    /// The part of the response that could not be sent yet.
     pub(crate) unsent: Option<Box<Unsent<B>>>,
-    /// Since when nothing of the unsent bytes could be sent, as far as anybody has looked.
+    /// Since when no unsent bytes could be sent, as of the last check.
     pub(crate) stalled: Option<Instant>,
-    /// Whether it waits among the ready ones.
+    /// Whether the stream is in the `ready` queue.
     queued: bool,
-    /// Whether it was passed on as it came.
+    /// Whether this is a streamed call.
     pub(crate) is_call: bool,
-    /// What is held for it, where that is more than the stream itself.
+    /// The memory claimed for this stream, beyond the stream itself.
     pub(crate) claim: Option<MemoryClaim>,
 }
 
-/// The request's side of a stream.
+/// The receiving side of a stream.
 pub(crate) enum Incoming<C> {
-    /// All of it has come.
+    /// The request is complete.
     Ended,
-    /// A body that is collected.
+    /// A body that is being collected.
     Whole(C, Vec<u8>),
-    /// A body that is passed on, and the bytes of it that may be granted anew.
+    /// A streamed body, and the bytes of it for which window may be granted again.
     Fed(Feed, u32),
-    /// All of such a body has come, and not all of it is read.
+    /// A streamed body that is complete but not fully read.
     Unread(Feed),
 }
 
-/// The answer's side of a stream that has to wait for the client.
+/// The unsent part of a response that waits for flow control.
 pub(crate) struct Unsent<B> {
     pub(crate) data: Bytes,
     pub(crate) then: Then<B>,
 }
 
-/// What follows a piece of an answer.
+/// What follows a piece of a response.
 pub(crate) enum Then<B> {
-    /// The trailers that say that all went well.
+    /// The trailers of a successful response.
     Ok,
     /// These trailers.
     Trailers(HeaderMap),
     /// Nothing: it is the last piece.
     End,
-    /// Another piece.
+    /// Further pieces, from this body.
     More(B),
 }
 
 impl<C, B> Stream<C, B> {
-    /// A stream that begins now.
+    /// Creates a stream that is opened at `opened`.
     pub(crate) fn new(id: u32, incoming: Incoming<C>, window: i64, opened: Instant) -> Self {
         Self {
             id,
@@ -100,13 +100,13 @@ impl<C, B> Stream<C, B> {
         }
     }
 
-    /// Whether the client has ended its side.
+    /// Returns whether the client has ended its side.
     pub(crate) fn is_half_closed(&self) -> bool {
         matches!(self.incoming, Incoming::Ended | Incoming::Unread(_))
     }
 
-    /// Makes the claim as large as what is held: what a call takes by itself, the body and the unsent bytes.
-    /// `false`, and nothing changed, if the budget has no room for it.
+    /// Resizes the claim to what is held: the call itself, its body and the unsent bytes. Returns `false` and changes
+    /// nothing if the budget has no room.
     pub(crate) fn reclaim(&mut self, budget: &MemoryBudget, call_bytes: usize) -> bool {
         let body = match &self.incoming {
             Incoming::Ended => 0,
@@ -139,7 +139,7 @@ impl<C, B> Streams<C, B> {
         self.order.len()
     }
 
-    /// Adds a stream whose id is above all others, or was among them before. Answers its place.
+    /// Adds a stream, whose ID must be the highest or have been in the table before. Returns its index.
     pub(crate) fn add(&mut self, stream: Stream<C, B>) -> usize {
         if let Incoming::Fed(..) | Incoming::Unread(_) = stream.incoming {
             self.feeding += 1;
@@ -155,7 +155,7 @@ impl<C, B> Streams<C, B> {
         at
     }
 
-    /// The place of a stream.
+    /// Returns the index of a stream.
     #[inline]
     pub(crate) fn find(&self, id: u32) -> Option<usize> {
         match self.order.back() {
@@ -170,7 +170,7 @@ impl<C, B> Streams<C, B> {
         &mut self.open[self.order[at].1 as usize]
     }
 
-    /// Gives a stream its turn when the connection's window allows, if that is all it waits for.
+    /// Queues a stream for the connection's window, if that is all it waits for.
     pub(crate) fn queue(&mut self, at: usize) {
         let stream = self.at(at);
         if stream.unsent.is_some() && stream.window > 0 && !stream.queued {
@@ -180,7 +180,7 @@ impl<C, B> Streams<C, B> {
         }
     }
 
-    /// The stream whose turn it is.
+    /// Returns the index of the next stream in the `ready` queue.
     pub(crate) fn next_ready(&mut self) -> Option<usize> {
         while let Some(id) = self.ready.pop_front() {
             let Some(at) = self.find(id) else { continue };
@@ -193,7 +193,7 @@ impl<C, B> Streams<C, B> {
         None
     }
 
-    /// A body that is passed on has come, and something of it is left to read.
+    /// Marks a streamed body as complete but not fully read.
     pub(crate) fn end_fed(&mut self, at: usize) {
         let stream = self.at(at);
         stream.incoming = match std::mem::replace(&mut stream.incoming, Incoming::Ended) {
@@ -202,7 +202,7 @@ impl<C, B> Streams<C, B> {
         };
     }
 
-    /// All of it is read.
+    /// Marks a streamed body as fully read.
     pub(crate) fn end_unread(&mut self, at: usize) {
         let stream = self.at(at);
         if let Incoming::Unread(_) = stream.incoming {

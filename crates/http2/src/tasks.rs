@@ -1,4 +1,4 @@
-//! What answers are made by that take a while. All of it is polled by the connection's own task.
+//! Futures that produce responses. All of them are polled by the connection's own task.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,32 +12,32 @@ use http_body::{Body, Frame};
 
 use crate::service::{Later, Refusal};
 
-/// The work of a connection; dropped, it ends.
+/// The pending futures of a connection. Dropping this cancels them.
 pub(crate) struct Tasks<B>(FuturesUnordered<Abortable<Work<B>>>);
 
-/// Works on one stream until there is something to send.
+/// A future of one stream, which completes when there is something to send.
 struct Work<B> {
     stream: u32,
     task: Option<Task<B>>,
 }
 
-/// What is worked on.
+/// The kinds of futures.
 pub(crate) enum Task<B> {
-    /// The answer to a collected request.
+    /// Produces the response to a request with a collected body.
     Later(Later),
-    /// The beginning of any other.
+    /// Produces the response to a streamed call.
     Call(Pin<Box<dyn Future<Output = Response<B>> + Send>>),
-    /// Its next piece.
+    /// Produces the next piece of the response body of a streamed call.
     Body(B),
 }
 
-/// What came of it.
+/// The result of a [`Task`].
 pub(crate) enum Step<B> {
     Answered(Result<Vec<u8>, Refusal>),
     Begun(Response<B>),
-    /// The next piece, if there is one, and where further ones come from.
+    /// The next piece, or `None` at the end, and the body it came from.
     Piece(Option<Frame<Bytes>>, B),
-    /// The body broke off.
+    /// The response body failed.
     Broken,
 }
 
@@ -46,14 +46,14 @@ impl<B: Body<Data = Bytes> + Unpin> Tasks<B> {
         Self(FuturesUnordered::new())
     }
 
-    /// Begins to work. The handle ends it early.
+    /// Adds a task. The returned handle cancels it.
     pub(crate) fn begin(&self, stream: u32, task: Task<B>) -> AbortHandle {
         let (handle, registration) = AbortHandle::new_pair();
         self.0.push(Abortable::new(Work { stream, task: Some(task) }, registration));
         handle
     }
 
-    /// The next stream for which something is to be done.
+    /// Returns the next completed task and its stream ID.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(u32, Step<B>)> {
         loop {
             match Pin::new(&mut self.0).poll_next(cx) {

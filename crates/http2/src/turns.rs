@@ -1,9 +1,9 @@
-//! Whose turn it is on a thread that serves many connections.
+//! Fair scheduling of the connections of a thread.
 //!
-//! A connection that is woken begins at once, with a turn that is shorter the more others wait. Whatever it
-//! cannot do in that turn, it does in line with the others: one after the other, a turn each. Before the first in
-//! line has its turn, the runtime looks for input of other connections and polls them. So a request that comes alone
-//! waits for about one turn, however many connections have more to do than there is time for.
+//! A connection that is woken runs at once, with a turn that is shorter the more others wait. What it cannot do in
+//! that turn, it does in a queue with the others, one turn each. Before the first in the queue runs, the runtime
+//! polls for I/O and runs other connections. So a single request waits for about one turn, however overloaded the
+//! other connections are.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,42 +17,42 @@ use parking_lot::Mutex;
 
 /// Work of one turn. A unit is about a quarter of a microsecond.
 pub(crate) const TURN_WORK: u32 = 512;
-/// Work of the shortest turn: enough for a request that comes alone.
+/// Work of the shortest turn: enough for a single request.
 const LEAST_WORK: u32 = 64;
 
 thread_local! {
-    /// The line of the connections that begin on this thread.
+    /// The queue of the connections that are created on this thread.
     static LINE: RefCell<Arc<Line>> = RefCell::default();
 }
 
-/// The connections that wait for a turn.
+/// The queue of connections that wait for a turn.
 #[derive(Debug, Default)]
 struct Line {
     waiting: Mutex<Waiting>,
-    /// How many wait, so that a connection that begins need not lock.
+    /// The length of the queue, so that starting a turn needs no lock.
     length: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// The first of them is awake, or will be once the runtime has looked for input.
+    /// The queue. The first task is awake, or will be once the runtime has polled for I/O.
     line: VecDeque<(u64, Waker)>,
     next_ticket: u64,
-    /// Work that was done in line since the runtime looked for input.
+    /// Work done by queued connections since the runtime last polled for I/O.
     work: u32,
 }
 
 impl Waiting {
-    /// The place of a number. They only grow.
+    /// Returns the index of a ticket. Tickets only grow.
     fn find(&self, ticket: u64) -> Result<usize, usize> {
         self.line.binary_search_by_key(&ticket, |(known, _)| *known)
     }
 }
 
-/// A connection's place among the others of its thread.
+/// The turns of one connection among the others of its thread.
 ///
-/// Call [`begin`](Self::begin) before any work, and [`end`](Self::end) after it, in every poll. For connections of other
-/// servers than [`Server`](crate::Server), which takes its turns by itself.
+/// In every poll, call [`begin`](Self::begin) before any work and [`end`](Self::end) after it.
+/// [`Server`](crate::Server) does this itself; use this type for other servers on the same thread.
 ///
 /// ```
 /// use std::task::{Context, Poll, Waker};
@@ -67,11 +67,11 @@ impl Waiting {
 #[derive(Debug)]
 pub struct Turn {
     line: Arc<Line>,
-    /// Its number in line, if it waits.
+    /// The ticket of this connection, if it is queued.
     ticket: Option<u64>,
-    /// Whether the runtime has looked for input since this is the first in line.
+    /// Whether the runtime has polled for I/O since this connection became the first in the queue.
     has_yielded: bool,
-    /// Work that was done beyond the last turn; it counts to the next ones.
+    /// Work done beyond the last turn. It is charged to the next ones.
     debt: u32,
 }
 
@@ -83,8 +83,8 @@ impl Default for Turn {
 }
 
 impl Turn {
-    /// Returns how much work may be done now. If it is pending, others are first, and the task is woken when it is its
-    /// turn: nothing is to be done until then.
+    /// Returns how much work may be done now. If it is pending, other connections run first: do nothing until the
+    /// task is woken.
     pub fn begin(&mut self, cx: &mut Context<'_>) -> Poll<u32> {
         if self.ticket.is_none() {
             if self.debt == 0 {
@@ -115,10 +115,10 @@ impl Turn {
         Poll::Ready(TURN_WORK - paid)
     }
 
-    /// Ends a turn in which so much work was done, of what [`begin`](Self::begin) has allowed or beyond. With `more`,
-    /// the connection waits in line for another, and its task is woken then.
+    /// Ends a turn in which `work` units were done, which may exceed what [`begin`](Self::begin) allowed. With
+    /// `more`, the connection is queued for another turn, and its task is woken for it.
     pub fn end(&mut self, work: u32, more: bool, cx: &mut Context<'_>) {
-        // What one operation takes cannot be known before; the largest may have more than a turn.
+        // The cost of an operation is not known in advance; the largest may exceed a whole turn.
         self.debt = self.debt.saturating_add(work.saturating_sub(TURN_WORK));
         self.leave(work);
         if more {
@@ -126,7 +126,7 @@ impl Turn {
         }
     }
 
-    /// Goes to the end of the line.
+    /// Appends this connection to the queue.
     fn queue(&mut self, cx: &mut Context<'_>) {
         let mut waiting = self.line.waiting.lock();
         let ticket = waiting.next_ticket;
@@ -141,7 +141,7 @@ impl Turn {
         }
     }
 
-    /// Leaves the line, if it is in it, and wakes the next if it was the first.
+    /// Leaves the queue, if queued, and wakes the next connection if this was the first.
     fn leave(&mut self, work: u32) {
         let Some(ticket) = self.ticket.take() else { return };
         self.has_yielded = false;
@@ -160,7 +160,7 @@ impl Turn {
         }
     }
 
-    /// Whether this is the first in line. The one that wakes it is the waker that it was polled with last.
+    /// Returns whether this connection is the first in the queue. Also updates its stored waker.
     fn is_first(&self, waiting: &mut Waiting, cx: &Context<'_>) -> bool {
         let Some(Ok(at)) = self.ticket.map(|ticket| waiting.find(ticket)) else { return true };
         let (_, waker) = &mut waiting.line[at];
@@ -170,7 +170,7 @@ impl Turn {
         at == 0
     }
 
-    /// Lets the runtime look for input of other connections, and poll them, before this one is polled again.
+    /// Lets the runtime poll for I/O and run other connections before this one is polled again.
     fn yield_to_others(&mut self, cx: &mut Context<'_>) {
         self.has_yielded = true;
         yield_now(cx);
@@ -183,9 +183,9 @@ impl Drop for Turn {
     }
 }
 
-/// Wakes the task after the runtime has looked for input.
+/// Wakes the task after the runtime has polled for I/O.
 pub(crate) fn yield_now(cx: &mut Context<'_>) {
-    // Polled once, it has asked for that already.
+    // A single poll is enough to register the waker.
     let _ = pin!(tokio::task::yield_now()).poll(cx);
 }
 

@@ -1,23 +1,23 @@
-//! How much may be sent, either way (RFC 9113, section 5.2).
+//! Flow control windows in both directions (RFC 9113, section 5.2).
 
 use crate::frame::{self, INITIAL_WINDOW_BYTES, MAX_NUMBER, MAX_PAYLOAD_BYTES};
 
-/// What the client lets us send.
+/// Flow control for what we send.
 #[derive(Debug)]
 pub(crate) struct Sending {
-    /// On the connection.
+    /// The window of the connection.
     pub(crate) window: i64,
-    /// On a new stream.
+    /// The initial window of a stream.
     pub(crate) initial: i64,
 }
 
-/// What we let the client send on the connection.
+/// Flow control for what the client sends on the connection.
 #[derive(Debug)]
 pub(crate) struct Receiving {
     window: u32,
-    /// Bytes that came and are not granted anew: they are held, or yet to be announced.
+    /// Bytes received and not yet granted again: they are held, or waiting to be granted.
     taken: u32,
-    /// Those of them that are yet to be announced.
+    /// Bytes waiting to be granted with a `WINDOW_UPDATE`.
     freed: u32,
 }
 
@@ -27,21 +27,21 @@ impl Sending {
         Self { window: initial, initial }
     }
 
-    /// How much of this fits into one frame of a stream with that window. A client may allow for
-    /// larger frames than the usual ones; nothing is gained by them.
+    /// Returns how many of `bytes` fit into one frame on a stream with window `stream`. Frames above the default
+    /// maximum length are never sent, because they gain nothing.
     #[inline]
     pub(crate) fn room(&self, stream: i64, bytes: usize) -> usize {
         let window = usize::try_from(self.window.min(stream)).unwrap_or(0);
         bytes.min(MAX_PAYLOAD_BYTES).min(window)
     }
 
-    /// Takes so much of both windows.
+    /// Takes `bytes` from both windows.
     pub(crate) fn take(&mut self, stream: &mut i64, bytes: usize) {
         self.window -= bytes.cast_signed() as i64;
         *stream -= bytes.cast_signed() as i64;
     }
 
-    /// Takes what the last frame of a stream needs, if there is room for all of it.
+    /// Takes `bytes` for the last frame of a stream, if all of them fit.
     #[inline]
     pub(crate) fn take_whole(&mut self, mut stream: i64, bytes: usize) -> bool {
         let fits = self.room(stream, bytes) == bytes;
@@ -52,14 +52,14 @@ impl Sending {
     }
 }
 
-/// Grants more to a window; false if that is more than there can be.
+/// Adds `more` to a window. Returns `false` if the result exceeds the maximum.
 pub(crate) fn grant(window: &mut i64, more: i64) -> bool {
     *window += more;
     *window <= MAX_NUMBER.into()
 }
 
 impl Receiving {
-    /// Says in `out` what the client may send, which is at least what it may before it is told.
+    /// Creates the window and writes it to `out`. It is never smaller than the initial window of RFC 9113.
     pub(crate) fn new(window: u32, out: &mut Vec<u8>) -> Self {
         let window = window.clamp(INITIAL_WINDOW_BYTES, MAX_NUMBER);
         if window > INITIAL_WINDOW_BYTES {
@@ -68,14 +68,14 @@ impl Receiving {
         Self { window, taken: 0, freed: 0 }
     }
 
-    /// Takes the bytes of a frame; false if they were not granted.
+    /// Takes the bytes of a received frame. Returns `false` if they exceed the window.
     #[inline]
     pub(crate) fn take(&mut self, bytes: usize) -> bool {
         self.taken += bytes as u32;
         self.taken <= self.window
     }
 
-    /// Bytes that are held no more. They are granted anew when they are many.
+    /// Counts bytes that are no longer held. They are granted again once there are enough of them.
     #[inline]
     pub(crate) fn free(&mut self, bytes: usize, out: &mut Vec<u8>) {
         self.freed += bytes as u32;

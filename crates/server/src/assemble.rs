@@ -52,7 +52,7 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
-    /// Builds the parts that the settings describe, with so many connections of the admin listener.
+    /// Builds the parts that the settings describe. The admin listener gets `admin_connections` connections.
     pub(crate) async fn new(
         settings: &Settings,
         memory: &Memory,
@@ -139,7 +139,7 @@ impl Assembly {
         let listeners = vec![
             Listener {
                 share: Share::Own(admin_connections),
-                // How many requests are in progress at once has a bound of its own.
+                // The number of concurrent requests has its own limit.
                 eviction: Eviction::Idle,
                 // It shows why memory is short.
                 sheds_load: false,

@@ -64,7 +64,7 @@ impl Banner {
     }
 }
 
-/// Returns a request that a rule applies to, and one with limits of its own, if the rules have a domain for that.
+/// Returns a request that a rule applies to, and one with its own limits, if the rules have a domain for that.
 fn examples(domains: &[DomainListing]) -> Vec<(&'static str, String)> {
     let by_rule = domains.iter().find_map(|domain| Some((&domain.domain, domain.first_key.as_ref()?)));
     let by_rule = by_rule

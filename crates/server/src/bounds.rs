@@ -22,13 +22,13 @@ pub struct Bounds {
     pub batch: usize,
     /// Bytes of one request message or body.
     pub message_bytes: usize,
-    /// What happens to values over gRPC that are not text, or exceed a bound.
+    /// How values over gRPC that are not text or exceed a bound are handled.
     pub odd_values: OddValues,
 }
 
-/// What happens to requests over gRPC and `/json` whose values are not UTF-8, contain control characters or exceed a
-/// bound. Such values come from the clients of a proxy. If the call is refused, it has failed for the proxy, and Envoy
-/// lets the request pass then, unless `failure_mode_deny` is set.
+/// How requests over gRPC and `/json` are handled whose values are not UTF-8, contain control characters or exceed a
+/// bound. Such values come from the clients of a proxy. A rejected call counts as failed for the proxy, and Envoy
+/// then lets the request pass, unless `failure_mode_deny` is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OddValues {
     /// The request is refused.
@@ -43,7 +43,7 @@ pub enum Refusal {
     /// There are more of something than allowed.
     #[error("{what} must be at most {most} ({setting}), got {found}")]
     TooMany {
-        /// What is counted.
+        /// The thing that is counted.
         what: &'static str,
         /// The setting of the bound.
         setting: &'static str,
@@ -77,7 +77,7 @@ pub enum Refusal {
     /// Something must not be empty.
     #[error("{what} must not be empty")]
     Empty {
-        /// What is empty.
+        /// The thing that is empty.
         what: &'static str,
     },
     /// The lifetime of a reservation is too short or too long.

@@ -101,7 +101,7 @@ impl Decider {
         self.traced
     }
 
-    /// Starts to time a check, which ends with its rendered answer.
+    /// Starts to time a check, which ends when its response is rendered.
     #[inline]
     pub fn start(&self) -> Timer<'_> {
         self.front_end.durations.start()
@@ -152,7 +152,7 @@ impl Decider {
 
     /// Takes a slot of each concurrency limit that the request falls under, or none.
     pub async fn acquire(&self, request: &Request<'_>, id: RequestId<'_>) -> SlotOutcome {
-        // Read before the slots are taken: they are held at least until the time that the client is told.
+        // Read before the slots are taken: they are held at least until the expiry that the client receives.
         let now = self.limiter.now();
         let acquired = self.limiter.acquire(request).await;
         if let Acquired::Permit(_) = acquired {
@@ -174,7 +174,7 @@ impl Decider {
         }
     }
 
-    /// Restarts the time-out of slots. Returns them with their new expiry, or `None` if they are not held any more.
+    /// Restarts the timeout of slots. Returns them with their new expiry, or `None` if they are no longer held.
     pub async fn renew(&self, token: String, permit: &PermitToken) -> Option<HeldSlots> {
         // A permit that holds nothing has nothing to lose.
         if permit.timeout.is_none() {

@@ -84,7 +84,7 @@ impl Health {
         self.state.serving.store(true, Ordering::Release);
     }
 
-    /// Notes that the service is stopping. It still answers requests.
+    /// Records that the service is stopping. It still handles requests.
     pub fn set_draining(&self) {
         self.state.draining.store(true, Ordering::Release);
     }

@@ -1,10 +1,10 @@
 //! The bound on the memory of the service (`memory.max_bytes`), and how it is divided.
 //!
-//! Each use of memory has a share of its own, so that none can take another's: counters and connections are bounded by
-//! their number, bodies and streams by a [`MemoryBudget`] of bytes. What does not fit is refused when it arrives. The
-//! shares are estimates. So the process also measures what it really uses, and while that is near the bound, it accepts
-//! neither new connections nor bodies. Requests in progress continue, and so do the admin listener and gRPC's health
-//! checks over open connections.
+//! Each use of memory has its own share, so that none can use up another's: counters and connections are limited by
+//! their number, bodies and streams by a [`MemoryBudget`] of bytes. What does not fit is rejected when it arrives.
+//! The shares are estimates. So the process also measures its real memory use, and while that is near the limit, it
+//! accepts neither new connections nor bodies. Requests in progress continue, and so do the admin listener and gRPC
+//! health checks over open connections.
 
 mod system;
 
@@ -31,7 +31,7 @@ const DECIDING_BYTES: usize = 4 << 10;
 pub(crate) const TENANT_BYTES: u64 = 192;
 /// The memory of one rule, with its limits, texts and counts.
 pub(crate) const RULE_BYTES: u64 = 1 << 10;
-/// The memory of one limit that a request has brought along.
+/// The memory of one limit that is given in a request.
 pub(crate) const INLINE_LIMIT_BYTES: u64 = 1 << 10;
 /// The memory that TLS adds to a connection.
 const TLS_BYTES: u64 = 48 << 10;
@@ -65,7 +65,7 @@ struct Shares {
     shed: AtomicU64,
 }
 
-/// What determines the memory of a connection.
+/// The sizes that determine the memory of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionCost {
     /// The maximum size of a request's headers in bytes.

@@ -125,7 +125,8 @@ impl Problem {
         Self::new(status, detail).with(RETRY_AFTER, HeaderValue::from(1))
     }
 
-    /// A body could not be read; `too_long` is the detail for one of so many bytes.
+    /// Returns the problem of a body that could not be read. `too_long` returns the detail for a body above the given
+    /// limit.
     pub(crate) fn of_body(error: &BodyError, too_long: impl FnOnce(usize) -> String) -> Self {
         let detail = error.to_string();
         match error {

@@ -40,7 +40,7 @@ const TRAIL_GRACE: Duration = Duration::from_secs(5);
 /// The name of the service in gRPC's health protocol, as in envoyproxy/ratelimit.
 const HEALTH_NAME: &str = "ratelimit";
 
-/// Why the service cannot start. Each message says what to do.
+/// Reasons the service cannot start. Each message tells what to do.
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// The rules or the counters on disk.
@@ -127,7 +127,7 @@ struct Service {
     limiter: Limiter,
     health: Health,
     reporter: HealthReporter,
-    /// True once no connections are accepted any more.
+    /// Becomes true when connections are no longer accepted.
     stop: watch::Sender<bool>,
     /// True once connections are asked to close.
     drain: watch::Sender<bool>,

@@ -12,7 +12,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use crate::grpc;
 use crate::http as http_api;
 
-/// The target of the spans of requests. Libraries have spans of their own, including those that send traces.
+/// The target of request spans. Libraries have their own spans, including those that send traces.
 pub const TARGET: &str = module_path!();
 
 /// Returns the span of a request, whose parent is the span in `traceparent` if there is one.

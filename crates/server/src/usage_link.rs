@@ -24,7 +24,7 @@ pub const PATH: &str = "/usage/";
 /// Denials that a tenant sees.
 const MAX_DENIALS: usize = 20;
 
-/// Makes and answers links. Cheap to clone.
+/// Creates and serves usage links. Cheap to clone.
 #[derive(Clone)]
 pub struct UsageLinks {
     key: [u8; 32],
@@ -101,7 +101,7 @@ impl UsageLinks {
         Ok(claim)
     }
 
-    /// Answers a request for the text of a link: as a page to browsers, else as JSON.
+    /// Responds to a request for a link: with a page for browsers, else with JSON.
     pub async fn answer(&self, text: &str, headers: &HeaderMap) -> Response<Full<Bytes>> {
         let now = Timestamp::from_microsecond(self.limiter.now().0.cast_signed()).unwrap_or(Timestamp::MAX);
         let mut response = match self.read(text, now) {

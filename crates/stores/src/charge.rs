@@ -33,9 +33,9 @@ pub struct Charge<'a> {
     pub limit: &'a Limit,
     /// Units to take; 0 peeks.
     pub cost: u64,
-    /// What a denial of this charge means for the request.
+    /// How a denial of this charge affects the request.
     pub force: Force,
-    /// Whether the caller can hold the request for as long as a queue says.
+    /// Whether the caller can delay the request for as long as a queue requires.
     pub hold: bool,
     /// Whether the charge is taken even if the request is denied.
     pub count_denied: bool,
@@ -88,7 +88,7 @@ pub struct Timed {
     pub at: SmallVec<[Micros; 4]>,
 }
 
-/// A settlement without waiting; its verdicts are in a [`VerdictSink`].
+/// The result of a settlement that did not wait. Its verdicts are written to a [`VerdictSink`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settlement {
     /// The time of the settlement by the store's clock.
@@ -104,7 +104,7 @@ pub struct Grant {
     pub units: u64,
     /// The verdict of a charge of that many units; if there are none, the denial of a charge of 1.
     pub verdict: Verdict,
-    /// When they were taken, by the store's own time.
+    /// When the units were taken, by the store's clock.
     pub at: Micros,
 }
 

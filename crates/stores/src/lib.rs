@@ -1,17 +1,17 @@
 //! Stores, which hold the counters of limits.
 //!
-//! [`Store`] lists what a store does; first of all it settles the charges of one request, all or nothing. The
-//! [`memory`] store does so in one process, on many threads; the `redis` store for many nodes at once.
+//! [`Store`] defines what a store does; above all it settles the charges of one request, all or nothing. The
+//! [`memory`] store does so in one process, on many threads; the `redis` store does so for many nodes.
 //!
 //! # Layout
 //!
-//! - [`charge`]: charges and verdicts, and how verdicts are folded into all or nothing
-//! - [`error`]: the reasons why a store does not settle
+//! - [`charge`]: charges and verdicts, and how verdicts combine to all or nothing
+//! - [`error`]: the errors of stores
 //! - [`leased`]: units of a shared store, spent locally
 //! - [`memory`]: the embedded store
 //! - `redis`: the store that many nodes share (feature `redis`)
 //! - [`system_clock`]: wall time that never runs backwards
-//! - `sync`: the locks, exchangeable for those of a model checker
+//! - `sync`: locks, which a model checker can replace
 
 mod arc;
 pub mod charge;
@@ -36,34 +36,34 @@ pub use system_clock::SystemClock;
 
 /// A store of counters.
 pub trait Store: Send + Sync + 'static {
-    /// Takes every charge or none, and returns one verdict per charge, in order. With [`Intent::Look`] it takes
-    /// none, and the verdicts say what would happen.
+    /// Takes every charge or none, and returns one verdict per charge, in order. With [`Intent::Look`] it takes none,
+    /// and the verdicts show what would happen.
     fn settle(
         &self,
         charges: &[Charge<'_>],
         intent: Intent,
     ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send;
 
-    /// Takes every charge or none, as [`Store::settle`] does, and returns when each was settled as well.
+    /// Takes every charge or none, like [`Store::settle`], and also returns when each was settled.
     fn settle_timed(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Timed, StoreError>> + Send;
 
-    /// Takes as many units of a charge's cost as fit, at most all of them. Its force, and whether denials count,
-    /// do not matter.
+    /// Takes as many units of a charge's cost as fit, at most all of them. Ignores the charge's `force` and
+    /// `count_denied`.
     ///
     /// # Errors
-    /// [`StoreError::Indivisible`] for slots and queues, of which no part can be taken.
+    /// Returns [`StoreError::Indivisible`] for slots and queues, which cannot be taken in part.
     fn take_up_to(&self, charge: &Charge<'_>) -> impl Future<Output = Result<Grant, StoreError>> + Send;
 
     /// Corrects charges that were taken before, each on its own, and returns the verdict of a peek at each limit
-    /// after that. The cost of a charge is the difference to what was taken.
+    /// afterwards. The cost of a charge is the difference from what was taken.
     fn correct(&self, corrections: &[(Charge<'_>, Correction)]) -> impl Future<Output = Corrected> + Send;
 
     /// Refunds the cost of each charge to its limit, never above full.
     fn give_back(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Restarts the timeout of a held slot. Returns false if the slot is not held any more.
+    /// Restarts the timeout of a held slot. Returns false if the slot is no longer held.
     fn renew(&self, slot: &Charge<'_>) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Releases a held slot. Returns false if the slot is not held any more.
+    /// Releases a held slot. Returns false if the slot is no longer held.
     fn release(&self, slot: &Charge<'_>) -> impl Future<Output = Result<bool, StoreError>> + Send;
 }

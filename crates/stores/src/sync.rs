@@ -1,4 +1,4 @@
-//! The locks and atomics that hand-made protocols use, exchangeable for those of a model checker.
+//! The locks and atomics of hand-written protocols, which a model checker can replace.
 
 #[cfg(not(feature = "shuttle"))]
 mod imp {
@@ -11,7 +11,7 @@ mod imp {
     pub(crate) use shuttle::sync::MutexGuard;
     pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};
 
-    /// Shuttle's mutex with the interface of `parking_lot`'s.
+    /// The mutex of Shuttle with the interface of `parking_lot`.
     pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 
     impl<T> Mutex<T> {

@@ -1,4 +1,4 @@
-//! Wall time that never runs backwards.
+//! A wall clock that never runs backwards.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,17 +6,17 @@ use tidegate_core::{Clock, Micros};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Wall time read once at start plus a monotonic clock, and slewed after the wall clock from then
-/// on: where the two drift apart, this clock runs a little faster or slower until they agree, so
-/// that windows stay aligned with the calendar and nothing runs backwards.
+/// A clock that reads wall time once, advances by a monotonic clock, and is slewed towards the wall clock. If the two
+/// drift apart, this clock runs a little faster or slower until they agree, so that windows stay aligned with the
+/// calendar and time never runs backwards.
 ///
-/// Time follows a line over the ticks of the processor's counter. [`SystemClock::discipline`] starts
-/// a new line where the old one has got to.
+/// Time is a linear function of the processor's tick counter. [`SystemClock::discipline`] starts a new line at the
+/// point that the old one has reached.
 pub struct SystemClock {
     ticks: quanta::Clock,
     /// Microseconds per tick when not slewed, scaled by 2^[`RATE_BITS`].
     rate: u64,
-    /// Two lines, one in use and one to write the next into. Even and odd epochs take turns.
+    /// Two lines, one in use and one to write the next into. Even and odd epochs alternate.
     lines: [Line; 2],
     epoch: AtomicU64,
 }
@@ -25,23 +25,24 @@ pub struct SystemClock {
 struct Line {
     /// The tick at which the line begins.
     from: AtomicU64,
-    /// The time there.
+    /// The time at that tick, in microseconds.
     wall_us: AtomicU64,
     /// Microseconds per tick, scaled by 2^[`RATE_BITS`].
     rate: AtomicU64,
 }
 
-/// A tick may be a third of a nanosecond; with these bits its length is exact to one in 10^10.
+/// Fractional bits of a rate. A tick may be a third of a nanosecond; with these bits its length is exact to one in
+/// 10^10.
 const RATE_BITS: u32 = 48;
-/// A correction of at most 5 %: a minute of drift is gone after 20 minutes.
+/// The largest slew, in parts per million. At 5 %, a minute of drift is corrected within 20 minutes.
 const MAX_SLEW_PPM: i64 = 50_000;
-/// A wall clock this far ahead was set, or the machine slept: follow at once.
+/// If the wall clock is this far ahead, it was set or the machine was suspended: follow at once.
 const STEP_FORWARD_US: i64 = 1_000_000;
-/// The drift found is spread over this time.
+/// The time over which observed drift is corrected.
 const SLEW_OVER_US: i64 = 10_000_000;
 
 impl SystemClock {
-    /// Reads the wall clock once.
+    /// Creates a clock, which reads the wall clock once.
     pub fn new() -> Self {
         let ticks = quanta::Clock::new();
         let ns_per_2_32_ticks = u128::from(ticks.delta_as_nanos(0, 1 << 32));
@@ -52,7 +53,7 @@ impl SystemClock {
         clock
     }
 
-    /// Compares with the wall clock and sets the slew; to be called every second or so.
+    /// Compares with the wall clock and sets the slew. Call it about once a second.
     pub fn discipline(&self) {
         self.follow(self.ticks.raw(), wall_us());
     }
@@ -74,10 +75,10 @@ impl SystemClock {
         self.epoch.store(epoch + 1, Ordering::Release);
     }
 
-    /// The time at a tick.
+    /// Returns the time at a tick.
     ///
-    /// The line read is not the one being written unless two new ones began meanwhile, and then the
-    /// epoch has moved and it is read again.
+    /// The line that is read is not the one being written unless two new lines began meanwhile; then the epoch has
+    /// changed and it is read again.
     #[inline]
     fn at(&self, tick: u64) -> u64 {
         loop {
@@ -124,7 +125,7 @@ fn wall_us() -> u64 {
 mod tests {
     use super::*;
 
-    /// A clock whose ticks are microseconds, from 0.
+    /// Returns a clock whose ticks are microseconds, from 0.
     fn clock_at(wall_us: u64) -> SystemClock {
         let mut clock = SystemClock::new();
         clock.rate = 1 << RATE_BITS;
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!(clock.at(1_000_000), 20_000_000_000);
     }
 
-    /// Readers race the discipline; whatever the interleaving, no line is read half-written.
+    /// Readers race with `discipline`: whatever the interleaving, no line is read half-written.
     #[cfg(feature = "shuttle")]
     #[test]
     fn readers_never_see_half_a_line() {

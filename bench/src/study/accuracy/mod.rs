@@ -1,10 +1,9 @@
-//! How often the approximate algorithms decide wrongly, against the exact log.
+//! Measures how often the approximate algorithms decide wrongly, compared with the exact log.
 //!
-//! What is wrong? A decision is held against an exact log of what the algorithm itself has let pass:
-//! it is a false allowance if `limit` requests passed in the window before it, and a false denial if
-//! fewer did. Each decision is thus judged for itself, by what really went through; an earlier error
-//! is not counted again. Beside that stands how often the algorithm and a log that decides for
-//! itself differ on the same traffic: there, one early difference shifts the decisions that follow.
+//! A decision is compared with an exact log of what the algorithm itself has let pass. It is a false allowance if
+//! `limit` requests passed in the window before it, and a false denial if fewer did. So each decision is judged on
+//! its own, and an earlier error is not counted again. In addition, the study counts how often the algorithm and an
+//! independent log differ on the same traffic: there, one early difference shifts the decisions that follow.
 
 mod traffic;
 
@@ -19,13 +18,13 @@ use crate::plot::{Axis, Line, line_chart, palette};
 use crate::progress::Progress;
 
 const PLOT: &str = "accuracy.svg";
-/// What Cloudflare found for `sliding_window` on 400 million requests of 270,000 sources.
+/// The error rate that Cloudflare reported for `sliding_window` on 400 million requests of 270,000 sources.
 const CLOUDFLARE_PERCENT: f64 = 0.003;
 const BURSTINESS: [f64; 8] = [1.0, 1.5, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
-/// Clients who are far below the limit on average, some more, some less.
+/// Clients that are far below the limit on average, at different rates.
 const ORDINARY: Traffic = Traffic { name: "ordinary", median_rate: 1.0, sigma: 1.0, burstiness: 1.0 };
-/// Clients who all want twice the limit, all the time.
+/// Clients that all send twice the limit, all the time.
 const HAMMERING: Traffic = Traffic { name: "hammering", median_rate: 200.0, sigma: 0.0, burstiness: 1.0 };
 
 const ALGORITHMS: [(&str, Algorithm); 4] = [
@@ -35,7 +34,7 @@ const ALGORITHMS: [(&str, Algorithm); 4] = [
     ("sub_windows, k=60", Algorithm::SubWindows { buckets: 60 }),
 ];
 
-/// What one algorithm decided on one kind of traffic.
+/// The decisions of one algorithm on one kind of traffic.
 #[derive(Serialize)]
 struct Row {
     traffic: &'static str,
@@ -48,11 +47,11 @@ struct Row {
 struct Tally {
     requests: u64,
     denied: u64,
-    /// By a log that decides for itself.
+    /// Denials by an independent log.
     denied_by_log: u64,
     false_allowances: u64,
     false_denials: u64,
-    /// Decisions that differ from those of a log that decides for itself.
+    /// Decisions that differ from those of an independent log.
     differing: u64,
 }
 
@@ -69,7 +68,7 @@ impl Tally {
 pub(crate) fn run(options: &Options) -> Result<Finding, Error> {
     let clients = if options.quick { 2_000 } else { 20_000 };
     let ordinary = BURSTINESS.map(|burstiness| (Traffic { burstiness, ..ORDINARY }, clients));
-    // Those who hammer send a hundred times as much.
+    // Hammering clients send a hundred times as much.
     let hammering = [1.0, 8.0].map(|burstiness| (Traffic { burstiness, ..HAMMERING }, clients / 100));
     let crowds: Vec<_> = ordinary.into_iter().chain(hammering).collect();
     let progress = Progress::new("accuracy", crowds.len() as u64);
@@ -155,7 +154,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<(), Error> {
     line_chart(&options.plot(PLOT), title, &x, &y, &lines)
 }
 
-/// The burstiness of the rows that are printed; the plot and the JSON have all.
+/// The burstiness of the printed rows; the plot and the JSON have all.
 const PRINTED: [f64; 3] = [1.0, 8.0, 64.0];
 
 fn finding(rows: &[Row]) -> Finding {

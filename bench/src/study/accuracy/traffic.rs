@@ -2,36 +2,36 @@
 
 use tidegate::Micros;
 
-/// Seconds in a minute, the window of the limit.
+/// One minute, the window of the limit.
 pub(super) const WINDOW_US: u64 = 60_000_000;
 pub(super) const LIMIT: u64 = 100;
 
-/// A client is followed for this long, at a random time of the day.
+/// How long a client is simulated, from a random time of the day.
 const FOLLOWED_US: f64 = 2.0 * 3_600e6;
 const DAY_US: f64 = 86_400e6;
-/// A burst lasts a third of a window on average.
+/// The average duration of a burst: a third of a window.
 const BURST_US: f64 = 20e6;
-/// By how much the busiest time of the day is busier than the average.
+/// How much busier the busiest time of the day is than the average.
 const DAILY_SWING: f64 = 0.6;
 
-/// How a population of clients behaves.
+/// The behaviour of a population of clients.
 #[derive(Clone, Copy)]
 pub(super) struct Traffic {
     pub(super) name: &'static str,
     /// Requests per window of the median client, on average over the day.
     pub(super) median_rate: f64,
-    /// Of the logarithm of the rates: 0 makes all clients alike.
+    /// The standard deviation of the logarithm of the rates; 0 makes all clients alike.
     pub(super) sigma: f64,
-    /// How much faster than on average a client sends in a burst; 1 is a Poisson stream.
+    /// The rate of a client in a burst, relative to its average; 1 is a Poisson stream.
     pub(super) burstiness: f64,
 }
 
 impl Traffic {
-    /// A client's requests, in order.
+    /// Returns the requests of a client, in order.
     pub(super) fn client(&self, seed: u64) -> Client {
         let mut random = fastrand::Rng::with_seed(seed);
         let rate = self.median_rate * (self.sigma * normal(&mut random)).exp() / WINDOW_US as f64;
-        // Some day in 2024, and any time of it.
+        // A random time of a day in 2024.
         let start = 1_710_000_000e6 + random.f64() * DAY_US;
         Client {
             peak_per_us: rate * self.burstiness * (1.0 + DAILY_SWING),
@@ -44,12 +44,12 @@ impl Traffic {
     }
 }
 
-/// Sends at random moments while a burst lasts, then pauses for a random time. The hour of the day
-/// thins the requests out.
+/// A client that sends at random moments during a burst, then pauses for a random time. The time of day reduces the
+/// number of requests.
 pub(super) struct Client {
     random: fastrand::Rng,
     peak_per_us: f64,
-    /// Between bursts, on average.
+    /// The average pause between bursts.
     pause_us: f64,
     at_us: f64,
     burst_end_us: f64,
@@ -84,7 +84,7 @@ fn exponential(random: &mut fastrand::Rng, mean: f64) -> f64 {
     -mean * (1.0 - random.f64()).ln()
 }
 
-/// By Box and Muller.
+/// Returns a normally distributed number, by the Box-Muller method.
 fn normal(random: &mut fastrand::Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.f64()).cos()

@@ -1,4 +1,4 @@
-//! A server as a child of this process, bound to its core.
+//! A server process that is bound to its core.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -18,23 +18,23 @@ use crate::error::{Error, ensure};
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running server on the servers' core; killed when dropped.
+/// A running server on the server core. Dropping it kills the process.
 pub(crate) struct Child {
     pub(crate) name: &'static str,
     process: std::process::Child,
     log: PathBuf,
-    /// Everything it reads and writes.
+    /// The folder with all files that the server reads and writes.
     pub(crate) folder: TempDir,
     pub(crate) started: Instant,
 }
 
-/// A folder for a server that is going to be started.
+/// Creates the folder of a server that is about to be started.
 pub(crate) fn new_folder() -> Result<TempDir, Error> {
     let folder = tempfile::Builder::new().prefix("tidegate-bench-").tempdir();
     folder.map_err(Error::io(&std::env::temp_dir()))
 }
 
-/// A port that nobody has now.
+/// Returns an address with a port that is free now.
 pub(crate) fn free_addr() -> Result<SocketAddr, Error> {
     let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let found = TcpListener::bind(addr).and_then(|listener| listener.local_addr());
@@ -53,8 +53,8 @@ impl Child {
         let output = File::create(&log).map_err(Error::io(&log))?;
         let errors = output.try_clone().map_err(Error::io(&log))?;
         let started = Instant::now();
-        // The kernel kills it if this process dies; each of the two programs becomes the next one,
-        // so that the number of the child is that of the server.
+        // The kernel kills it if this process dies. Each of the two programs executes the next one, so the process ID
+        // of the child is that of the server.
         let process = Command::new(&launcher.setpriv)
             .args(["--pdeathsig", "KILL", "--"])
             .arg(&launcher.taskset)
@@ -74,7 +74,7 @@ impl Child {
         self.process.id()
     }
 
-    /// Asks again and again until `ready` answers something. Fails if the server ends before.
+    /// Calls `ready` repeatedly until it returns a value. Fails if the server ends before that.
     pub(crate) fn wait<T>(&mut self, ready: impl Fn() -> Option<T>) -> Result<T, Error> {
         loop {
             if let Some(found) = ready() {
@@ -89,7 +89,7 @@ impl Child {
         }
     }
 
-    /// The most memory it ever had resident.
+    /// Returns the peak resident memory of the server.
     pub(crate) fn peak_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
@@ -99,18 +99,18 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It may have ended by itself; it has nothing to save either way.
+        // The process may have ended already; it has nothing to save either way.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Whether somebody listens there.
+/// Returns `Some` if a server listens on the address.
 pub(super) fn listens(addr: SocketAddr) -> Option<()> {
     TcpStream::connect(addr).ok().map(drop)
 }
 
-/// The body of `GET path`, if the answer is 200.
+/// Returns the body of `GET path`, if the status is 200.
 pub(super) fn get(addr: SocketAddr, path: &str) -> Option<String> {
     let mut socket = TcpStream::connect(addr).ok()?;
     socket.set_read_timeout(Some(PATIENCE)).ok()?;

@@ -1,4 +1,4 @@
-//! Passes of the load generator, and whether they count.
+//! Runs passes of the load generator, and checks whether they are valid.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use tidegate_load::{Endpoint, Keys, Length, Pace, Plan, Report, Status};
 use super::server::Server;
 use crate::error::{Error, ensure};
 
-/// The users whose requests are decided, drawn by a zipf law.
+/// The number of users whose requests are decided, drawn by a Zipf distribution.
 pub(crate) const USERS: u64 = 10_000;
-/// How often a pass is tried that does not count.
+/// How often an invalid pass is repeated.
 const TRIES: usize = 10;
-/// The part of the calls of an open loop that have to be answered in time for a pass to count.
+/// The share of the calls of an open loop that must be answered in time for a pass to be valid.
 const LEAST_KEPT: f64 = 0.95;
 
-/// How many calls are on their way at once.
+/// How many calls are in flight at once.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) connections: usize,
     pub(crate) streams: usize,
 }
 
-/// Few connections with many calls on each, as a proxy has them.
+/// Few connections with many calls on each, like a proxy.
 pub(crate) const BATCHED: Shape = Shape { connections: 4, streams: 32 };
-/// As many connections as calls.
+/// One call per connection.
 pub(crate) const UNBATCHED: Shape = Shape { connections: 32, streams: 1 };
 
-/// How long passes are, and how many.
+/// The length and number of passes.
 #[derive(Clone, Copy)]
 pub(crate) struct Passes {
     pub(crate) count: usize,
@@ -42,21 +42,21 @@ impl Passes {
         Self { count, warm_up: Duration::from_millis(warm_up_ms), length: Duration::from_millis(length_ms) }
     }
 
-    /// Many short ones, for latencies: where the machine itself stops for some milliseconds each second, most
-    /// passes are free of it, and the median pass tells what the servers do. A stop within a long pass would be
-    /// its 99th percentile, whoever serves.
+    /// Returns many short passes, for latencies. If the machine itself stops for some milliseconds each second, most
+    /// passes are free of it, and the median pass shows what the servers do. A stop within a long pass would be its
+    /// 99th percentile for every server.
     pub(crate) fn short(quick: bool) -> Self {
         let count = if quick { 15 } else { 41 };
         Self { count, warm_up: Duration::from_millis(100), length: Duration::from_millis(250) }
     }
 
-    /// For changes that go on for a minute in all.
+    /// Returns passes for changes that take a minute in total.
     pub(crate) fn with_changes(quick: bool) -> Self {
         let (count, length_ms) = if quick { (9, 500) } else { (41, 1_500) };
         Self { count, warm_up: Duration::from_millis(100), length: Duration::from_millis(length_ms) }
     }
 
-    /// A closed loop over zipf keys.
+    /// Returns the plan of a closed loop over Zipf-distributed keys.
     pub(crate) fn plan(&self, server: &Server, shape: Shape) -> Plan {
         Plan {
             connections: shape.connections,
@@ -70,10 +70,10 @@ impl Passes {
     }
 }
 
-/// From this part of its core on, a server is the limit of a closed loop.
+/// The CPU share from which a server counts as the bottleneck of a closed loop.
 const SATURATED: f64 = 0.95;
 
-/// One pass against a server, repeated if it does not count; it fails if none does.
+/// Runs one pass against a server, and repeats it if it is invalid. Fails if no pass is valid.
 pub(crate) fn pass(server: &mut Server, plan: &Plan) -> Result<Report, Error> {
     let name = server.child.name;
     let mut tries = 0;
@@ -92,7 +92,7 @@ pub(crate) fn pass(server: &mut Server, plan: &Plan) -> Result<Report, Error> {
     }
 }
 
-/// Why the figures would be those of the generator, or of another load than was asked for.
+/// Returns why a pass is invalid: the figures would be those of the generator, or of a different load.
 fn flaw(plan: &Plan, report: &Report) -> Option<String> {
     let (busy, starved) = (report.generator.share * 100.0, report.generator.starved * 100.0);
     let generator = format!(
@@ -100,7 +100,7 @@ fn flaw(plan: &Plan, report: &Report) -> Option<String> {
     );
     let server = report.processes.first().map_or(0.0, |server| server.cpu_s / report.elapsed_s);
     match plan.pace {
-        // A server that had its core to the last is the limit, however busy the generator was.
+        // A server that used its whole core is the bottleneck, however busy the generator was.
         Pace::Closed if report.generator.is_limit() && server < SATURATED => {
             let server = server * 100.0;
             Some(format!("{generator}, the server for {server:.0} %, so that the generator was the limit"))
@@ -113,7 +113,7 @@ fn flaw(plan: &Plan, report: &Report) -> Option<String> {
     }
 }
 
-/// Lets the generator run, and fails if a call failed or was denied.
+/// Runs the generator, and fails if a call failed or was denied.
 pub(crate) fn drive(
     name: &str,
     plan: &Plan,

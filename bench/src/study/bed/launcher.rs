@@ -1,4 +1,4 @@
-//! The programs that every server needs, and where programs are.
+//! Finds the programs that every server needs.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use crate::cli::Options;
 use crate::error::Error;
 use crate::machine::repository;
 
-/// What starts servers, and the one that is measured in every study.
+/// The programs that start servers, and the service that every study measures.
 pub(crate) struct Launcher {
     pub(crate) tidegate: PathBuf,
-    /// Starts the others such that they end with this process.
+    /// Starts the other programs so that they end with this process.
     pub(super) setpriv: PathBuf,
-    /// Binds the others to their core.
+    /// Binds the other programs to their core.
     pub(super) taskset: PathBuf,
 }
 
 impl Launcher {
     pub(crate) fn find(options: &Options) -> Result<Self, Error> {
         let tidegate = match &options.tidegate {
-            // From wherever its folder is going to be.
+            // An absolute path, because the server runs in its own folder.
             Some(path) if path.is_file() => path.canonicalize().map_err(Error::io(path))?,
             Some(path) => return Err(missing(&path.display().to_string(), "name the program itself")),
             None => built("tidegate")?,
@@ -33,7 +33,7 @@ impl Launcher {
     }
 }
 
-/// A program of the repository, which cargo puts beside this one: the two workspaces share a target folder.
+/// Returns a program of the repository, which cargo puts beside this one: the two workspaces share a target folder.
 pub(crate) fn built(name: &str) -> Result<PathBuf, Error> {
     let here = env::current_exe().map_err(Error::io(Path::new("/proc/self/exe")))?;
     let path = here.with_file_name(name);
@@ -43,10 +43,10 @@ pub(crate) fn built(name: &str) -> Result<PathBuf, Error> {
     if path.is_file() { Ok(path) } else { Err(missing(&path.display().to_string(), &remedy)) }
 }
 
-/// A program of the system, or one that `make bench-tools` has installed.
+/// Returns a program of the system, or one that `make bench-tools` has installed.
 pub(crate) fn installed(name: &str, remedy: &str) -> Result<PathBuf, Error> {
     let path = env::var_os("PATH").unwrap_or_default();
-    // Not every user's PATH has sbin, where NGINX is.
+    // The PATH of some users lacks sbin, where NGINX is.
     let further = [repository().join(".tools/bin"), "/usr/sbin".into()];
     let mut places = env::split_paths(&path).chain(further).map(|folder| folder.join(name));
     places.find(|path| path.is_file()).ok_or_else(|| missing(name, remedy))
@@ -56,7 +56,7 @@ fn missing(what: &str, remedy: &str) -> Error {
     Error::Wrong(format!("{what} is missing: {remedy}"))
 }
 
-/// What a program says of its version, on whichever output.
+/// Returns the version that a program prints, on either output.
 pub(crate) fn version(program: &Path, argument: &str) -> String {
     let said = Command::new(program).arg(argument).output();
     let text = said.map(|said| if said.stdout.is_empty() { said.stderr } else { said.stdout });
@@ -64,7 +64,7 @@ pub(crate) fn version(program: &Path, argument: &str) -> String {
     version_in(&String::from_utf8_lossy(&text)).unwrap_or("unknown").to_owned()
 }
 
-/// The first word of the first line that has a digit, less `name/` and `v=`.
+/// Returns the first word of the first line that has a digit, without `name/` and `v=`.
 fn version_in(text: &str) -> Option<&str> {
     let mut words = text.lines().next()?.split_whitespace();
     let word = words.find(|word| word.contains(|c: char| c.is_ascii_digit()))?;

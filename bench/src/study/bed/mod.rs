@@ -1,8 +1,8 @@
-//! What servers are measured on: one core for the server, another for whoever asks it.
+//! The test bed: one core for the server, another for the load generator.
 //!
-//! - `launcher`, `child`: processes bound to a core, ended with this one
-//! - `server`, `tidegate`: what answers, and what to ask it
-//! - `drive`: passes of the load generator, and whether they count; `percentiles`: what of them is told
+//! - `launcher`, `child`: processes that are bound to a core and end with this one
+//! - `server`, `tidegate`: running servers, and the requests to send them
+//! - `drive`: passes of the load generator, and whether they are valid; `percentiles`: the reported percentiles
 
 mod child;
 mod drive;
@@ -21,19 +21,18 @@ pub(crate) use self::server::Server;
 pub(crate) use self::tidegate::{RULES, Tidegate, WITH_THREE};
 use crate::error::{Error, ensure};
 
-/// The core of the servers that are measured.
+/// The core of the measured servers.
 pub(crate) const SERVER_CORE: usize = 0;
 /// The core of the load generator, which is a thread of this process.
 pub(crate) const GENERATOR_CORE: usize = 1;
 
-/// This thread is bound to one core for as long as this lives; threads and processes that it starts
-/// meanwhile are for as long as they live.
+/// Binds this thread to one core until it is dropped. Threads and processes that are started meanwhile stay bound.
 pub(crate) struct Bound {
     before: CpuSet,
 }
 
 impl Bound {
-    /// To the core of the load generator, if there is another one for the servers.
+    /// Binds this thread to the core of the load generator, if there is another one for the servers.
     pub(crate) fn to_generator_core() -> Result<Self, Error> {
         let cores = sched_getaffinity(None).map_or(0, |cores| cores.count());
         ensure(cores >= 2, || {
@@ -55,7 +54,7 @@ impl Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        // What was allowed before is allowed again.
+        // Restore the previous affinity.
         let _ = sched_setaffinity(None, &self.before);
     }
 }

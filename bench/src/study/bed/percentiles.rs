@@ -1,10 +1,10 @@
-//! The points of a distribution that are told.
+//! The reported percentiles of a latency distribution.
 
 use tidegate_load::Latency;
 
 use crate::spread::Spread;
 
-/// Its name, and where it is.
+/// The name of a percentile, and a function that returns its value.
 pub(crate) type Percentile = (&'static str, fn(&Latency) -> f64);
 
 pub(crate) const PERCENTILES: [Percentile; 5] = [
@@ -14,12 +14,12 @@ pub(crate) const PERCENTILES: [Percentile; 5] = [
     ("99.9 %", |latency| latency.p999_us),
     ("longest", |latency| latency.max_us),
 ];
-/// The median among them.
+/// The index of the median.
 pub(crate) const P50: usize = 0;
-/// The 99th among them.
+/// The index of the 99th percentile.
 pub(crate) const P99: usize = 2;
 
-/// Each of them over several passes.
+/// Returns the spread of each percentile over several passes.
 pub(crate) fn percentiles(latencies: &[Latency]) -> Vec<Spread> {
     PERCENTILES.iter().map(|(_, of)| Spread::of(latencies.iter().map(of).collect())).collect()
 }

@@ -1,4 +1,4 @@
-//! A server that is ready, and what to ask it.
+//! A server that is ready, and the requests to send it.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Once it listens.
+    /// Returns the server once it listens.
     pub(crate) fn listening(
         mut child: Child,
         addr: SocketAddr,

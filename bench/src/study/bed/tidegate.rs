@@ -1,4 +1,4 @@
-//! A Tidegate that is ready.
+//! A Tidegate process that is ready.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ use super::launcher::Launcher;
 use super::server::Server;
 use crate::error::Error;
 
-/// The name of the rule file in the folder of a Tidegate.
+/// The name of the rule file in the folder of a Tidegate process.
 pub(crate) const RULES: &str = "rules.yaml";
 
-/// What a Tidegate is called that is asked with [`THREE_DESCRIPTORS`].
+/// The name in reports of a Tidegate that gets requests with [`THREE_DESCRIPTORS`].
 pub(crate) const WITH_THREE: &str = "Tidegate, 3 descriptors";
 
 pub(crate) struct Tidegate {
@@ -22,7 +22,7 @@ pub(crate) struct Tidegate {
     grpc: SocketAddr,
     http: SocketAddr,
     admin: SocketAddr,
-    /// From the moment it was started until it said that it is ready.
+    /// Seconds from starting the process until it reported that it is ready.
     pub(crate) ready_after_s: f64,
 }
 
@@ -46,7 +46,7 @@ impl Tidegate {
         Ok(Self { child, grpc, http, admin, ready_after_s })
     }
 
-    /// What it says of itself: a part of `/readyz`.
+    /// Returns a number from the response of `/readyz`, by its JSON pointer.
     pub(crate) fn says(&self, pointer: &str) -> Result<u64, Error> {
         let body = child::get(self.admin, "/readyz").unwrap_or_default();
         let value: Value = serde_json::from_str(&body)?;
@@ -64,14 +64,14 @@ impl Tidegate {
         Server { child: self.child, addr: self.http, payload }
     }
 
-    /// Asked with [`THREE_DESCRIPTORS`].
+    /// Returns the server for gRPC requests with [`THREE_DESCRIPTORS`].
     pub(crate) fn with_three_over_grpc(mut self) -> Server {
         self.child.name = WITH_THREE;
         let payload = Box::new(EnvoyRateLimit::with_descriptors("api", THREE_DESCRIPTORS));
         Server { child: self.child, addr: self.grpc, payload }
     }
 
-    /// Asked with [`THREE_DESCRIPTORS`].
+    /// Returns the server for HTTP requests with [`THREE_DESCRIPTORS`].
     pub(crate) fn with_three_over_http(mut self) -> Server {
         self.child.name = WITH_THREE;
         let payload = Box::new(Check::with_descriptors("localhost", "api", THREE_DESCRIPTORS));
@@ -82,7 +82,7 @@ impl Tidegate {
         self.admin
     }
 
-    /// The token it made for itself.
+    /// Returns the token that the service generated for itself.
     pub(crate) fn token(&self) -> Result<String, Error> {
         let path = self.child.folder.path().join("data/admin-token");
         let text = fs::read_to_string(&path).map_err(Error::io(&path))?;

@@ -1,4 +1,4 @@
-//! The longest pauses while keys come, expire and are written to disk.
+//! Measures the longest pauses while keys are added, expire and are written to disk.
 
 mod show;
 mod watch;
@@ -22,16 +22,16 @@ use crate::progress::Progress;
 use crate::stream::{arrivals, write_name};
 use crate::subject::{DAY, ask};
 
-/// Stretches of the growth whose longest pause is drawn.
+/// The number of sections of the growth whose longest pause is drawn.
 const STRETCHES: usize = 100;
-/// Requests that are decided again and again beside other work.
+/// The number of requests that are decided repeatedly during other work.
 const BESIDE: usize = 1 << 16;
 
-/// Everything that was timed.
+/// All measured pauses.
 #[derive(Serialize)]
 struct Found {
     keys: usize,
-    /// The same loop, deciding nothing for as long: what the machine itself does to a thread.
+    /// The same loop without decisions, to measure the pauses of the machine itself.
     machine: Pauses,
     growing: Pauses,
     steady: Pauses,
@@ -40,7 +40,7 @@ struct Found {
     restore_s: f64,
     sweep_steps: Pauses,
     beside_sweep: Pauses,
-    /// The most cells any step touched while it held a lock.
+    /// The most cells that any step touched while it held a lock.
     longest_step_cells: usize,
     #[serde(skip)]
     stretches: Vec<Pause>,
@@ -79,7 +79,7 @@ fn measure(keys: usize, path: &Path) -> Result<Found, Error> {
     let ((summary, snapshot_end), snapshot_start) = written;
     summary?;
     let limiter_stats = limiter.stats();
-    // This writes the snapshot once more.
+    // Dropping the limiter writes the snapshot once more.
     drop(limiter);
 
     progress.step("restoring the snapshot");
@@ -106,8 +106,7 @@ fn measure(keys: usize, path: &Path) -> Result<Found, Error> {
     })
 }
 
-/// Does nothing for about as long as a decision takes, so that as much of the machine's own pauses
-/// falls into it.
+/// Does nothing for about as long as a decision takes, so that it sees as many of the machine's own pauses.
 fn spin(_name: &str) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_nanos(400) {
@@ -116,7 +115,7 @@ fn spin(_name: &str) -> bool {
     true
 }
 
-/// Brings one new key after the other. Answers the pauses, and the longest of each stretch.
+/// Adds one new key after the other. Returns the pauses, and the longest of each section.
 fn bring(keys: usize, progress: &Progress, decide: impl Fn(&str) -> bool) -> (Watch, Vec<Pause>) {
     let (mut watch, mut stretches) = (Watch::new(), Vec::with_capacity(STRETCHES));
     let mut name = String::new();
@@ -131,8 +130,8 @@ fn bring(keys: usize, progress: &Progress, decide: impl Fn(&str) -> bool) -> (Wa
     (watch, stretches)
 }
 
-/// Decides requests until `work` on another thread is done. Answers what that gave and when it
-/// began, and how long decisions took meanwhile.
+/// Decides requests until `work` on another thread is done. Returns its result and when it began, and how long
+/// decisions took meanwhile.
 fn beside<T: Send>(
     work: impl FnOnce() -> T + Send,
     names: &[String],
@@ -163,7 +162,7 @@ fn beside<T: Send>(
     }
 }
 
-/// Restores the store, and answers also how to make all its keys expire.
+/// Restores the store, and also returns a function that makes all its keys expire.
 fn restore(keys: usize, path: &Path) -> Result<(MemoryStore, impl FnOnce()), Error> {
     let clock = VirtualClock::new();
     let config = MemoryStoreConfig {
@@ -177,7 +176,7 @@ fn restore(keys: usize, path: &Path) -> Result<(MemoryStore, impl FnOnce()), Err
     Ok((store, move || clock.set(days_later)))
 }
 
-/// Sweeps a store whose keys have all expired, as fast as it goes, while a few of them are used anew.
+/// Sweeps a store whose keys have all expired, as fast as possible, while a few of them are used again.
 fn expire(store: &MemoryStore, names: &[String]) -> Result<(Watch, Watch), Error> {
     let limit = Limit::token_bucket(100, Window::seconds(DAY.as_secs()));
     let limit = limit.map_err(|error| Error::Wrong(error.to_string()))?;

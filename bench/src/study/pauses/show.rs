@@ -1,4 +1,4 @@
-//! Shows what was timed.
+//! Reports the measured pauses.
 
 use tidegate_stores::memory::STEP_CELLS;
 
@@ -43,7 +43,7 @@ pub(super) fn draw(options: &Options, found: &Found) -> Result<(), Error> {
     line_chart(&options.plot(GROWTH_PLOT), title, &x, &y, &lines)
 }
 
-/// Microseconds as people say them.
+/// Formats microseconds in a readable unit.
 fn time(us: f64) -> String {
     match us {
         ..0.999 => format!("{:.0} ns", us * 1e3),

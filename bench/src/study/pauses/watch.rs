@@ -1,27 +1,27 @@
-//! Times decisions one by one.
+//! Measures the time of single decisions.
 
 use hdrhistogram::Histogram;
 use quanta::Clock;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-/// The longest time that is told apart from longer ones: ten seconds.
+/// The longest time that can be recorded: ten seconds.
 const MOST_NS: u64 = 10_000_000_000;
 
-/// A stop watch for one thread.
+/// A stopwatch for one thread.
 ///
-/// Time on the wall includes what the machine does to a thread, such as giving its core to another;
-/// the thread's own time does not, but neither does it include waiting for a lock.
+/// Wall time includes interruptions by the machine, such as giving the core to another thread. The thread's CPU time
+/// does not, but it does not include waiting for a lock either.
 pub(super) struct Watch {
     clock: Clock,
     wall: Histogram<u64>,
     own: Histogram<u64>,
     own_before_ns: u64,
-    /// The longest since it was last asked for.
+    /// The longest pause since it was last read.
     recent: Pause,
 }
 
-/// A pause by both clocks.
+/// A pause in wall time and in CPU time.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Pause {
     pub(super) wall_ns: u64,
@@ -34,8 +34,8 @@ impl Watch {
         Self { clock, wall: histogram(), own: histogram(), own_before_ns: own_ns(), recent }
     }
 
-    /// Does something and remembers how long it took. The thread's own time is read once for each,
-    /// so it is that from the end of one to the end of the next.
+    /// Runs `work` and records how long it took. The CPU time is read once per call, so it is measured from the end
+    /// of one call to the end of the next.
     #[inline]
     pub(super) fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let start = self.clock.raw();
@@ -51,7 +51,7 @@ impl Watch {
         done
     }
 
-    /// The longest pause since the last call.
+    /// Returns the longest pause since the last call.
     pub(super) fn take_recent(&mut self) -> Pause {
         std::mem::take(&mut self.recent)
     }
@@ -70,7 +70,7 @@ impl Watch {
         }
     }
 
-    /// Once in how many decisions there was a pause of how many microseconds.
+    /// Returns points of the distribution: once in how many decisions there was a pause of how many microseconds.
     fn curve(&self) -> Vec<(f64, f64)> {
         let steps = (0..=70).map(|step| 10_f64.powf(f64::from(step) / 10.0));
         let steps = steps.take_while(|once_in| *once_in <= self.wall.len() as f64);
@@ -80,7 +80,7 @@ impl Watch {
     }
 }
 
-/// How long a kind of step took.
+/// The durations of one kind of step.
 #[derive(Serialize)]
 pub(super) struct Pauses {
     pub(super) count: u64,
@@ -88,19 +88,19 @@ pub(super) struct Pauses {
     pub(super) p999_us: f64,
     pub(super) p99999_us: f64,
     pub(super) longest_us: f64,
-    /// By the thread's own time.
+    /// The longest pause in CPU time of the thread.
     pub(super) longest_own_us: f64,
     #[serde(skip)]
     pub(super) curve: Vec<(f64, f64)>,
 }
 
-/// Three digits of each time are kept.
+/// Creates a histogram with three significant digits.
 fn histogram() -> Histogram<u64> {
     let histogram = Histogram::new_with_bounds(1, MOST_NS, 3);
     histogram.unwrap_or_else(|_| unreachable!("the bounds are constant and valid"))
 }
 
-/// Processor time of this thread.
+/// Returns the CPU time of this thread.
 #[inline]
 fn own_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);

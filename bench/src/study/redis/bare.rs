@@ -1,4 +1,4 @@
-//! What one would do without us: a script call for each decision.
+//! The baseline without Tidegate: a script call for each decision.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,16 +17,16 @@ use super::world::cpu_s;
 use crate::error::{Error, ensure};
 use crate::study::bed::{BATCHED, Passes};
 
-/// Calls that are sent together.
+/// The number of calls that are sent together.
 pub(super) const PIPELINE: usize = 64;
 const MAX_LATENCY_NS: u64 = 60_000_000_000;
 
-/// A server that knows the script of a kind.
+/// A Redis server that has loaded the script of a kind.
 pub(super) struct Bare<'a> {
     server: &'a RedisServer,
-    /// What keys begin with: no two scripts understand each other's.
+    /// The prefix of keys, because no two scripts understand each other's keys.
     prefix: &'static str,
-    /// A call up to its key, and what comes after that.
+    /// A call up to its key, and the part after the key.
     head: Vec<u8>,
     tail: Vec<u8>,
 }
@@ -45,7 +45,7 @@ impl<'a> Bare<'a> {
         Self { server, prefix: kind.name, head, tail }
     }
 
-    /// Many calls at once on one connection: what Redis can do if its clients pipeline.
+    /// Sends many calls at once on one connection, to measure what Redis can do if its clients pipeline.
     pub(super) fn pipelined(&self, passes: Passes) -> Result<Served, Error> {
         let mut line = self.connect()?;
         let mut keys = Zipf::new();
@@ -56,7 +56,7 @@ impl<'a> Bare<'a> {
         Ok(Served { per_second: calls as f64 / elapsed_s, redis_us: cpu_s * 1e6 / calls as f64 })
     }
 
-    /// One call at a time.
+    /// Sends one call at a time.
     pub(super) fn alone(&self, passes: Passes) -> Result<Latency, Error> {
         let mut line = self.connect()?;
         let (mut keys, mut times_ns) = (Zipf::new(), histogram()?);
@@ -91,8 +91,8 @@ impl<'a> Bare<'a> {
         Ok(())
     }
 
-    /// Calls at random times, so many per second, on as many connections and with as many at once as the
-    /// service is asked with. Time counts from when a call was due.
+    /// Sends calls at random times, `per_second` on average, with as many connections and concurrent calls as for the
+    /// service. Latency is measured from when a call was due.
     pub(super) fn open_loop(&self, per_second: f64, passes: Passes) -> Result<Latency, Error> {
         let mut lines: Vec<_> = (0..BATCHED.connections).map(|_| self.connect()).collect::<Result<_, _>>()?;
         for line in &lines {
@@ -151,7 +151,7 @@ fn push_word(out: &mut Vec<u8>, word: &str) {
     let _ = write!(out, "${}\r\n{word}\r\n", word.len());
 }
 
-/// What a connection says when it breaks.
+/// Returns the error of a broken connection.
 fn broken() -> impl FnOnce(io::Error) -> Error {
     Error::io(Path::new("the connection to Redis"))
 }

@@ -1,4 +1,4 @@
-//! What a flood of denied requests sends to Redis.
+//! Measures how many commands a flood of denied requests sends to Redis.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -19,11 +19,11 @@ use crate::progress::Progress;
 use crate::spread::Spread;
 use crate::study::bed::{Passes, USERS};
 
-/// Of the commands of Redis to requests, in percent.
+/// The largest ratio of Redis commands to requests, in percent.
 const MOST_PERCENT: f64 = 1.0;
-/// The kit's own between two looks at the counts: the first look, and the login of the second.
+/// Commands of the test kit itself between two reads of the counts: the first read, and the login of the second.
 const OWN_COMMANDS: u64 = 2;
-/// How many send the flood; what the first say is judged, and the others tell what becomes of it.
+/// The number of attackers. The target applies to the first case; the second shows how it scales.
 const ATTACKERS: [u64; 2] = [100, USERS];
 
 #[derive(Serialize)]
@@ -31,9 +31,9 @@ struct Row {
     kind: &'static str,
     attackers: u64,
     per_second: Spread,
-    /// Scripts that were called, in percent of the requests.
+    /// Script calls, in percent of the requests.
     script_percent: Spread,
-    /// All commands, with those that scripts give.
+    /// All commands, including those that scripts run, in percent of the requests.
     command_percent: Spread,
 }
 
@@ -63,10 +63,10 @@ pub(super) fn run(options: &Options, world: &World) -> Result<Finding, Error> {
     Ok(finding(&rows, passes))
 }
 
-/// Requests per second, and what Redis was told in percent of them: scripts, and all commands.
+/// Returns requests per second, and script calls and all commands in percent of the requests.
 fn flood(world: &World, passes: Passes, kind: &Kind, attackers: u64) -> Result<[f64; 3], Error> {
     let plan = Plan { keys: Keys::Uniform(attackers), warm_up: Duration::ZERO, ..world.plan(passes) };
-    // Takes what each of them may have, and lets them be known.
+    // Uses up the limit of every attacker, so that the denials are known.
     let first = Plan { keys: Keys::Sequential(attackers), ..plan.clone() };
     let _ = denied(&first, kind)?;
     let before = commands(&world.store);
@@ -94,7 +94,7 @@ fn denied(plan: &Plan, kind: &Kind) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// How often each command was given so far, by clients and by scripts.
+/// Returns how often each command was run so far, by clients and by scripts.
 fn commands(server: &RedisServer) -> HashMap<String, u64> {
     let said = server.command(&["INFO", "commandstats"]).text();
     let count = |line: &str| {

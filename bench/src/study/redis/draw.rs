@@ -1,4 +1,4 @@
-//! Which key is asked for next, and when.
+//! Draws the key and the time of the next call.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use tidegate_load::payload;
 
 use crate::study::bed::USERS;
 
-/// Keys as the load generator draws them.
+/// Draws keys with the same distribution as the load generator.
 pub(super) struct Zipf {
     random: fastrand::Rng,
-    /// The weight of each key and of all before it.
+    /// The cumulative weight of each key.
     weights: Vec<f64>,
     key: String,
 }
@@ -38,7 +38,7 @@ impl Zipf {
     }
 }
 
-/// When calls are due, as of independent clients.
+/// Draws the times of calls, as from independent clients.
 pub(super) struct Schedule {
     random: fastrand::Rng,
     spacing_s: f64,

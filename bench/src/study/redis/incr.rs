@@ -1,4 +1,4 @@
-//! The yardstick that everybody has: INCR by redis-benchmark, 50 clients that wait for each answer.
+//! The common baseline: INCR by redis-benchmark, with 50 clients that wait for each reply.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,11 +9,11 @@ use super::world::cpu_s;
 use crate::error::{Error, ensure};
 use crate::study::bed::installed;
 
-/// About as many as are answered in a pass.
+/// About the number of requests in a pass.
 const REQUESTS: u64 = 200_000;
 const QUICK_REQUESTS: u64 = 40_000;
 
-/// What a Redis did for somebody.
+/// The throughput of a Redis server and its CPU use.
 pub(super) struct Served {
     pub(super) per_second: f64,
     /// CPU microseconds of Redis per call.
@@ -36,7 +36,7 @@ impl Incr {
         &self.program
     }
 
-    /// On the core of this thread.
+    /// Runs redis-benchmark on the core of this thread.
     pub(super) fn run(&self, server: &RedisServer) -> Result<Served, Error> {
         let before_s = cpu_s(server)?;
         let output = Command::new(&self.program)
@@ -58,7 +58,7 @@ impl Incr {
     }
 }
 
-/// The second field of the line of INCR.
+/// Returns the second field of the line of INCR.
 fn rate_in(said: &str) -> Option<f64> {
     let line = said.lines().find(|line| line.starts_with("\"INCR\""))?;
     line.split(',').nth(1)?.trim_matches('"').parse().ok()

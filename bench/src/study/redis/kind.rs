@@ -1,11 +1,11 @@
-//! The algorithms that are measured: how a rule asks for them, and the script one would write without us.
+//! The measured algorithms: their rules, and the scripts one would write without Tidegate.
 
 use std::fmt::Write;
 
-/// What a limit may take that no run comes near to.
+/// A limit that no run comes near to.
 const PLENTY: u64 = 100_000_000;
 
-/// An algorithm.
+/// A measured algorithm.
 pub(super) struct Kind {
     pub(super) name: &'static str,
     /// The entry of requests that are never denied.
@@ -13,19 +13,19 @@ pub(super) struct Kind {
     generous_limit: &'static str,
     /// The entry of requests of which all but the first are denied.
     pub(super) strict: &'static str,
-    /// The same limit as the generous one for one key, by one call for each decision.
+    /// A script that enforces the generous limit for one key, with one call for each decision.
     pub(super) script: &'static str,
-    /// What it is given beside the key: a unit of time in microseconds, how much of it, and the cost.
+    /// The arguments of the script besides the key: a unit of time in microseconds, its number, and the cost.
     pub(super) arguments: [u64; 3],
 }
 
-/// The first is the one that targets are about.
+/// The measured algorithms. Targets apply to the first.
 pub(super) const KINDS: [Kind; 2] = [
     Kind {
         name: "token_bucket",
         generous: "user",
-        // Each request counts for a second: a bucket that is full again at once would not be there any
-        // more when it is asked for next.
+        // Each request counts for a second: a bucket that is full again at once would not exist any more at the next
+        // request.
         generous_limit: "requests: 1, per: second, burst",
         strict: "attacker",
         script: include_str!("token_bucket.lua"),
@@ -41,7 +41,7 @@ pub(super) const KINDS: [Kind; 2] = [
     },
 ];
 
-/// A rule for each entry. Whatever is not decided by the store is denied, so that it does not go unseen.
+/// Returns a rule for each entry. A request that the store does not decide is denied, so that failures are noticed.
 pub(super) fn rules() -> String {
     let mut text = String::from("domain: api\ndescriptors:\n");
     for Kind { name, generous, generous_limit, strict, .. } in &KINDS {
@@ -58,8 +58,8 @@ pub(super) fn rules() -> String {
     text + &three_rules()
 }
 
-/// A token bucket for each key and endpoint, for each address and for all: what
-/// [`THREE_DESCRIPTORS`](tidegate_load::payload::THREE_DESCRIPTORS) ask for.
+/// Returns a token bucket for each key and endpoint, for each address and for all: the limits that
+/// [`THREE_DESCRIPTORS`](tidegate_load::payload::THREE_DESCRIPTORS) match.
 fn three_rules() -> String {
     let Kind { name, generous_limit, .. } = &KINDS[0];
     let rest = |indent: &str| {

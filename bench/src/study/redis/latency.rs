@@ -1,4 +1,4 @@
-//! How long a decision takes: one at a time, and at half the load the service bears.
+//! Measures how long a decision takes: one at a time, and at half of the maximum load.
 
 use serde::Serialize;
 use tidegate_load::{Endpoint, Latency, Pace, Plan};
@@ -15,22 +15,22 @@ use crate::progress::Progress;
 use crate::spread::Spread;
 use crate::study::bed::{Launcher, P50, P99, PERCENTILES, Passes, Tidegate, percentiles};
 
-/// Of the median of one request at a time to that of a script call.
+/// The largest ratio of the median of one request at a time to that of a script call.
 const MOST_ALONE: f64 = 1.5;
-/// What articles on rate limiters ask of the 99th percentile with a shared store.
+/// The bound that articles on rate limiters set for the 99th percentile with a shared store.
 const BAR_US: f64 = 5_000.0;
 
-/// Who answers.
+/// The measured servers.
 #[derive(Clone, Copy, PartialEq)]
 enum Subject {
     Tidegate,
-    /// With threads that never look for answers.
+    /// The service with threads that never poll for replies.
     Sleepy,
-    /// A Redis on the other core than its client's.
+    /// Redis on another core than its client.
     Bare,
-    /// A Redis on the core of its client.
+    /// Redis on the core of its client.
     BareSameCore,
-    /// Asked with three descriptors.
+    /// The service with requests of three descriptors.
     Three,
     /// envoyproxy/ratelimit with one descriptor, or with three.
     Ratelimit {
@@ -51,13 +51,13 @@ impl Subject {
         }
     }
 
-    /// Whether it is asked with every kind of limit, or only with the first, which targets are about.
+    /// Returns whether it is measured with every kind of limit, or only with the first, to which targets apply.
     fn has_every_kind(self) -> bool {
         !matches!(self, Self::Three | Self::Ratelimit { .. })
     }
 }
 
-/// One pass.
+/// The result of one pass.
 struct Pass {
     latency: Latency,
     /// The 99th percentile of how late the generator sent, if calls were due at certain times.
@@ -65,7 +65,7 @@ struct Pass {
 }
 
 impl Pass {
-    /// Of a client that sends a call as soon as it can.
+    /// Creates the result for a client that sends each call as soon as it can.
     fn without_delay(latency: Latency) -> Self {
         Self { latency, send_delay_p99_us: None }
     }
@@ -75,26 +75,26 @@ impl Pass {
 struct Row {
     kind: &'static str,
     who: &'static str,
-    /// By [`PERCENTILES`].
+    /// Latency by [`PERCENTILES`].
     latency_us: Vec<Spread>,
     /// The 99th percentile of how late the generator sent.
     send_delay_p99_us: Option<Spread>,
-    /// The same to those of bare EVALSHA, each pair of passes for itself.
+    /// The ratios of the latencies to those of bare EVALSHA, computed per pair of passes.
     to_bare: Vec<Spread>,
 }
 
-/// Everybody's latencies in one situation.
+/// The latencies of all servers in one situation.
 #[derive(Serialize)]
 struct Found(Vec<Row>);
 
 impl Found {
-    /// With the first kind of limit, which is the one that targets are about.
+    /// Returns the row of a server with the first kind of limit, to which targets apply.
     fn of(&self, subject: Subject) -> &Row {
         self.0.iter().find(|row| row.who == subject.name()).expect("everybody has a row")
     }
 }
 
-/// At half of `most_per_second`, which is measured if it is not known.
+/// Runs the study at half of `most_per_second`, which is measured if it is `None`.
 pub(super) fn run(
     options: &Options,
     launcher: &Launcher,
@@ -110,7 +110,7 @@ pub(super) fn run(
     };
     let per_second = most_per_second / 2.0;
     let subjects = [Subject::Tidegate, Subject::Three, Subject::Sleepy, Subject::Bare];
-    // At half the service's load, which is more than it can do, its queue would only grow.
+    // At half the service's load, which exceeds its capacity, its queue would only grow.
     let ratelimit = [false, true].map(|three| Subject::Ratelimit { three });
     let ratelimit = ratelimit.into_iter().filter(|_| world.ratelimit.is_some());
     let one_by_one: Vec<_> = subjects.into_iter().chain([Subject::BareSameCore]).chain(ratelimit).collect();
@@ -143,7 +143,7 @@ fn most(world: &World, passes: Passes, progress: &Progress) -> Result<f64, Error
     Ok(Spread::of(rates?).median)
 }
 
-/// A pass of a subject that is a service.
+/// Runs a pass against a service.
 fn of_service(
     world: &World,
     sleepy: &Tidegate,
@@ -164,7 +164,7 @@ fn of_service(
     Ok(Pass { latency: report.latency, send_delay_p99_us })
 }
 
-/// The same plan for another service.
+/// Returns the same plan for another service.
 fn to(service: &Tidegate, plan: &Plan) -> Plan {
     Plan { endpoint: Endpoint::Tcp(service.grpc()), pids: vec![service.child.pid()], ..plan.clone() }
 }
@@ -208,7 +208,7 @@ fn measure(
 
 fn table(caption: &str, found: &Found, passes: Passes) -> Table {
     let caption = format!("{caption}, µs: median (least-most) of {} passes", passes.count);
-    // One at a time, no call is due before it is sent.
+    // With one call at a time, no call is due before it is sent.
     let has_delays = found.0.iter().any(|row| row.send_delay_p99_us.is_some());
     let columns = ["", ""].into_iter().chain(PERCENTILES.map(|(name, _)| name));
     let mut table = Table::new(caption, columns.chain(has_delays.then_some("sent late, 99 %")));

@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use quanta::Instant;
 
-/// The lines of an answer of three numbers.
+/// The number of lines in a reply of three numbers.
 const ANSWER_LINES: usize = 4;
-/// How long an answer may take.
+/// Timeout of a reply.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A connection over which scripts answer three numbers each.
+/// A connection over which each script call returns three numbers.
 pub(super) struct Line {
     pub(super) stream: TcpStream,
-    /// Of an answer that has not come whole yet.
+    /// Lines received of an incomplete reply.
     lines: usize,
     /// Whether the next byte is the first of a line.
     starts: bool,
     buffer: Vec<u8>,
     pub(super) out: Vec<u8>,
-    /// When the calls were due that are not answered yet.
+    /// The due times of the calls without a reply.
     pub(super) due: VecDeque<Instant>,
 }
 
@@ -40,7 +40,7 @@ impl Line {
         })
     }
 
-    /// Waits for some bytes, and says how many answers they complete.
+    /// Waits for some bytes, and returns how many replies they complete.
     pub(super) fn read(&mut self) -> io::Result<usize> {
         let count = self.stream.read(&mut self.buffer)?;
         if count == 0 {
@@ -59,7 +59,7 @@ impl Line {
         Ok(answers)
     }
 
-    /// The same without waiting.
+    /// Reads without waiting, and returns how many replies are complete.
     pub(super) fn read_some(&mut self) -> io::Result<usize> {
         match self.read() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),

@@ -1,4 +1,4 @@
-//! Bytes of Redis per key.
+//! Measures the memory of Redis per key.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::study::bed::SERVER_CORE;
 const MOST_BYTES: f64 = 150.0;
 const REQUESTS: u64 = 24;
 const DAY_US: u64 = 86_400_000_000;
-/// Requests that wait for the store at once.
+/// The number of requests that wait for the store at once.
 const AT_ONCE: usize = 256;
 const SEED: KeySeed = KeySeed(7);
-/// Fields of all hashes, and how many of them say until when their hash is kept.
+/// A script that counts the fields of all hashes, and those that store the expiry of their hash.
 const COUNT_FIELDS: &str = "local fields, hashes = 0, 0
 for _, key in ipairs(redis.call('KEYS', '*')) do
   fields, hashes = fields + redis.call('HLEN', key), hashes + 1
@@ -72,7 +72,7 @@ fn fill(algorithm: &'static str, limit: &Limit, keys: usize) -> Result<Row, Erro
             ..RedisStoreConfig::new(url)
         };
         let store = RedisStore::connect(config).await;
-        // The first brings the connection and the script, which are not the keys'.
+        // The first request makes the connection and loads the script, which do not belong to the keys.
         take(&store, limit, 0..1, 1).await?;
         let before = used(&server)?;
         let tasks: Vec<_> = (1..=AT_ONCE)
@@ -98,7 +98,7 @@ fn fill(algorithm: &'static str, limit: &Limit, keys: usize) -> Result<Row, Erro
     })
 }
 
-/// One request of every `step`th key.
+/// Sends one request for every `step`th key.
 async fn take(
     store: &RedisStore,
     limit: &Limit,

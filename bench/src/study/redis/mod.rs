@@ -1,8 +1,8 @@
-//! The service on Redis, beside Redis alone: how much, how fast, at what cost to Redis.
+//! Compares the service on Redis with Redis alone: throughput, latency, and the cost to Redis.
 //!
-//! - `rate`, `latency`, `denials`, `memory`: what is measured
-//! - `world`, `kind`: a service on a Redis, and the limits it holds
-//! - `incr`, `bare`, `ratelimit`: what it is measured beside; `line`, `draw`: how `bare` asks
+//! - `rate`, `latency`, `denials`, `memory`: the measurements
+//! - `world`, `kind`: a service on a Redis, and its limits
+//! - `incr`, `bare`, `ratelimit`: the baselines; `line`, `draw`: the client of `bare`
 
 mod bare;
 mod denials;
@@ -40,17 +40,17 @@ pub(crate) enum Part {
     Memory,
 }
 
-/// Every program that is started.
+/// The programs that are started.
 pub(crate) struct Programs {
     launcher: Launcher,
     incr: Incr,
-    /// envoyproxy/ratelimit, where it is installed.
+    /// The path of envoyproxy/ratelimit, if it is installed.
     ratelimit: Option<PathBuf>,
     server_version: String,
 }
 
 impl Programs {
-    /// Finds all of them, or says how to get the one that is missing.
+    /// Finds all programs, or returns an error that tells how to get the missing one.
     pub(crate) fn find(options: &Options) -> Result<Self, Error> {
         let server = installed("redis-server", "run `make bench-tools`, or `apt-get install redis-server`")?;
         Ok(Self {
@@ -61,7 +61,7 @@ impl Programs {
         })
     }
 
-    /// What was measured.
+    /// Returns a table of the measured programs.
     fn table(&self) -> Table {
         let mut table = Table::new("What was measured", ["", "version", "started as"]);
         let tidegate = version(&self.launcher.tidegate, "--version");
@@ -77,13 +77,13 @@ impl Programs {
     }
 }
 
-/// How long passes are, and how many.
+/// Returns the length and number of passes.
 fn passes(options: &Options) -> Passes {
     let passes = Passes::new(options.quick);
     Passes { count: if options.quick { 2 } else { passes.count }, ..passes }
 }
 
-/// One part, or all of them; each finding is told as it comes.
+/// Runs one part, or all of them, and reports each finding as soon as it is available.
 pub(crate) fn run(
     options: &Options,
     part: Option<Part>,

@@ -1,4 +1,4 @@
-//! Decisions per second, and what each costs Redis.
+//! Measures decisions per second, and what each costs Redis.
 
 use serde::Serialize;
 use tidegate_load::payload::EnvoyRateLimit;
@@ -18,16 +18,17 @@ use crate::spread::Spread;
 use crate::study::bed::Passes;
 
 const PLOT: &str = "redis-rate.svg";
-/// Of decisions per second to those of INCR.
+/// The smallest ratio of decisions per second to those of INCR.
 const LEAST_ZIPF: f64 = 1.8;
 const LEAST_HOT: f64 = 2.0;
-/// Of the CPU that Redis takes for a decision to that for a script call of its own.
+/// The largest ratio of the CPU time of Redis for a decision to that for a separate script call.
 const MOST_CPU: f64 = 0.4;
-/// Of the CPU for a request of three descriptors to that for one of one: of Redis, and of the service.
+/// The largest ratios of the CPU time for a request of three descriptors to that for one: of Redis, and of the
+/// service.
 const MOST_REDIS_FOR_THREE: f64 = 2.0;
 const MOST_SERVICE_FOR_THREE: f64 = 1.6;
 
-/// What takes its turn in each pass.
+/// What is measured in turn in each pass.
 #[derive(Clone, Copy)]
 enum Turn {
     Incr,
@@ -42,7 +43,7 @@ enum Turn {
     },
 }
 
-/// One pass of it.
+/// The result of one pass.
 struct Figures {
     per_second: f64,
     redis_us: f64,
@@ -51,9 +52,9 @@ struct Figures {
 
 struct Service {
     cpu_us: f64,
-    /// Of the time of a pass.
+    /// CPU use of the service, as a share of the pass.
     core: f64,
-    /// Redis and the generator, of the time of a pass.
+    /// CPU use of Redis and the generator, as a share of the pass.
     other_core: f64,
 }
 
@@ -61,10 +62,10 @@ struct Service {
 struct Row {
     what: String,
     per_second: Spread,
-    /// To INCR, each pair of passes for itself.
+    /// The ratio to INCR, computed per pair of passes.
     to_incr: Spread,
     redis_us: Spread,
-    /// To a pipelined script call of the same algorithm, each pair of passes for itself.
+    /// The ratio to a pipelined script call of the same algorithm, computed per pair of passes.
     to_script: Option<Spread>,
     service_us: Option<Spread>,
     service_core: Option<Spread>,
@@ -73,7 +74,7 @@ struct Row {
     turn: Turn,
 }
 
-/// Answers the finding, and the most decisions per second.
+/// Runs the study. Returns the finding, and the most decisions per second.
 pub(super) fn run(options: &Options, programs: &Programs, world: &World) -> Result<(Finding, f64), Error> {
     let passes = passes(options);
     let progress = Progress::new("redis rate", passes.count as u64);
@@ -90,7 +91,7 @@ pub(super) fn run(options: &Options, programs: &Programs, world: &World) -> Resu
     let mut figures: Vec<Vec<Figures>> = turns.iter().map(|_| Vec::new()).collect();
     for number in 0..passes.count {
         for turn in 0..turns.len() {
-            // Each of them comes first about as often.
+            // Each of them comes first about equally often.
             let at = (turn + number) % turns.len();
             progress.step(format!("pass {}: {}", number + 1, turns[at].name()));
             figures[at].push(turns[at].take(programs, world, passes)?);
@@ -140,7 +141,7 @@ impl Turn {
         Ok(Figures { per_second: served.per_second, redis_us: served.redis_us, service: None })
     }
 
-    /// Which script call of its own a decision is held against.
+    /// Returns whether this is the script call that `other` is compared with.
     fn is_script_of(self, other: Self) -> bool {
         match (self, other) {
             (Self::Pipelined(one), Self::Zipf(two) | Self::Hot(two)) => one.name == two.name,

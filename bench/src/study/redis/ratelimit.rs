@@ -1,4 +1,4 @@
-//! envoyproxy/ratelimit on the same Redis, where it is installed.
+//! envoyproxy/ratelimit on the same Redis, if it is installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use super::world::{World, process_id};
 use crate::error::Error;
 use crate::study::bed::{Child, Launcher, Server, free_addr, installed, new_folder};
 
-/// How `make bench-tools` names it; `go install` calls it `service_cmd`.
+/// The name that `make bench-tools` gives the program; `go install` calls it `service_cmd`.
 const PROGRAM: &str = "envoyproxy-ratelimit";
 
-/// The rules of the requests that it is asked, with room for all of them. It knows fixed windows only.
+/// The rules for the requests, with limits that are never reached. It supports fixed windows only.
 const RULES: &str = "\
 domain: api
 descriptors:
@@ -29,13 +29,13 @@ descriptors:
     rate_limit: { unit: hour, requests_per_unit: 4000000000 }
 ";
 
-/// Where it is, if it is installed; else says why it is left out.
+/// Returns the path of the program, if it is installed; otherwise prints why it is left out.
 pub(super) fn find() -> Option<PathBuf> {
     let found = installed(PROGRAM, "it needs Go; `make bench-tools` installs it where Go is");
     found.inspect_err(|error| eprintln!("redis: envoyproxy/ratelimit is not measured: {error}")).ok()
 }
 
-/// The version of the module that it was built from.
+/// Returns the version of the module that the program was built from.
 pub(super) fn version(program: &Path) -> String {
     let said = Command::new("go").args(["version", "-m"]).arg(program).output();
     let text = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn version(program: &Path) -> String {
     module.and_then(|rest| rest.split('\t').next()).unwrap_or("unknown").to_owned()
 }
 
-/// Starts it on the servers' core, with the store of the service and its own settings as they come.
+/// Starts it on the server core, with the store of the service and its default settings.
 pub(super) fn start(program: &Path, launcher: &Launcher, world: &World) -> Result<Server, Error> {
     let folder = new_folder()?;
     let config = folder.path().join("config");
@@ -69,11 +69,11 @@ pub(super) fn start(program: &Path, launcher: &Launcher, world: &World) -> Resul
         ("DEBUG_PORT", &debug_port),
     ];
     let child = Child::start(launcher, "envoyproxy/ratelimit", &[program.as_os_str()], &settings, folder)?;
-    // What it is asked comes with each pass.
+    // Each pass sets its own requests.
     Server::listening(child, grpc, Box::new(super::world::one_descriptor("user")))
 }
 
-/// The plan of a pass of the service, for this one instead.
+/// Returns the plan of a pass of the service, changed for this server.
 pub(super) fn plan(server: &Server, world: &World, plan: &Plan) -> Plan {
     let pids = vec![server.child.pid(), process_id(&world.store)];
     Plan { endpoint: Endpoint::Tcp(server.addr), pids, ..plan.clone() }

@@ -1,4 +1,4 @@
-//! A service on a Redis, and a Redis that is asked without it.
+//! A service on a Redis, and a second Redis that is called directly.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -19,9 +19,9 @@ pub(super) struct World {
     pub(super) tidegate: Tidegate,
     /// The store of the service, on the core of the generator.
     pub(super) store: RedisServer,
-    /// On the core that the service has otherwise.
+    /// The Redis that is called directly, on the core that the service uses otherwise.
     pub(super) bare: RedisServer,
-    /// On the core and the store of the service, if it is installed.
+    /// envoyproxy/ratelimit on the core and the store of the service, if it is installed.
     pub(super) ratelimit: Option<Server>,
 }
 
@@ -35,12 +35,12 @@ impl World {
         Ok(world)
     }
 
-    /// The same store, and a service whose threads never look for answers but sleep until they come.
+    /// Starts a service on the same store whose threads never poll for replies but sleep until they arrive.
     pub(super) fn start_sleepy(&self, launcher: &Launcher) -> Result<Tidegate, Error> {
         start_on(&self.store, launcher, &[("TIDEGATE_REDIS__BUSY_POLL", "0")])
     }
 
-    /// Many calls at once over keys of a zipf law, in a closed loop.
+    /// Returns the plan of a closed loop with many concurrent calls over Zipf-distributed keys.
     pub(super) fn plan(&self, passes: Passes) -> Plan {
         Plan {
             connections: BATCHED.connections,
@@ -62,29 +62,29 @@ fn start_on(store: &RedisServer, launcher: &Launcher, also: &[(&str, &str)]) -> 
     let url = store.url();
     let settings = [
         ("TIDEGATE_STORE", url.as_str()),
-        // Long enough that a core which others use as well for a moment spoils no pass, and short enough that
-        // timers are what they are by default: ahead of all others.
+        // Long enough that brief use of the core by others invalidates no pass, and short enough that timers behave
+        // as by default: ahead of all others.
         ("TIDEGATE_REDIS__DEADLINE", "100ms"),
     ];
     Tidegate::start(launcher, &rules(), &[&settings, also].concat())
 }
 
-/// A pass over limits that deny nobody.
+/// Runs a pass over limits that never deny.
 pub(super) fn pass(plan: &Plan, mut requests: EnvoyRateLimit) -> Result<Report, Error> {
     drive("the service", plan, &mut requests, |_| {})
 }
 
-/// Requests with one descriptor of one entry.
+/// Returns requests with one descriptor of one entry.
 pub(super) fn one_descriptor(entry: &str) -> EnvoyRateLimit {
     EnvoyRateLimit::new("api", entry)
 }
 
-/// Requests for a key and endpoint, an address, and all.
+/// Returns requests with three descriptors: a key and endpoint, an address, and all.
 pub(super) fn three_descriptors() -> EnvoyRateLimit {
     EnvoyRateLimit::with_descriptors("api", THREE_DESCRIPTORS)
 }
 
-/// A Redis that keeps nothing on disk.
+/// Starts a Redis without persistence.
 pub(super) fn redis_on(core: usize) -> Result<RedisServer, Error> {
     let _bound = Bound::to(core)?;
     Ok(RedisServer::start())
@@ -94,11 +94,11 @@ pub(super) fn process_id(server: &RedisServer) -> u32 {
     server.process_id().unwrap_or_default()
 }
 
-/// CPU seconds a server has taken so far, in user and kernel mode.
+/// Returns the CPU seconds that a server has used so far, in user and kernel mode.
 pub(super) fn cpu_s(server: &RedisServer) -> Result<f64, Error> {
     let path = format!("/proc/{}/stat", process_id(server));
     let text = fs::read_to_string(&path).map_err(Error::io(path.as_ref()))?;
-    // Its name, in brackets, may have spaces; user and kernel time are the 12th and 13th after it.
+    // The process name, in brackets, may have spaces; user and kernel time are the 12th and 13th fields after it.
     let fields = text.rsplit_once(") ").map(|(_, fields)| fields).unwrap_or_default();
     let ticks: Vec<f64> = fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse().ok()).collect();
     ensure(ticks.len() == 2, || format!("{path} has no CPU time: {text}"))?;

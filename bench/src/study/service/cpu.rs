@@ -1,4 +1,4 @@
-//! What a decision costs each server.
+//! Measures the CPU time per decision of each server.
 
 use serde::Serialize;
 
@@ -14,12 +14,12 @@ use crate::study::bed::{BATCHED, Passes, Server, Shape, Tidegate, UNBATCHED, WIT
 
 const PLOT: &str = "service-cpu.svg";
 
-/// Servers that are asked the same in turns; the first one is Tidegate.
+/// Servers that get the same requests in turns. The first one is Tidegate.
 struct Contest {
     what: &'static str,
     shape: Shape,
     start: fn(&Programs) -> Result<Vec<Server>, Error>,
-    /// How much Tidegate may take beside which of the others.
+    /// The largest ratios of Tidegate's CPU time to that of other servers, by name.
     targets: &'static [(&'static str, f64)],
 }
 
@@ -44,17 +44,17 @@ const CONTESTS: [Contest; 3] = [
     },
 ];
 
-/// What one server took.
+/// The measurements of one server.
 #[derive(Serialize)]
 struct Row {
     server: &'static str,
     cpu_us: Spread,
-    /// Tidegate's to this one's, each pair of passes for itself.
+    /// The ratio of Tidegate's CPU time to this server's, computed per pair of passes.
     ratio: Spread,
     per_second: Spread,
-    /// Of the time of a pass; far from 1, others had the core.
+    /// CPU use of the server as a share of the pass. Far below 1, other processes used the core.
     server_share: Spread,
-    /// Busy or kept from its core, of the time of a pass.
+    /// Time for which the generator was busy or kept from its core, as a share of the pass.
     generator_share: Spread,
 }
 
@@ -64,7 +64,7 @@ struct Found {
     rows: Vec<Row>,
 }
 
-/// Answers the finding, and the most decisions per second over gRPC.
+/// Runs the study. Returns the finding, and the most decisions per second over gRPC.
 pub(super) fn run(options: &Options, programs: &Programs) -> Result<(Finding, f64), Error> {
     let passes = Passes::new(options.quick);
     let progress = Progress::new("service cpu", (CONTESTS.len() * passes.count) as u64);
@@ -114,12 +114,12 @@ fn race(contest: &Contest, programs: &Programs, passes: Passes, progress: &Progr
     let mut figures: Vec<Figures> = servers.iter().map(|_| Figures::default()).collect();
     for number in 0..passes.count {
         for turn in 0..servers.len() {
-            // Each of them comes first, and after each other, about as often.
+            // Each server comes first, and after each other one, about equally often.
             let at = (turn + number) % servers.len();
             let server = &mut servers[at];
             progress.step(format!("{}, pass {}: {}", contest.what, number + 1, server.child.name));
             let plan = passes.plan(server, contest.shape);
-            // Those that nothing is judged by may be faster than the generator: their figures say so.
+            // Servers without a target may be faster than the generator: their figures show it.
             let name = server.child.name;
             let judged = name == "Tidegate"
                 || name == WITH_THREE

@@ -1,4 +1,4 @@
-//! How long a decision takes at half the load the service could bear.
+//! Measures how long a decision takes at half of the maximum load.
 
 use serde::Serialize;
 use tidegate_load::{Pace, Plan};
@@ -14,17 +14,17 @@ use crate::spread::Spread;
 use crate::study::bed::{BATCHED, P99, PERCENTILES, Passes, Server, Tidegate, pass, percentiles};
 
 const PLOT: &str = "service-latency.svg";
-/// The place of the constant among the servers, the first of which is Tidegate.
+/// The index of the server that allows every request; the first server is Tidegate.
 const CONSTANT: usize = 2;
-/// Of Tidegate's 99th percentile to the constant's.
+/// The largest ratio of Tidegate's 99th percentile to that of the server that allows every request.
 const MOST_RATIO: f64 = 2.0;
-/// What articles on rate limiters ask of the 99th percentile.
+/// The bound that articles on rate limiters set for the 99th percentile.
 const BAR_US: f64 = 1_000.0;
 
 #[derive(Serialize)]
 struct Row {
     server: &'static str,
-    /// By [`PERCENTILES`].
+    /// Latency by [`PERCENTILES`].
     latency_us: Vec<Spread>,
     /// The 99th percentile of how late the generator sent.
     send_delay_p99_us: Spread,
@@ -34,11 +34,11 @@ struct Row {
 struct Found {
     per_second: f64,
     rows: Vec<Row>,
-    /// Of the 99th percentiles, each pair of passes for itself.
+    /// The ratio of the 99th percentiles, computed per pair of passes.
     ratio: Spread,
 }
 
-/// At half of `most_per_second`, which is measured if it is not known.
+/// Runs the study at half of `most_per_second`, which is measured if it is `None`.
 pub(super) fn run(
     options: &Options,
     programs: &Programs,

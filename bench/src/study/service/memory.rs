@@ -1,4 +1,4 @@
-//! Resident memory by the number of keys.
+//! Measures resident memory by the number of keys.
 
 use serde::Serialize;
 use tidegate_load::payload::EnvoyRateLimit;
@@ -12,9 +12,9 @@ use crate::finding::{Finding, Table, Target, grouped, round};
 use crate::progress::Progress;
 use crate::study::bed::{BATCHED, Tidegate, drive};
 
-/// Keys, and the megabytes that the service has to stay below with them.
+/// The number of keys, and the megabytes that the service must stay below with them.
 const SIZES: [(u64, f64); 2] = [(1_000_000, 100.0), (10_000_000, 1_000.0)];
-/// More than are brought, so that none is displaced.
+/// More keys than are added, so that none is evicted.
 const MAX_KEYS: &str = "12000000";
 
 #[derive(Serialize)]
@@ -49,7 +49,7 @@ fn grow(keys: u64, below_mb: f64, programs: &Programs, progress: &Progress) -> R
         ..Plan::new(Endpoint::Tcp(tidegate.grpc()))
     };
     let mut told = 0;
-    // The rate is told and not judged, so it does not matter here who set it.
+    // The rate is reported but has no target, so it does not matter here what limits it.
     let report = drive("Tidegate", &plan, &mut EnvoyRateLimit::new("api", "user"), |status| {
         progress.done(status.requests - told);
         told = status.requests;

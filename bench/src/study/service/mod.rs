@@ -1,7 +1,7 @@
-//! The service beside others: CPU per decision, latency, memory, and ten thousand rules.
+//! Compares the service with others: CPU per decision, latency, memory, and ten thousand rules.
 //!
-//! - `cpu`, `latency`, `memory`, `rules`, `writes`: what is measured
-//! - `programs`, `servers`: what it is measured beside
+//! - `cpu`, `latency`, `memory`, `rules`, `writes`: the measurements
+//! - `programs`, `servers`: the servers it is compared with
 
 mod cpu;
 mod latency;
@@ -34,7 +34,7 @@ pub(crate) enum Part {
     Writes,
 }
 
-/// One part, or all of them; each finding is told as it comes.
+/// Runs one part, or all of them, and reports each finding as soon as it is available.
 pub(crate) fn run(
     options: &Options,
     part: Option<Part>,

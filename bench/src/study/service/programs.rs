@@ -1,4 +1,4 @@
-//! The programs that are measured, and where they are.
+//! Finds the programs that are measured.
 
 use std::path::PathBuf;
 
@@ -8,19 +8,19 @@ use crate::finding::Table;
 use crate::machine::locked_version;
 use crate::study::bed::{Launcher, built, installed, version};
 
-/// Every program that is started.
+/// The programs that are started.
 pub(crate) struct Programs {
     pub(super) launcher: Launcher,
-    /// The constants with Tidegate's allocator.
+    /// The servers that allow every request, with Tidegate's allocator.
     pub(super) constant: PathBuf,
-    /// The constants with the allocator of the system.
+    /// The servers that allow every request, with the system allocator.
     pub(super) constant_stock: PathBuf,
     pub(super) throttlecrab: PathBuf,
     pub(super) nginx: PathBuf,
 }
 
 impl Programs {
-    /// Finds all of them, or says how to get the one that is missing.
+    /// Finds all programs, or returns an error that tells how to get the missing one.
     pub(crate) fn find(options: &Options) -> Result<Self, Error> {
         let tools = "run `make bench-tools`, or `cargo install --locked --root .tools throttlecrab-server`, \
                      which needs protoc (`apt-get install protobuf-compiler`)";
@@ -33,7 +33,7 @@ impl Programs {
         })
     }
 
-    /// What was measured: which version, and how it is started.
+    /// Returns a table of the measured programs: their versions, and how they are started.
     pub(super) fn table(&self) -> Table {
         let mut table = Table::new("What was measured", ["", "version", "started as"]);
         let stack =

@@ -1,4 +1,4 @@
-//! Ten thousand rules: how long the service takes to start, and what a reload does to decisions.
+//! Measures ten thousand rules: how long the service takes to start, and how a reload affects decisions.
 
 use std::fs;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::study::bed::{BATCHED, RULES, Tidegate, drive};
 
 const RULE_COUNT: u64 = 10_000;
 const MOST_START_MS: f64 = 200.0;
-/// Decisions per second beside the reload: little enough to leave the server's core mostly idle.
+/// Decisions per second during the reload: few enough to leave the server's core mostly idle.
 const PER_SECOND: f64 = 5_000.0;
-/// The part of a pass after which the rules change; they are read within a second.
+/// The share of a pass after which the rules change; they are reloaded within a second.
 const CHANGE_AT: f64 = 0.2;
 
 #[derive(Serialize)]
@@ -49,7 +49,7 @@ pub(super) fn run(options: &Options, programs: &Programs) -> Result<Finding, Err
     }))
 }
 
-/// Milliseconds with many rules, and with one.
+/// Returns the start time in milliseconds with many rules, and with one.
 fn start(programs: &Programs, starts: usize, progress: &Progress) -> Result<(Spread, Spread), Error> {
     let (many, one) = (many_rules(RULE_COUNT, 1_000_000), generous_rules());
     let (mut with_many, mut with_one) = (Vec::new(), Vec::new());
@@ -62,14 +62,14 @@ fn start(programs: &Programs, starts: usize, progress: &Progress) -> Result<(Spr
     Ok((Spread::of(with_many), Spread::of(with_one)))
 }
 
-/// A value for each pass.
+/// The longest decisions, one value for each pass.
 #[derive(Default)]
 struct Longest {
     longest_us: Vec<f64>,
     p99_us: Vec<f64>,
 }
 
-/// The longest decisions with nothing beside them, and while rules are read anew.
+/// Returns the longest decisions without other work, and while rules are reloaded.
 fn reload(programs: &Programs, passes: usize, progress: &Progress) -> Result<[Longest; 2], Error> {
     let tidegate = Tidegate::start(&programs.launcher, &many_rules(RULE_COUNT, 1_000_000), &[])?;
     let folder = tidegate.child.folder.path().to_owned();
@@ -87,7 +87,7 @@ fn reload(programs: &Programs, passes: usize, progress: &Progress) -> Result<[Lo
         for (at, longest) in found.iter_mut().enumerate() {
             let changes = at == 1;
             progress.step(format!("pass {}{}", number + 1, if changes { " with a reload" } else { "" }));
-            // Written before, and moved into place during the pass, which takes no time.
+            // Written before the pass, and renamed during it, which takes no time.
             let (next, rules) = (folder.join("next"), folder.join(RULES));
             fs::write(&next, many_rules(RULE_COUNT, 1_000_001 + number as u64)).map_err(Error::io(&next))?;
             let before = tidegate.says("/rules/generation")?;
@@ -96,7 +96,7 @@ fn reload(programs: &Programs, passes: usize, progress: &Progress) -> Result<[Lo
                 drive("Tidegate", &plan, &mut EnvoyRateLimit::new("api", "user"), |status: Status| {
                     if due && status.phase == Phase::Measured && status.done >= CHANGE_AT {
                         due = false;
-                        // Were it to fail, the generation would tell.
+                        // If this failed, the generation would show it.
                         let _ = fs::rename(&next, &rules);
                     }
                 })?;

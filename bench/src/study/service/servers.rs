@@ -1,4 +1,4 @@
-//! How each server is started, and what it is asked.
+//! Starts each server, and builds the requests to send it.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,10 +9,10 @@ use super::programs::Programs;
 use crate::error::Error;
 use crate::study::bed::{Child, Server, free_addr, new_folder};
 
-/// Requests per second and at once that no run comes near to, for all servers.
+/// A rate and a burst that no run comes near to, for all servers.
 pub(super) const PLENTY: i32 = 1_000_000;
 
-/// One token bucket for each user, which never runs dry.
+/// Returns rules with one token bucket for each user, which never runs dry.
 pub(super) fn generous_rules() -> String {
     format!(
         "domain: api\ndescriptors:\n  - key: user\n    limits:\n      \
@@ -20,7 +20,8 @@ pub(super) fn generous_rules() -> String {
     )
 }
 
-/// Token buckets for each key and endpoint, for each address and for all, none of which ever runs dry.
+/// Returns rules with token buckets for each key and endpoint, for each address and for all, none of which ever runs
+/// dry.
 pub(super) fn three_rules() -> String {
     let limits = |indent: &str| {
         format!(
@@ -37,14 +38,14 @@ pub(super) fn three_rules() -> String {
     )
 }
 
-/// One token bucket for each user, which takes long to be full again: no key expires soon.
+/// Returns rules with one token bucket for each user that refills slowly, so that no key expires soon.
 pub(super) fn lasting_rules() -> String {
     "domain: api\ndescriptors:\n  - key: user\n    limits:\n      \
      - { algorithm: token_bucket, requests: 24, per: day, burst: 24 }\n"
         .to_owned()
 }
 
-/// A rule for each of the first `count` users.
+/// Returns a rule for each of the first `count` users.
 pub(super) fn many_rules(count: u64, requests: u64) -> String {
     let (mut text, mut user) = (String::from("domain: api\ndescriptors:\n"), String::new());
     for number in 0..count {
@@ -68,8 +69,8 @@ pub(super) fn throttlecrab(programs: &Programs) -> Result<Server, Error> {
     Server::listening(child, addr, Box::new(Throttlecrab::new(PLENTY, PLENTY, 1)))
 }
 
-/// NGINX with `limit_req`. `return` would answer before the limit is looked at, so the answer is a
-/// GIF of one pixel, which comes from memory.
+/// Starts NGINX with `limit_req`. `return` would respond before the limit is checked, so the response is a GIF of one
+/// pixel, which is served from memory.
 pub(super) fn nginx(programs: &Programs) -> Result<Server, Error> {
     let (addr, folder) = (free_addr()?, new_folder()?);
     let settings = format!(
@@ -115,10 +116,10 @@ http {{
     Server::listening(child, addr, Box::new(Get::new("localhost", "/", "key")))
 }
 
-/// What a constant is built of.
+/// The stack of a server that allows every request.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Stack {
-    /// With the allocator of the system.
+    /// tonic with the system allocator.
     Tonic,
     TonicMimalloc,
     /// Tidegate's own HTTP/2.

@@ -1,4 +1,4 @@
-//! Whether administrators who change quotas all the time are felt by those who ask for decisions.
+//! Measures whether constant quota changes by administrators slow down decisions.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,14 +20,14 @@ use crate::progress::Progress;
 use crate::spread::Spread;
 use crate::study::bed::{BATCHED, P99, PERCENTILES, Passes, Tidegate, pass, percentiles};
 
-/// Of the 99th percentile with changes to that without.
+/// The largest ratio of the 99th percentile with changes to that without.
 const MOST_RATIO: f64 = 1.5;
 const WRITES_PER_SECOND: u32 = 200;
-/// Decisions meanwhile.
+/// Decisions per second during the changes.
 const PER_SECOND: f64 = 20_000.0;
-/// Tenants that are changed in turn.
+/// The number of tenants that are changed in turn.
 const TENANTS: u64 = 1_000;
-/// How many writers take turns: one waits for the disk while another is asked.
+/// The number of concurrent writers: while one waits for the disk, another sends its change.
 const WRITERS: u32 = 4;
 
 #[derive(Serialize)]
@@ -107,7 +107,7 @@ fn finding(rows: &[Row], ratio: Spread, per_second: f64, busy: Duration, passes:
     }
 }
 
-/// Puts quotas at a steady rate until it is told to stop.
+/// Writes quotas at a steady rate until it is stopped.
 struct Writers {
     stop: Arc<AtomicBool>,
     written: Arc<AtomicU64>,

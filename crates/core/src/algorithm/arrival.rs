@@ -14,10 +14,10 @@ use crate::{Limit, MAX_COUNT, Micros};
 /// data.
 pub const SCRIPT: &str = include_str!("arrival.lua");
 
-/// In Lua: what can be done to a bucket as it is stored, without reading it into a state.
+/// The Lua functions that operate on a stored bucket, without converting it to a state.
 pub const VALUE_SCRIPT: &str = include_str!("arrival_value.lua");
 
-/// When the bucket will be empty: `at + part / scale` microseconds.
+/// The time at which the bucket will be empty: `at + part / scale` microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// The whole microseconds.
@@ -145,8 +145,8 @@ pub(crate) fn capacity(limit: &Limit) -> u128 {
     mul(limit.burst(), limit.period_us())
 }
 
-/// Charges, whether it fits or not, up to a full bucket. A limit of zero requests is a ban: the bucket is
-/// left unchanged, for when the ban is lifted.
+/// Charges `cost`, whether it fits or not, up to a full bucket. A limit of zero requests is a ban: the bucket is left
+/// unchanged, for when the ban is lifted.
 #[inline]
 pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     if limit.requests() > 0 {
@@ -157,7 +157,7 @@ pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     }
 }
 
-/// Charges what has been used already: the bucket owes all of it, even if that is more than it holds.
+/// Charges a cost that has been used already: the bucket owes all of it, even if that is more than it holds.
 pub fn overdraw(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     if limit.requests() > 0 {
         let after = state.debt(limit, now) + debt_of(limit, cost);

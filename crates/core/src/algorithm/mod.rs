@@ -5,8 +5,8 @@
 //! `give_back` refunds, never above full. All other operations are built from these. In addition,
 //! `give_back_taken` and `overdraw` correct a charge whose cost was an estimate.
 //!
-//! When a clock jumps, a stored time that this limit cannot have written by `now` counts as now. So
-//! nobody is locked out for longer than their window, and one jump admits at most one extra limit.
+//! When a clock jumps, a stored time that this limit cannot have written by `now` counts as now. So no client is
+//! locked out for longer than its window, and one jump admits at most one extra limit.
 //!
 //! Each folder also has a Lua script, for stores that settle charges where their data is. A script only
 //! decides whether a charge fits and computes the new state. The other numbers of a verdict follow from
@@ -83,7 +83,7 @@ impl Algorithm {
     }
 }
 
-/// What a limit remembers of one key. [`Limit::fresh`] returns the state of a key without charges.
+/// The state that a limit stores for one key. [`Limit::fresh`] returns the state of a key without charges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// The state of `fixed_window`.
@@ -135,8 +135,8 @@ impl Limit {
         }
     }
 
-    /// Returns the verdict of a charge of `cost` without charging it. `hold` says whether the caller can hold
-    /// a request: if not, a wait in a queue is a denial.
+    /// Returns the verdict of a charge of `cost` without charging it. `hold` tells whether the caller can hold a
+    /// request: if not, a wait in a queue is a denial.
     ///
     /// A cost of 0 peeks: it is allowed unless the limit is already overdrawn. A state of another
     /// algorithm counts as fresh.
@@ -242,8 +242,8 @@ impl Limit {
         verdict
     }
 
-    /// Returns whether a part of a cost can be charged with [`Limit::charge_up_to`]. It cannot for slots, which
-    /// have a holder each, nor for a queue, which returns a wait per request.
+    /// Returns whether part of a cost can be charged with [`Limit::charge_up_to`]. That is not possible for slots,
+    /// which have a holder each, nor for a queue, which returns a wait per request.
     pub fn is_divisible(&self) -> bool {
         self.algorithm() != Algorithm::Concurrency && !self.queues()
     }

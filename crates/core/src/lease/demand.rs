@@ -1,19 +1,19 @@
-//! How many units a key has used lately, in eight bytes.
+//! Estimates how many units a key has used lately, in eight bytes.
 
 use crate::Micros;
 
-/// The time over which units are counted: of a steady demand, the estimate is what is used in this time.
+/// The time over which units are counted. With steady demand, the estimate is the number of units used in this time.
 pub const MEMORY_US: u64 = 1 << 20;
 
 /// Units are counted in sixteenths.
 const SCALE: u64 = 16;
 
-/// A count of units that fades: a unit counts fully when it is used, and less the longer ago that was.
+/// A decaying count of units: a unit counts fully when it is used, and less the longer ago that was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// The faded count, in sixteenths of a unit.
+    /// The decayed count, in sixteenths of a unit.
     level: u32,
-    /// When it was last updated, in units of 1,024 us; wraps around after 50 days.
+    /// When the count was last updated, in units of 1,024 us; wraps around after 50 days.
     seen: u32,
 }
 
@@ -35,12 +35,12 @@ impl Demand {
         u64::from(self.faded(tick(now))) / SCALE
     }
 
-    /// Returns the count at `tick`. It falls by 1/1024 of itself per tick: linear within half of the memory, and
-    /// halved for each half of the memory before that.
+    /// Returns the count at `tick`. It falls by 1/1024 of itself per tick: linearly within half of [`MEMORY_US`], and
+    /// halved for each earlier half.
     fn faded(&self, tick: u32) -> u32 {
         const HALF: u32 = (MEMORY_US as u32 >> 10) / 2;
         let passed = tick.wrapping_sub(self.seen);
-        // A clock that stepped back shows as a very long time.
+        // A clock that stepped back appears as a very long time.
         let halves = passed / HALF;
         if halves >= u32::BITS {
             return 0;

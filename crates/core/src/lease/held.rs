@@ -1,20 +1,20 @@
-//! What one node holds of one key.
+//! The units that one node holds of one key.
 
 use super::demand::{Demand, MEMORY_US};
 use super::terms::Terms;
 use crate::{Micros, Outcome, Taken, Verdict};
 
-/// A renewal takes at most this share of what the store has left, one part in this many, so that the last units
-/// stay with whoever asks for them.
+/// A renewal takes at most this fraction (one in `ROOM_SHARE`) of what the store has left, so that the last units
+/// stay available to all nodes.
 const ROOM_SHARE: u64 = 8;
 
-/// A lease is renewed when less than this share of its units or of its time is left: one part in this many.
+/// A lease is renewed when less than this fraction (one in `LOW_SHARE`) of its units or of its time is left.
 const LOW_SHARE: u64 = 4;
 
 /// Units that a store has granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// How many units.
+    /// The number of units granted.
     pub units: u64,
     /// The store's verdict on taking them.
     pub verdict: Verdict,
@@ -25,21 +25,21 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Returns all units of the grant, to be returned: nobody waits for them any more.
+    /// Returns all units of the grant, to be returned to the store because no request waits for them any more.
     pub fn rest(&self) -> Option<Rest> {
         let taken = Taken { at: self.at, clear_at: self.at.plus(self.verdict.reset_after_us) };
         (self.units > 0).then_some(Rest { units: self.units, taken })
     }
 }
 
-/// Units to return to the store, to the window or bucket that they were taken from. They were not spent and cannot
-/// be spent any more. Return them at most once: a second return would be a gift.
+/// Units to return to the store, to the window or bucket that they were taken from. They were not spent and cannot be
+/// spent any more. Return them at most once: a second return would add units to the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "units that are not returned are lost until their window ends"]
 pub struct Rest {
-    /// How many units.
+    /// The number of units to return.
     pub units: u64,
-    /// The charge that took them.
+    /// The charge that took the units.
     pub taken: Taken,
 }
 
@@ -50,7 +50,7 @@ pub struct Mark {
     at: Micros,
 }
 
-/// What one node holds of one key: units, until when they may be spent, and what is known of the store's counter.
+/// The units that one node holds of one key, until when they may be spent, and what is known of the store's counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lease {
     units: u64,
@@ -63,11 +63,11 @@ pub struct Lease {
     demand: Demand,
     /// The units left in the store, as of the last reply.
     room: Room,
-    /// Microseconds from sending the call to `until`, and in [`RENEWING`] whether a call for more is under way.
+    /// Microseconds from sending the call to `until`, and in [`RENEWING`] whether a call for more is in progress.
     life: u32,
 }
 
-/// The bit of [`Lease::life`] that is set while a call for more units is under way.
+/// The bit of [`Lease::life`] that is set while a call for more units is in progress.
 const RENEWING: u32 = 1 << 31;
 
 /// A count in four bytes: its 26 highest binary digits, and how many digits follow. It is rounded down.
@@ -80,7 +80,7 @@ impl Room {
         Self(follow << 26 | (count >> follow) as u32)
     }
 
-    /// Returns what a verdict of the store leaves to lease: nothing after a denial.
+    /// Returns how much can be leased after a verdict of the store: nothing after a denial.
     fn after(verdict: &Verdict) -> Self {
         Self::new(if verdict.allowed() { verdict.remaining } else { 0 })
     }
@@ -103,7 +103,7 @@ impl Lease {
         now < self.until && self.until.since(now) <= self.life_us()
     }
 
-    /// Returns whether a call for more units is under way.
+    /// Returns whether a call for more units is in progress.
     pub fn is_renewing(&self) -> bool {
         self.life & RENEWING != 0
     }
@@ -117,7 +117,7 @@ impl Lease {
         self.units == 0 && !self.is_renewing() && self.demand.units(now) == 0
     }
 
-    /// Spends `cost` units if the lease holds that many. Returns the verdict, and what it takes to undo it. `None`
+    /// Spends `cost` units if the lease holds that many. Returns the verdict, and a mark to undo the spending. `None`
     /// is not a denial: ask the store. `now` must be read for this call, so that a process that was suspended does
     /// not spend by an old time.
     #[inline]
@@ -134,8 +134,8 @@ impl Lease {
         Some((verdict, Mark { until: self.until, at: self.at }))
     }
 
-    /// Undoes the spending of `cost` units, because another limit denies the request. Returns false if the units
-    /// that they were taken with are gone; then they are lost.
+    /// Undoes the spending of `cost` units, because another limit denies the request. Returns false if the grant that
+    /// they were taken from is gone; then the units are lost.
     pub fn unspend(&mut self, cost: u64, mark: Mark) -> bool {
         let same = mark == Mark { until: self.until, at: self.at };
         if same {
@@ -144,13 +144,13 @@ impl Lease {
         same
     }
 
-    /// Notes a verdict of the store on a charge that was not leased, of which `cost` units were taken.
+    /// Records a verdict of the store on a charge that was not leased, of which `cost` units were taken.
     pub fn observe(&mut self, cost: u64, verdict: &Verdict, now: Micros) {
         self.room = Room::after(verdict);
         self.demand.add(cost, now);
     }
 
-    /// Returns how many units to take from the store now, ahead of need, and notes that a call is under way. Returns
+    /// Returns how many units to take from the store now, ahead of need, and marks a call as in progress. Returns
     /// `None` if enough is held, if the key is used too little, or if the store has too little left.
     pub fn renewal(&mut self, terms: &Terms, now: Micros) -> Option<u64> {
         if self.is_renewing() || terms.longest_us() == 0 {
@@ -173,8 +173,8 @@ impl Lease {
         used.min(self.room.get() / ROOM_SHARE)
     }
 
-    /// Adds the units of a renewal. Returns those that are to be returned: what was left of the old ones if they are
-    /// half through their time, else nothing; or the new ones if they came too late.
+    /// Adds the units of a renewal. Returns the units to return to the store: the old ones if more than half of their
+    /// time is over, the new ones if they came too late, else none.
     pub fn grant(&mut self, terms: &Terms, grant: &Grant, now: Micros) -> Option<Rest> {
         self.life &= !RENEWING;
         self.room = Room::after(&grant.verdict);
@@ -201,7 +201,7 @@ impl Lease {
         rest
     }
 
-    /// Notes that a renewal failed. The store is asked again once a request has reached it.
+    /// Records that a renewal failed. The store is asked again once a request has reached it.
     pub fn renewal_failed(&mut self) {
         self.life &= !RENEWING;
         self.room = Room::default();

@@ -1,13 +1,13 @@
 //! Leases: units that a node takes from a shared store in one call and spends on its own.
 //!
-//! A [`Lease`] is what one node holds of one key. It decides nothing about the store: it says when to ask for more
-//! ([`Lease::renewal`]), and what to return ([`Lease::release`], [`Rest`]). The [`Terms`] of a limit say how long
+//! A [`Lease`] is what one node holds of one key. It does not call the store: it tells when to ask for more
+//! ([`Lease::renewal`]), and what to return ([`Lease::release`], [`Rest`]). The [`Terms`] of a limit define how long
 //! leased units may be spent, so that the limit's promise holds at the time of spending, with any number of nodes.
 //!
 //! # What a leased unit is
 //!
 //! The store counts a unit when it is taken. A client sees it when it is spent, which is later. For each algorithm
-//! there is a rule that makes this difference harmless; docs/adr/0021 has the arguments.
+//! there is a rule that makes this difference harmless; docs/adr/0021 has the proofs.
 //!
 //! - `fixed_window` and `sliding_window`: a unit is spent in the window it was taken in, or not at all.
 //! - `token_bucket`: a unit is spent within `T` of being taken, and the store's bucket is smaller than the limit's

@@ -5,26 +5,27 @@ use thiserror::Error;
 use crate::wide::{clamp, div_ceil, mul};
 use crate::{Algorithm, Limit, Micros};
 
-/// The share of a bucket that the store keeps back so that leased units may be spent later: one part in this many.
+/// The fraction of a bucket (one in `RESERVE_SHARE`) that the store holds back so that leased units may be spent
+/// later.
 const RESERVE_SHARE: u64 = 20;
 
-/// The share of a window for which units may be held: one part in this many.
+/// The fraction of a window (one in `WINDOW_SHARE`) for which units may be held.
 const WINDOW_SHARE: u64 = 8;
 
 /// Units that may be held for less than this are not leased: a round trip takes about as long.
 const SHORTEST_US: u64 = 2_000;
 
-/// Reasons why a limit cannot be leased.
+/// The error of a limit that cannot be leased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{algorithm} cannot be leased, because {reason}; use `consistency: exact`")]
 pub struct NotLeasable {
     /// The name of the algorithm.
     pub algorithm: &'static str,
-    /// The reason, as a part of a sentence.
+    /// The reason, as a clause for the error message.
     pub reason: &'static str,
 }
 
-/// How units of a limit are leased.
+/// The terms on which units of a limit are leased.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     limit: Limit,
@@ -63,12 +64,13 @@ impl Terms {
     }
 
     /// Returns the limit to charge in the store. It is the promised limit, except for a token bucket, whose burst is
-    /// smaller by what refills while units are held. Every charge of the key has to use it, leased or not.
+    /// smaller by what refills while units are held. Every charge of the key must use it, leased or not.
     pub fn shared(&self) -> &Limit {
         &self.shared
     }
 
-    /// Returns for how many microseconds units may be held at most; 0 if every request has to ask the store.
+    /// Returns the longest time for which units may be held, in microseconds; 0 if every request has to ask the
+    /// store.
     pub fn longest_us(&self) -> u64 {
         self.longest_us
     }
@@ -88,8 +90,8 @@ fn worthwhile(us: u64) -> u64 {
     if us < SHORTEST_US { 0 } else { us }
 }
 
-/// Returns the bucket to charge in the store, and for how long its units may be held. Returns `None` if the bucket
-/// is too small to keep anything back.
+/// Returns the bucket to charge in the store, and for how long its units may be held. Returns `None` if the bucket is
+/// too small to hold anything back.
 fn smaller(limit: &Limit, burst: u64, longest_us: u64) -> Option<(Limit, u64)> {
     let (requests, period_us) = (limit.requests(), limit.period_us());
     if requests == 0 || burst < RESERVE_SHARE {

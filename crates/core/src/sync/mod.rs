@@ -1,53 +1,54 @@
-//! Synced counters: a node decides alone, and exchanges counts with a shared store at an interval.
+//! Synced counters: a node decides alone, and exchanges counts with a shared store at regular intervals.
 //!
-//! A [`Share`] is what one node knows of one key. Between two exchanges it admits at most its share of what the
-//! limit had left at the last one, and of what becomes free until the next. At an exchange the node charges what it
-//! has admitted ([`Share::push`]), whether that fits or not, and learns what is left ([`Share::pull`]). It also counts
-//! the units that were asked for in a second counter, by [`traffic_limit`], which tells each node its share of the
+//! A [`Share`] is what one node knows of one key. Between two exchanges it admits at most its share of what the limit
+//! had left at the last one, and of what becomes free until the next. At an exchange the node charges what it has
+//! admitted ([`Share::push`]), whether that fits or not, and reads what is left ([`Share::pull`]). It also counts all
+//! requested units in a second counter, limited by [`traffic_limit`], from which each node computes its share of the
 //! traffic.
 //!
 //! # The bound
 //!
-//! Within one interval, nodes together admit at most the sum of their shares of what is left. Shares follow where
-//! the traffic was, and add up to 1 while it does not move. If it moves, they can add up to more for a moment; with
-//! `n` nodes the excess of one interval is at most `n - 1` times what was left. The excess is charged to the shared
-//! counter, so it is a debt: nothing more is admitted until it is paid. A fixed window forgets its debt when it ends.
+//! Within one interval, nodes together admit at most the sum of their shares of what is left. Shares follow the
+//! traffic of the last interval, and add up to 1 while it does not move. If it moves, they can add up to more for a
+//! short time; with `n` nodes the excess of one interval is at most `n - 1` times what was left. The excess is
+//! charged to the shared counter, so it is a debt: nothing more is admitted until it is paid. A fixed window drops
+//! its debt when it ends.
 //!
-//! A key that is far above its limit is not admitted in full until its share is used up and then denied: a share of
-//! its requests is admitted, evenly over the interval.
+//! A key that is far above its limit does not use up its share at once and then get only denials: a fraction of its
+//! requests is admitted, evenly over the interval.
 
 use crate::algorithm::sliding_window;
 use crate::{Algorithm, Limit, MAX_COUNT, Micros, Outcome, State, Verdict, Window};
 
-/// Shares and ratios are in parts of this.
+/// The denominator of shares and ratios.
 const WHOLE: u64 = 1024;
 
-/// The smallest share: a node that has had no traffic can still admit some.
+/// The smallest share, so that a node without traffic can still admit some.
 const LEAST_SHARE: u64 = WHOLE / 32;
 
-/// The share of a node that has not heard from the store yet.
+/// The share of a node that has not exchanged counts with the store yet.
 const FIRST_SHARE: u64 = WHOLE / 4;
 
-/// What a node charges to the store at an exchange.
+/// The units that a node charges to the store at an exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Push {
     /// Units that were admitted, to be charged to the limit.
     pub admitted: u64,
-    /// Units that were asked for, to be charged to the counter of the traffic.
+    /// Units that were requested, to be charged to the traffic counter.
     pub offered: u64,
 }
 
-/// What the store said at an exchange: the verdicts of peeks after the charges.
+/// The reply of the store at an exchange: the verdicts of peeks after the charges.
 #[derive(Clone, Copy, Debug)]
 pub struct Peeks<'v> {
-    /// On the limit.
+    /// The verdict on the limit.
     pub limit: &'v Verdict,
-    /// On the counter of the traffic, by [`traffic_limit`].
+    /// The verdict on the traffic counter, whose limit is [`traffic_limit`].
     pub traffic: &'v Verdict,
 }
 
-/// Returns the limit of the counter of the traffic, which never denies: it counts the units that were asked for of
-/// all nodes in the last second.
+/// Returns the limit of the traffic counter. It never denies: it counts the units requested from all nodes in the
+/// last second.
 ///
 /// # Panics
 /// Never: the numbers are valid.
@@ -55,7 +56,7 @@ pub fn traffic_limit() -> Limit {
     Limit::new(Algorithm::SlidingWindow, MAX_COUNT, Window::seconds(1)).expect("valid numbers")
 }
 
-/// What one node knows of one key that is synced.
+/// The state of one synced key on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// This node's share of the traffic, in parts of [`WHOLE`].
@@ -64,12 +65,12 @@ pub struct Share {
     allowance: u64,
     /// Units admitted since the last exchange.
     admitted: u64,
-    /// Units that were asked for since the last exchange.
+    /// Units requested since the last exchange.
     offered: u64,
-    /// How many of the requested units are admitted, in parts of [`WHOLE`], and what is left over from rounding.
+    /// The fraction of the requested units that is admitted, in parts of [`WHOLE`], and the remainder from rounding.
     ratio: u64,
     credit: u64,
-    /// The units that were asked for of this node, in the last second.
+    /// The units requested from this node in the last second.
     traffic: sliding_window::State,
     /// When the last exchange was, by the node's clock.
     pulled: Micros,
@@ -78,7 +79,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Returns the share of a node that has not heard from the store yet.
+    /// Returns the share of a node that has not exchanged counts with the store yet.
     pub fn new(limit: &Limit, now: Micros) -> Self {
         Self {
             parts: FIRST_SHARE,
@@ -96,7 +97,7 @@ impl Share {
     /// Decides a request, and counts it if it is admitted.
     pub fn decide(&mut self, limit: &Limit, cost: u64, now: Micros) -> bool {
         if now >= self.window_end {
-            // A new window began: all of it is left.
+            // A new window began, and all of it is left.
             self.allowance = part(limit.requests(), self.parts);
             self.window_end = Micros(u64::MAX);
             self.ratio = WHOLE;
@@ -114,25 +115,25 @@ impl Share {
         true
     }
 
-    /// Returns what has happened since the last exchange, to be charged whether it fits or not.
+    /// Returns the units admitted and requested since the last exchange, to be charged whether they fit or not.
     pub fn push(&mut self) -> Push {
         Push { admitted: std::mem::take(&mut self.admitted), offered: std::mem::take(&mut self.offered) }
     }
 
-    /// Notes what the store said about the limit and about the traffic after it charged `push`, and sets what may be
-    /// admitted until the next exchange, `every_us` from now.
+    /// Updates the share with the store's reply after it charged `push`, and sets what may be admitted until the next
+    /// exchange, `every_us` from now.
     pub fn pull(&mut self, limit: &Limit, push: &Push, peeks: Peeks<'_>, every_us: u64, now: Micros) {
         self.adapt(push.offered, peeks.traffic, now);
         let peek = peeks.limit;
         let owes_us = peek.retry_after_us().unwrap_or(0);
         let left = if peek.allowed() { peek.remaining } else { 0 };
-        // Other nodes have admitted since they charged: for half an interval on average, a whole one at most. A
-        // fixed window would forget what is too much, so it reckons with the most.
+        // Other nodes have admitted units since they last charged: for half an interval on average, a whole one at
+        // most. A fixed window would drop the excess, so the maximum is assumed there.
         let others = part(push.admitted, (WHOLE - self.parts) * WHOLE / self.parts);
         let unknown = if limit.algorithm() == Algorithm::FixedWindow { others } else { others / 2 };
         let frees = freed(limit, every_us.saturating_sub(owes_us));
         let left = left.saturating_add(frees).saturating_sub(unknown).min(limit.burst());
-        // What was admitted while the exchange was under way is not in what the store said.
+        // Units admitted while the exchange was in progress are not in the reply of the store.
         self.allowance = part(left, self.parts).saturating_sub(self.admitted);
         // Room for more requests than there were: the allowance is the bound, not the ratio.
         let ratio =
@@ -170,12 +171,12 @@ impl Share {
     }
 }
 
-/// Returns so many parts of a count.
+/// Returns `count * parts / WHOLE`.
 fn part(count: u64, parts: u64) -> u64 {
     (u128::from(count) * u128::from(parts) / u128::from(WHOLE)) as u64
 }
 
-/// Returns how many units become free within a time, at most. Fixed windows free none before they end.
+/// Returns the most units that can become free within `us` microseconds. Fixed windows free none before they end.
 fn freed(limit: &Limit, us: u64) -> u64 {
     if limit.algorithm() == Algorithm::FixedWindow {
         return 0;

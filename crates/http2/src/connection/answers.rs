@@ -1,4 +1,4 @@
-//! From answers to frames.
+//! Writes responses as frames.
 
 use std::task::Waker;
 
@@ -16,19 +16,20 @@ use crate::service::{Answer, Refusal, Service, Whole};
 use crate::streams::{Incoming, Stream, Then, Unsent};
 use crate::tasks::{Step, Task};
 
-/// The shortest piece of an answer, if it is not the last, for which a client may send something that is no request.
+/// The smallest DATA frame that earns tokens in [`Calm`](crate::calm::Calm), unless it is the last of its response.
 const EARNING_BYTES: usize = 256;
-/// Whether a message is compressed, which ours never are, and its length.
+/// Length of the gRPC message prefix: the compression flag, which is never set here, and the message length.
 const PREFIX_BYTES: usize = 5;
-/// `:status: 200` by its number, and `content-type: application/grpc`, whose name is number 31.
+/// The encoded response headers: `:status: 200` by its index, and `content-type: application/grpc` with indexed name
+/// 31.
 const OK_HEAD: &[u8; 20] = b"\x88\x0f\x10\x10application/grpc";
-/// `grpc-status: 0`.
+/// The encoded trailers `grpc-status: 0`.
 const OK_TRAILERS: &[u8; 15] = b"\x00\x0bgrpc-status\x010";
 
 type StreamOf<S> = Stream<<S as Service>::Call, <S as Service>::Body>;
 
 impl<S: Service> Connection<S> {
-    /// Answers a request that was collected, or not, and is in the table no more.
+    /// Responds to a request whose body was collected, or could not be. The stream is no longer in the table.
     #[inline]
     pub(super) fn answer_whole(
         &mut self,
@@ -62,7 +63,7 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
-    /// Writes the head of an answer, and what comes before its message. Answers where that begins.
+    /// Writes the response headers, a DATA frame header and the gRPC prefix. Returns the offset of the DATA frame.
     #[inline]
     fn begin_message(&mut self, id: u32) -> usize {
         if self.drops_table {
@@ -77,7 +78,8 @@ impl<S: Service> Connection<S> {
         data
     }
 
-    /// Completes the message that began there, and its stream, unless it has to wait.
+    /// Completes the message whose DATA frame starts at `data`, and ends the stream unless flow control holds it
+    /// back.
     #[inline]
     fn end_message(&mut self, stream: StreamOf<S>, data: usize) {
         let message = data + HEADER_BYTES + PREFIX_BYTES;
@@ -109,7 +111,7 @@ impl<S: Service> Connection<S> {
         self.finish(stream);
     }
 
-    /// A request whose headers are too large; its stream was never in the table.
+    /// Responds to a request whose headers are too large. Its stream was never added to the table.
     pub(super) fn answer_too_large(&mut self, id: u32, ends: bool) {
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         self.write_head(id, status, &HeaderMap::new(), true);
@@ -119,7 +121,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Sends as much of an answer as the client has granted. The stream is removed if that is the end of it.
+    /// Sends as much of a response as flow control allows. Removes the stream once all of it is sent.
     fn send_at(&mut self, at: usize, mut unsent: Unsent<S::Body>) {
         let stream = self.streams.at(at);
         let (id, mut window) = (stream.id, stream.window);
@@ -136,7 +138,7 @@ impl<S: Service> Connection<S> {
                 frame::write_header(&mut self.out, bytes, kind::DATA, flags, id);
                 self.out.extend_from_slice(&unsent.data.split_to(bytes));
                 self.sending.take(&mut window, bytes);
-                // A piece that is short because little was granted has earned nothing.
+                // A frame that is short because the client granted little earns nothing.
                 if is_last || bytes >= EARNING_BYTES {
                     self.calm.earn();
                 }
@@ -169,7 +171,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Keeps what could not be sent, if there is room for it in the shared memory.
+    /// Keeps the unsent bytes if the shared budget has room for them, and resets the stream otherwise.
     fn keep_unsent(&mut self, at: usize) {
         let stream = self.streams.at(at);
         let id = stream.id;
@@ -180,7 +182,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Goes on with the answers that had to wait, one after the other, as far as the client has granted more.
+    /// Continues the responses that wait for the connection's window, in turn, as far as it allows.
     pub(super) fn send_ready(&mut self) {
         while self.sending.window > 0
             && !self.is_full()
@@ -194,7 +196,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// What a task has done for a stream, if the stream is still there.
+    /// Handles a step that a task completed for a stream, if the stream is still open.
     pub(super) fn take_step(&mut self, id: u32, step: Step<S::Body>) {
         match step {
             Step::Answered(answer) => {
@@ -242,7 +244,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// The answer is complete. A client that is not done yet need not go on.
+    /// Ends a stream whose response is complete. A client that is still sending is asked to stop.
     #[inline]
     fn finish(&mut self, stream: &StreamOf<S>) {
         match stream.incoming {
@@ -256,7 +258,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Ends a stream before its time.
+    /// Resets a stream.
     pub(super) fn reset(&mut self, id: u32, reason: Reason) {
         frame::write_reset(&mut self.out, id, reason);
         self.recent.add(id);
@@ -265,7 +267,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Drops a stream, and whatever was done for it.
+    /// Removes a stream and cancels its task.
     pub(super) fn close(&mut self, at: usize) {
         let Some(stream) = self.streams.remove(at) else { return };
         if let Some(task) = &stream.task {
@@ -274,7 +276,7 @@ impl<S: Service> Connection<S> {
         self.release(&stream);
     }
 
-    /// What is held for a stream is held no more.
+    /// Releases what is held for a stream.
     fn release(&mut self, stream: &StreamOf<S>) {
         let held = match &stream.incoming {
             Incoming::Ended => 0,
@@ -284,7 +286,7 @@ impl<S: Service> Connection<S> {
         self.receiving.free(held, &mut self.out);
     }
 
-    /// Grants anew what was read of the bodies that are passed on; `waker` is told of more.
+    /// Returns flow control credit for streamed bodies that have been read. `waker` is woken on further reads.
     pub(super) fn replenish(&mut self, waker: &Waker) {
         for id in self.reads.take(waker) {
             self.charge(1, 0);
@@ -313,7 +315,7 @@ impl<S: Service> Connection<S> {
             }
             Incoming::Ended | Incoming::Whole(..) => return,
         };
-        // Less is held than before, so there is room for it.
+        // This cannot fail: less is held than before.
         let _ = stream.reclaim(&self.budget, CALL_BYTES);
         if has_ended {
             self.streams.end_unread(at);
@@ -333,14 +335,14 @@ impl<S: Service> Connection<S> {
         self.write_block(id, Vec::with_capacity(64), trailers, true);
     }
 
-    /// Writes headers in as many frames as it takes.
+    /// Writes a header block in as many frames as it needs.
     fn write_block(&mut self, id: u32, mut block: Vec<u8>, headers: &HeaderMap, ends: bool) {
         for (name, value) in headers {
             encode::field(&mut block, name.as_str(), value.as_bytes());
         }
         let mut pieces = block.chunks(MAX_PAYLOAD_BYTES).peekable();
         let mut kind = kind::HEADERS;
-        // There is one even where there are no headers at all.
+        // An empty header block still needs one frame.
         let mut piece = pieces.next().unwrap_or_default();
         loop {
             let is_last = pieces.peek().is_none();

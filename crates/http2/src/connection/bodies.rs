@@ -1,4 +1,4 @@
-//! The bodies of requests: collected, or passed on.
+//! Receives request bodies, collected or streamed.
 
 use http::HeaderMap;
 use tokio::time::Instant;
@@ -46,7 +46,7 @@ impl<S: Service> Connection<S> {
                 self.answer_collected(at, Some(content), now)
             }
             Incoming::Whole(_, body) => {
-                // What is held is not granted anew: a connection holds as much as its window has.
+                // Held bytes are not credited back to the client, so a connection holds at most its window.
                 self.receiving.free(bytes - content.len(), &mut self.out);
                 body.extend_from_slice(content);
                 if body.len() > self.settings.body_bytes {
@@ -54,7 +54,8 @@ impl<S: Service> Connection<S> {
                 } else if ends {
                     self.answer_collected(at, None, now)?;
                 } else if !stream.reclaim(&self.budget, CALL_BYTES) {
-                    // Whoever asks may take a reset for a failure and let everything pass: it is answered.
+                    // Respond instead of resetting: a client may treat a reset as a failure and let every request
+                    // pass.
                     self.give_up_body(at, Whole::NoRoom, now)?;
                 }
                 if content.is_empty() && !ends { self.spend(NOISE, now) } else { Ok(()) }
@@ -64,7 +65,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Passes a piece on.
+    /// Passes a piece of the body to its reader.
     fn take_fed(
         &mut self,
         at: usize,
@@ -94,17 +95,17 @@ impl<S: Service> Connection<S> {
         if content.is_empty() { self.spend(NOISE, now) } else { Ok(()) }
     }
 
-    /// Ends a body that is passed on.
+    /// Ends a streamed body.
     fn end_fed(&mut self, at: usize, trailers: Option<HeaderMap>) {
         let stream = self.streams.at(at);
         let (id, Incoming::Fed(feed, _)) = (stream.id, &stream.incoming) else { return };
         feed.end(trailers);
         self.streams.end_fed(at);
-        // It may be read to its end already.
+        // The reader may have read all of it already.
         self.reads.note(id);
     }
 
-    /// The end of a request in a block of its own.
+    /// Handles the trailers of a request.
     pub(super) fn take_trailers(
         &mut self,
         id: u32,
@@ -138,7 +139,8 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
-    /// Answers a request whose body is complete: in one piece that was never held, or held.
+    /// Responds to a request whose body is complete. `content` is the body if it came in one piece; otherwise the
+    /// held bytes are used.
     #[inline]
     fn answer_collected(&mut self, at: usize, content: Option<&[u8]>, now: Instant) -> Result<(), Fault> {
         let Some(mut stream) = self.streams.remove(at) else { return Ok(()) };
@@ -150,7 +152,7 @@ impl<S: Service> Connection<S> {
         self.answer_whole(stream, &call, Whole::Bytes(content.unwrap_or(&held)), now)
     }
 
-    /// Answers a request whose body is not going to be complete.
+    /// Responds to a request whose body will not be completed.
     fn give_up_body(&mut self, at: usize, whole: Whole<'_>, now: Instant) -> Result<(), Fault> {
         let Some(mut stream) = self.streams.remove(at) else { return Ok(()) };
         let Incoming::Whole(call, held) = &mut stream.incoming else { return Ok(()) };
@@ -160,16 +162,16 @@ impl<S: Service> Connection<S> {
         self.answer_whole(stream, &call, whole, now)
     }
 
-    /// Ends streams whose client is late: with the body, or with room for the answer. Answers when to look
-    /// again.
+    /// Ends streams whose client is late in sending the body or in granting window for the response. Returns when to
+    /// check again.
     pub(super) fn give_up_late(&mut self, now: Instant) -> Option<Instant> {
         let patience = self.settings.body_patience;
         let mut next = None;
-        // From the last to the first, so that the places of those to come stay the same.
+        // In reverse, so that removing one does not move those still to be checked.
         for at in (0..self.streams.len()).rev() {
             let stream = self.streams.at(at);
             let id = stream.id;
-            // The service may take its time; the client may be waited for next, so there is another look.
+            // The service has no deadline here, but the client may be waited for next, so check again.
             let mut due = if stream.is_half_closed() { now } else { stream.opened } + patience;
             if stream.unsent.is_some() {
                 due = due.min(*stream.stalled.get_or_insert(now) + patience);

@@ -1,4 +1,4 @@
-//! What concerns the connection: settings, windows, pings, farewells.
+//! Connection-level frames: SETTINGS, `WINDOW_UPDATE`, PING, GOAWAY.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,22 +13,22 @@ use crate::hpack::DEFAULT_TABLE_BYTES;
 use crate::service::Service;
 use crate::windows::grant;
 
-/// What a client may ask for as the largest payload.
+/// The values a client may send for `SETTINGS_MAX_FRAME_SIZE`.
 const FRAME_BYTES: RangeInclusive<u32> = MAX_PAYLOAD_BYTES as u32..=(1 << 24) - 1;
 const KEEP_ALIVE_PING: &[u8; 8] = b"tg-alive";
 const LEAVING_PING: &[u8; 8] = b"tg-leave";
 
-/// How far a farewell has come.
+/// The state of a graceful shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaving {
     No,
-    /// The client was told; requests that were on their way are still taken.
+    /// A first GOAWAY was sent. Requests already on their way are still accepted.
     Announced,
-    /// Requests up to this one are answered, and no others.
+    /// The final GOAWAY was sent. Only requests up to this stream ID are handled.
     After(u32),
 }
 
-/// Whether the client is still there.
+/// Detects clients that are gone by sending PINGs.
 #[derive(Debug)]
 pub(super) struct KeepAlive {
     patience: Option<(Duration, Duration)>,
@@ -41,13 +41,13 @@ impl KeepAlive {
         Self { patience, heard: now, pinged: None }
     }
 
-    /// The client said something.
+    /// Records that the client sent something.
     #[inline]
     pub(super) fn heard(&mut self, now: Instant) {
         (self.heard, self.pinged) = (now, None);
     }
 
-    /// When it is to be pinged, or given up.
+    /// Returns when to send a PING, or to close the connection if one is unanswered.
     pub(super) fn due(&self) -> Option<Instant> {
         let (interval, timeout) = self.patience?;
         Some(self.pinged.map_or(self.heard + interval, |pinged| pinged + timeout))
@@ -73,7 +73,7 @@ impl<S: Service> Connection<S> {
         let mut initial = None;
         for (name, value) in frame.settings() {
             match name {
-                // We keep no table; but where one was allowed to exist, it has to be said.
+                // Our encoder uses no dynamic table, but a reduced table size must still be acknowledged.
                 setting::HEADER_TABLE_SIZE => self.drops_table |= (value as usize) < DEFAULT_TABLE_BYTES,
                 setting::ENABLE_PUSH if value > 1 => {
                     return Err(Fault::protocol("ENABLE_PUSH must be 0 or 1"));
@@ -91,7 +91,7 @@ impl<S: Service> Connection<S> {
         frame::write_header(&mut self.out, 0, kind::SETTINGS, flag::ACK, 0);
         if let Some(initial) = initial {
             self.charge(0, self.streams.len() / STREAMS_PER_WORK);
-            // Once for all streams, however often the frame changes it.
+            // Applied once to all streams, even if the frame sets it several times.
             let more = initial - std::mem::replace(&mut self.sending.initial, initial);
             for at in 0..self.streams.len() {
                 if !grant(&mut self.streams.at(at).window, more) {
@@ -143,13 +143,14 @@ impl<S: Service> Connection<S> {
         if !frame.has(flag::ACK) {
             frame::write_ping(&mut self.out, flag::ACK, payload);
         } else if payload == LEAVING_PING && self.leaving == Leaving::Announced {
-            // What the client sent before it knew has come by now.
+            // Everything the client sent before it read the first GOAWAY has arrived by now.
             self.leave();
         }
         self.spend(NOISE, now)
     }
 
-    /// Asks the client to send no more requests, and takes those it has sent meanwhile.
+    /// Starts a graceful shutdown: asks the client to open no more streams, and still handles those already on their
+    /// way.
     pub fn graceful_shutdown(&mut self) {
         if self.leaving != Leaving::No || self.fault.is_some() {
             return;
@@ -168,17 +169,18 @@ impl<S: Service> Connection<S> {
         self.leaving = Leaving::After(self.last_id);
     }
 
-    /// Whether there is nothing left but to send what is to be sent, and to close.
+    /// Returns whether the connection can be closed once its output is written.
     pub fn is_over(&self) -> bool {
         self.fault.is_some() || (matches!(self.leaving, Leaving::After(_)) && self.streams.len() == 0)
     }
 
-    /// When [`Connection::on_time`] is to be called.
+    /// Returns when [`Connection::on_time`] must be called next.
     pub fn wake_at(&self) -> Option<Instant> {
         self.wake_at
     }
 
-    /// Does what is due: pings a silent client, gives up one that is gone, and streams that are late.
+    /// Runs the timers that are due: pings a silent client, closes the connection if it does not respond, and ends
+    /// streams that are late.
     pub fn on_time(&mut self, now: Instant) {
         if self.keep_alive.due().is_some_and(|due| due <= now) {
             if self.keep_alive.pinged.is_some() {
@@ -187,11 +189,11 @@ impl<S: Service> Connection<S> {
                 frame::write_ping(&mut self.out, 0, KEEP_ALIVE_PING);
                 self.keep_alive.pinged = Some(now);
             } else {
-                // Whoever watches handshakes sees to it.
+                // A handshake timeout, if any, is enforced by the caller.
                 self.keep_alive.heard(now);
             }
         }
-        // All has been said then.
+        // The connection is ending; no timer is needed.
         if self.is_over() {
             self.wake_at = None;
             return;

@@ -1,9 +1,8 @@
-//! The protocol of one connection, without input and output: bytes go in, calls to the service are
-//! made, bytes come out.
+//! The HTTP/2 protocol of one connection, without I/O: bytes go in, the service is called, bytes come out.
 //!
-//! - `requests`, `bodies`: from frames to calls
-//! - `answers`: from answers to frames
-//! - `control`: what concerns the connection: settings, windows, pings, farewells
+//! - `requests`, `bodies`: turn frames into calls
+//! - `answers`: turns responses into frames
+//! - `control`: connection-level frames: SETTINGS, `WINDOW_UPDATE`, PING, GOAWAY
 
 mod answers;
 mod bodies;
@@ -31,62 +30,61 @@ use crate::windows::{Receiving, Sending};
 use self::control::{KeepAlive, Leaving};
 use self::requests::{Block, MAX_BLOCK_BYTES, Recent, Remembered};
 
-/// Bytes a stream may send before they are read; messages are small.
+/// Flow control window of a stream, in bytes. Messages are small.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
-/// More bytes than these that the client has not read, and nothing further is done for it.
+/// With more unsent output than this, in bytes, nothing more is done for the connection until the client reads.
 const MAX_OUT_BYTES: usize = 256 << 10;
-/// What a call takes of the memory that connections share, beside its body and its answer: about what the
-/// buffers and the future of one are, with a message that whoever answers has read.
+/// Bytes claimed from the shared budget for a streamed call, besides its body and response: roughly its buffers, its
+/// future and one decoded message.
 const CALL_BYTES: usize = 24 << 10;
 
-// Work is counted in units of about a quarter of a microsecond, so that turns are of about the same length whatever a
-// client sends. Every frame counts one unit, and what it brings about counts beside that.
-/// Bytes of a frame's payload that count one unit.
+// Work is counted in units of about a quarter of a microsecond, so that turns take about the same time whatever a
+// client sends. Every frame costs one unit, plus the cost of what it causes.
+/// Bytes of frame payload per unit of work.
 const PAYLOAD_BYTES_PER_WORK: usize = 1 << 10;
-/// A read from the socket.
+/// Work of one read from the socket.
 const READ_WORK: u32 = 8;
-/// A write to the socket.
+/// Work of one write to the socket.
 const WRITE_WORK: u32 = 16;
-/// Bytes of a header block that count one unit when it has to be decoded.
+/// Bytes of a header block per unit of work, if the block must be decoded.
 const BLOCK_BYTES_PER_WORK: usize = 8;
-/// The answer to a request whose message was collected.
+/// Work of responding to a request with a collected body.
 const ANSWER_WORK: u32 = 4;
-/// Bytes of its message that count one unit.
+/// Bytes of a collected message per unit of work.
 const MESSAGE_BYTES_PER_WORK: usize = 32;
-/// The beginning of a call, and each step of one.
+/// Work of starting a streamed call, and of each step of it.
 const CALL_WORK: u32 = 16;
-/// A piece of an answer that had to wait.
+/// Work of sending a piece of a response that had to wait.
 const PIECE_WORK: u32 = 2;
-/// Streams that count one unit where all of them are looked at.
+/// Streams per unit of work where all streams are visited.
 const STREAMS_PER_WORK: usize = 8;
 
-/// What a client may do, and for how long.
+/// Limits and timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Requests at once.
+    /// Maximum number of concurrent streams.
     pub max_streams: u32,
-    /// Bytes of one request's headers. What is beyond them is left out if the service decides without
-    /// ([`Service::takes_cut_head`]); otherwise the request is refused.
+    /// Maximum size of a request's headers, in bytes. Headers beyond it are dropped if the service accepts that
+    /// ([`Service::takes_cut_head`]); otherwise the request is rejected.
     pub header_bytes: usize,
-    /// Bytes of a body that is collected.
+    /// Maximum size of a collected body, in bytes.
     pub body_bytes: usize,
-    /// How long any body may take, and how long a client may take to grant room for the next bytes of an
-    /// answer.
+    /// How long a client may take to send a body, and to grant window for the next bytes of a response.
     pub body_patience: Duration,
-    /// Requests at once whose body is not collected ([`Service::call`]); they take more memory than others.
+    /// Maximum number of concurrent streamed calls ([`Service::call`]), which use more memory than others.
     pub max_calls: usize,
-    /// After which silence the client is pinged, and how long it may take to say anything then.
+    /// The silence after which the client is pinged, and how long it may take to respond. `None` disables pings.
     pub keep_alive: Option<(Duration, Duration)>,
 }
 
-/// What a client did that ends its connection.
+/// A client error that ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{why} ({reason})")]
 pub struct Fault {
-    /// What the client is told by number.
+    /// The error code sent in the GOAWAY frame.
     pub reason: Reason,
-    /// And in words.
+    /// A description of the error, sent as debug data of the GOAWAY frame.
     pub why: &'static str,
 }
 
@@ -104,7 +102,7 @@ impl Fault {
     }
 }
 
-/// How far the client has come.
+/// How much of the connection preface has arrived.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Greeting {
     Nothing,
@@ -112,7 +110,7 @@ enum Greeting {
     Settings,
 }
 
-/// The server's side of one connection.
+/// The server side of one HTTP/2 connection.
 pub struct Connection<S: Service> {
     service: S,
     settings: Settings,
@@ -120,31 +118,31 @@ pub struct Connection<S: Service> {
     decoder: Decoder,
     known: Known<Remembered<S::Call>>,
     streams: Streams<S::Call, S::Body>,
-    /// Tells when bodies that are passed on are read.
+    /// Streams whose bodies have been read since the last check.
     reads: Arc<Reads>,
-    /// What all connections may hold together.
+    /// The memory that all connections share.
     budget: MemoryBudget,
     /// Work done in this turn.
     work: u32,
-    /// Work that may be done in this turn.
+    /// Work allowed in this turn.
     turn_work: u32,
-    /// Requests that have begun.
+    /// Number of requests started.
     requests: u64,
     tasks: Tasks<S::Body>,
     sending: Sending,
     receiving: Receiving,
-    /// What one stream may send before it is read.
+    /// Flow control window of a new stream, in bytes.
     stream_window: u32,
-    /// A header block whose end has not come.
+    /// An incomplete header block.
     block: Option<Block>,
-    /// The highest id of the client's streams.
+    /// The highest stream ID the client has used.
     last_id: u32,
     recent: Recent,
-    /// Whether the next header block has to say that we use no table.
+    /// Whether the next header block must announce a dynamic table size of 0.
     drops_table: bool,
     calm: Calm,
     keep_alive: KeepAlive,
-    /// When [`Connection::on_time`] is to be called.
+    /// When [`Connection::on_time`] must be called next.
     wake_at: Option<Instant>,
     leaving: Leaving,
     fault: Option<Fault>,
@@ -152,9 +150,9 @@ pub struct Connection<S: Service> {
 }
 
 impl<S: Service> Connection<S> {
-    /// A connection that begins now.
+    /// Creates the state of a connection that is opened at `now`.
     pub fn new(service: S, settings: Settings, now: Instant) -> Self {
-        // A whole body has to fit, with room for padding; see `Receiving` for what is held.
+        // A whole body must fit, with room for padding. `Receiving` explains which bytes are held.
         let body_bytes = u32::try_from(settings.body_bytes).unwrap_or(u32::MAX).saturating_mul(2);
         let stream_window = body_bytes.clamp(STREAM_WINDOW_BYTES, frame::MAX_NUMBER);
         let mut out = Vec::new();
@@ -196,41 +194,41 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Holds bodies, calls and answers within a budget that connections share.
+    /// Sets the budget for bodies, calls and responses, which connections share.
     #[must_use]
     pub fn with_budget(self, budget: MemoryBudget) -> Self {
         Self { budget, ..self }
     }
 
-    /// Begins a turn of so much work, after which other connections are to have theirs. A unit is about a quarter of a
+    /// Starts a turn with `work` units, after which other connections should run. A unit is about a quarter of a
     /// microsecond.
     pub fn start_turn(&mut self, work: u32) {
         (self.work, self.turn_work) = (0, work);
     }
 
-    /// Whether the work of this turn is done. What is left is done in the next: nothing is received until then.
+    /// Returns whether the work of this turn is used up. No more input is processed until the next turn.
     pub fn turn_is_over(&self) -> bool {
         self.work >= self.turn_work
     }
 
-    /// The work done in this turn. It is more than was allowed if the last thing that was done took more than was left.
+    /// Returns the work done in this turn. It exceeds the allowed work if the last operation cost more than was left.
     pub fn work_done(&self) -> u32 {
         self.work
     }
 
-    /// Counts a write of so many bytes of the output to the socket.
+    /// Counts the work of writing `bytes` bytes of output to the socket.
     pub fn note_write(&mut self, bytes: usize) {
         self.charge(WRITE_WORK, bytes / PAYLOAD_BYTES_PER_WORK);
     }
 
-    /// Counts work, and work that depends on what the client sent.
+    /// Counts `work` units, plus `more` units that depend on the input.
     fn charge(&mut self, work: u32, more: usize) {
         let more = u32::try_from(more).unwrap_or(u32::MAX);
         self.work = self.work.saturating_add(work).saturating_add(more);
     }
 
-    /// Takes what came, and answers how many bytes of it: all but an incomplete frame at the end and what is
-    /// beyond the work of one turn. The rest is to be passed again, with what follows it.
+    /// Processes input and returns how many bytes were consumed. An incomplete frame at the end, and frames beyond
+    /// the work of this turn, are not consumed: pass them again, followed by further input.
     pub fn receive(&mut self, input: &[u8], now: Instant) -> usize {
         self.keep_alive.heard(now);
         self.charge(READ_WORK, 0);
@@ -304,12 +302,12 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Ends the connection with a farewell that says why.
+    /// Ends the connection with a GOAWAY frame that carries the error.
     fn fail(&mut self, fault: Fault) {
         if self.fault.is_some() {
             return;
         }
-        // A client that never spoke HTTP/2 would not understand it.
+        // A client that did not speak HTTP/2 would not understand a GOAWAY frame.
         if self.greeting == Greeting::Nothing {
             self.out.clear();
         } else {
@@ -327,7 +325,7 @@ impl<S: Service> Connection<S> {
         Err(Fault::new(Reason::ENHANCE_YOUR_CALM, "too many frames that ask for nothing"))
     }
 
-    /// Sends what has become ready, as far as there is room and as the turn lasts.
+    /// Makes progress on pending responses, within the output limit and the work of this turn.
     pub fn poll(&mut self, cx: &mut Context<'_>) {
         self.send_ready();
         while !self.is_full()
@@ -342,37 +340,38 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// What is to be sent. Nothing goes out before the client has begun to speak.
+    /// Returns the output buffer. Write it to the socket only while [`Connection::has_output`] is true: nothing is
+    /// sent before the client has started to send its preface.
     pub fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Whether there is something to send.
+    /// Returns whether there is output to write.
     pub fn has_output(&self) -> bool {
         !self.out.is_empty() && (self.greeting != Greeting::Nothing || self.fault.is_some())
     }
 
-    /// Whether so much is to be sent that nothing more is to be received.
+    /// Returns whether there is so much unsent output that no more input should be read.
     pub fn is_full(&self) -> bool {
         self.out.len() >= MAX_OUT_BYTES
     }
 
-    /// What the client did wrong, if that is the end.
+    /// Returns the client error that ended the connection, if any.
     pub fn fault(&self) -> Option<Fault> {
         self.fault
     }
 
-    /// Requests that have begun since the connection was opened.
+    /// Returns the number of requests started since the connection was opened.
     pub fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Requests that are being collected or answered, without those that stream.
+    /// Returns the number of open requests with collected bodies; streamed calls are not counted.
     pub fn collected_streams(&self) -> usize {
         self.streams.len() - self.streams.calls
     }
 
-    /// Requests that are being received or answered.
+    /// Returns the number of open requests, streamed calls included.
     pub fn open_streams(&self) -> usize {
         self.streams.len()
     }

@@ -1,4 +1,4 @@
-//! From frames to calls.
+//! Turns HEADERS frames into calls.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,24 +18,25 @@ use crate::service::{Service, Whole};
 use crate::streams::{Incoming, Stream};
 use crate::tasks::Task;
 
-/// Streams that we have ended and whose client may not know yet.
+/// How many streams that we closed first are remembered, because the client may still send frames for them.
 const MAX_RECENT: usize = 64;
-/// Bytes of a header block, beyond which the connection is closed: more than a proxy copies from one of its clients.
+/// Maximum size of a header block; a larger one closes the connection. A proxy copies less than this from its
+/// clients.
 pub(super) const MAX_BLOCK_BYTES: usize = 128 << 10;
-/// A stream that is reset sooner was not given up by somebody who waited for it.
+/// A client that resets a stream earlier than this was not waiting for the response.
 const YOUNG: Duration = Duration::from_millis(5);
 
-/// A header block whose end has not come.
+/// An incomplete header block.
 pub(super) struct Block {
     stream: u32,
     ends_stream: bool,
     bytes: Vec<u8>,
-    /// The part of the budget for bytes beyond those that every connection may hold.
+    /// The budget claim for bytes beyond those that every connection may hold.
     claim: Option<MemoryClaim>,
 }
 
 impl Block {
-    /// Claims the memory of the bytes beyond the first `free_bytes`. Returns whether the budget has it.
+    /// Claims memory for the bytes beyond the first `free_bytes`. Returns `false` if the budget is exhausted.
     fn claim_beyond(&mut self, free_bytes: usize, budget: &MemoryBudget) -> bool {
         let wanted_bytes = self.bytes.len() - free_bytes;
         if let Some(claim) = &mut self.claim {
@@ -46,14 +47,14 @@ impl Block {
     }
 }
 
-/// What a head said that came before.
+/// The decoded result of a header block seen before.
 #[derive(Clone)]
 pub(super) struct Remembered<C> {
     call: C,
     content_length: Option<u64>,
 }
 
-/// Streams that we have ended before the client had: what still comes for them is passed over.
+/// IDs of streams that we closed before the client did. Further frames for them are ignored.
 #[derive(Default)]
 pub(super) struct Recent(VecDeque<u32>);
 
@@ -95,8 +96,8 @@ impl<S: Service> Connection<S> {
         self.hold_block(block, now)
     }
 
-    /// Waits for the rest of a block. One that is too long cannot be passed over: later ones may
-    /// refer to what it says.
+    /// Keeps a block until its end arrives. A block that is too long closes the connection and cannot be skipped,
+    /// because later blocks may refer to it.
     fn hold_block(&mut self, mut block: Block, now: Instant) -> Result<(), Fault> {
         if block.bytes.len() > self.settings.header_bytes.max(MAX_BLOCK_BYTES) {
             return Err(Fault::new(Reason::ENHANCE_YOUR_CALM, "a header block is too long"));
@@ -124,7 +125,7 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
-    /// A head that did not come before, byte by byte.
+    /// Decodes a header block that was not seen before.
     fn take_new_block(&mut self, id: u32, block: &[u8], ends: bool, now: Instant) -> Result<(), Fault> {
         let mut fields = Fields::of_request(self.settings.header_bytes);
         let changed = self.decode(block, &mut fields)?;
@@ -156,7 +157,7 @@ impl<S: Service> Connection<S> {
         self.open_call(id, request, content_length, ends, now)
     }
 
-    /// A request whose body is passed on as it comes.
+    /// Opens a stream whose body is streamed to the service.
     fn open_call(
         &mut self,
         id: u32,
@@ -198,11 +199,11 @@ impl<S: Service> Connection<S> {
         Ok(changed)
     }
 
-    /// Whether a new stream is to be answered. Its block has been read either way.
+    /// Returns whether a new stream should be handled. Its header block has been decoded in either case.
     #[inline]
     fn opens(&mut self, id: u32, now: Instant) -> Result<bool, Fault> {
         if matches!(self.leaving, Leaving::After(_)) {
-            // It was told that nobody would look at it.
+            // The GOAWAY frame told the client that this stream would be ignored.
             return Ok(false);
         }
         self.last_id = id;
@@ -214,14 +215,14 @@ impl<S: Service> Connection<S> {
         Ok(false)
     }
 
-    /// Refuses a stream of which nothing has been done, so that it may be tried again.
+    /// Refuses a stream before any processing, so that the client may retry it.
     fn refuse_stream(&mut self, id: u32, now: Instant) -> Result<(), Fault> {
         frame::write_reset(&mut self.out, id, Reason::REFUSED_STREAM);
         self.recent.add(id);
         self.spend(NOISE, now)
     }
 
-    /// A request whose body is collected, if it has one.
+    /// Opens a stream whose body, if any, is collected.
     #[inline]
     fn open_whole(
         &mut self,
@@ -258,14 +259,15 @@ impl<S: Service> Connection<S> {
         self.spend(if age < YOUNG { ODD } else { NOISE }, now)
     }
 
-    /// A PRIORITY of the wrong length. A stream that never began cannot be reset, so the connection ends.
+    /// Handles a PRIORITY frame of the wrong length. A stream that was never opened cannot be reset, so the
+    /// connection ends.
     pub(super) fn refuse_priority(&mut self, id: u32, now: Instant) -> Result<(), Fault> {
         self.check_opened(id).map_err(|_| Fault::size("a PRIORITY must have 5 bytes"))?;
         self.reset(id, Reason::FRAME_SIZE_ERROR);
         self.spend(ODD, now)
     }
 
-    /// A frame that no stream can take.
+    /// Handles a frame for a stream that is not open.
     pub(super) fn take_frame_of_closed(&mut self, id: u32, now: Instant) -> Result<(), Fault> {
         self.check_opened(id)?;
         if self.recent.has(id) || id > self.last_id {
@@ -275,14 +277,14 @@ impl<S: Service> Connection<S> {
         self.spend(ODD, now)
     }
 
-    /// Frames may come for streams that have ended, not for streams that never began.
+    /// Returns an error if the stream was never opened. Frames for closed streams are legal.
     pub(super) fn check_opened(&self, id: u32) -> Result<(), Fault> {
         let ignored = matches!(self.leaving, Leaving::After(last) if id > last);
         let opened = !id.is_multiple_of(2) && (id <= self.last_id || ignored);
         if opened { Ok(()) } else { Err(Fault::protocol("a frame of a stream that was never opened")) }
     }
 
-    /// Ends a stream for what its client did.
+    /// Resets a stream because of a client error.
     pub(super) fn refuse_frame(&mut self, id: u32, now: Instant) -> Result<(), Fault> {
         self.reset(id, Reason::PROTOCOL_ERROR);
         self.spend(ODD, now)

@@ -1,4 +1,4 @@
-//! Blocks to fields.
+//! Decodes header blocks.
 
 use thiserror::Error;
 
@@ -6,33 +6,33 @@ use super::DEFAULT_TABLE_BYTES;
 use super::table::Table;
 use super::{huffman, integer};
 
-/// Why a block cannot be read. The table is lost with it, and so is the connection.
+/// Errors of decoding a header block. The dynamic table is then out of sync, so the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HpackError {
-    /// It ends within a field.
+    /// The block ends within a field.
     #[error("it is cut off")]
     CutOff,
-    /// A number of too many bytes.
+    /// An integer has too many bytes.
     #[error("a number is too large")]
     Integer,
-    /// A field of a number that has none.
+    /// An index refers to no table entry.
     #[error("it refers to a field that is not there")]
     Index,
-    /// Not the Huffman code.
+    /// A string is not valid Huffman code.
     #[error("a text is not in the Huffman code")]
     Huffman,
-    /// A table larger than was allowed, or changed in the midst of a block.
+    /// A table size update is larger than allowed, or not at the start of the block.
     #[error("it asks for a table that it may not have")]
     TableSize,
 }
 
-/// Reads blocks, and keeps the table they refer to.
+/// A decoder of header blocks, with its dynamic table.
 #[derive(Debug)]
 pub struct Decoder {
     table: Table,
-    /// What the table may be enlarged to.
+    /// The largest table size that the peer may choose.
     max_table_bytes: usize,
-    /// Where Huffman's texts are decoded; kept for the next one.
+    /// Buffers for Huffman-decoded strings, reused between fields.
     name: Vec<u8>,
     value: Vec<u8>,
 }
@@ -49,11 +49,11 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Passes every field of a block on. Answers whether the block changed the table: if not, the
-    /// same bytes say the same again until one does.
+    /// Decodes a block and calls `field` with each name and value. Returns whether the block changed the dynamic
+    /// table: if not, the same bytes decode to the same fields until a later block changes it.
     ///
     /// # Errors
-    /// If it is no block; the connection cannot go on then.
+    /// Returns an error if the block is invalid. The connection must then be closed.
     pub fn decode(&mut self, block: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<bool, HpackError> {
         let (mut rest, mut changed, mut begun) = (block, false, false);
         while let Some(&first) = rest.first() {
@@ -63,7 +63,7 @@ impl Decoder {
                 field(name, value);
                 rest = further;
             } else if first & 0xe0 == 0x20 {
-                // Only before the first field (RFC 7541, section 4.2).
+                // Allowed only before the first field (RFC 7541, section 4.2).
                 let (bytes, further) = integer::read(rest, 5)?;
                 if begun || bytes > self.max_table_bytes {
                     return Err(HpackError::TableSize);
@@ -72,7 +72,7 @@ impl Decoder {
                 (rest, changed) = (further, true);
                 continue;
             } else {
-                // To be kept, or not, or never by anybody: the last two are the same to us.
+                // With indexing, without indexing or never indexed: the last two are the same for a decoder.
                 let kept = first & 0x40 != 0;
                 let (index, further) = integer::read(rest, if kept { 6 } else { 4 })?;
                 rest = self.literal(index, further, kept, &mut field)?;
@@ -83,7 +83,7 @@ impl Decoder {
         Ok(changed)
     }
 
-    /// A field that is spelt out; its name may be that of another.
+    /// Decodes a literal field, whose name may be an index.
     fn literal<'b>(
         &mut self,
         index: usize,
@@ -100,7 +100,7 @@ impl Decoder {
                 field(name, value);
                 return Ok(rest);
             }
-            // Adding a field may remove the one whose name it has.
+            // Adding a field may evict the entry that its name comes from.
             self.name.clear();
             self.name.extend_from_slice(name);
         }
@@ -112,14 +112,14 @@ impl Decoder {
         Ok(rest)
     }
 
-    /// Bytes in the table, as the standard counts.
+    /// Returns the size of the dynamic table as RFC 7541 counts it.
     #[cfg(test)]
     fn table_bytes(&self) -> usize {
         self.table.bytes()
     }
 }
 
-/// A text as it is, or none if it had to be decoded into `buffer`; and what follows it.
+/// Reads a string. Returns it, or `None` if it was Huffman-decoded into `buffer`, and the rest of the block.
 fn text<'b>(block: &'b [u8], buffer: &mut Vec<u8>) -> Result<(Option<&'b [u8]>, &'b [u8]), HpackError> {
     let coded = block.first().ok_or(HpackError::CutOff)? & 0x80 != 0;
     let (length, rest) = integer::read(block, 7)?;

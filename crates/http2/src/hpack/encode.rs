@@ -1,29 +1,29 @@
-//! Fields to blocks. None of them is kept in the peer's table, so that there is nothing to remember
-//! for either side.
+//! Encodes header blocks. Except with [`Keep::Yes`], fields are not added to the peer's dynamic table, so neither
+//! side has to keep state.
 
 use super::integer;
 use super::table::STATIC;
 
-/// How the peer is to treat a field.
+/// Whether the peer adds a field to its dynamic table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// It adds it to its table.
+    /// The peer adds the field.
     Yes,
-    /// It does not.
+    /// The peer does not add the field.
     No,
 }
 
-/// Writes a field by the number it has in the table.
+/// Writes a field by its table index.
 pub fn indexed(block: &mut Vec<u8>, index: usize) {
     integer::write(block, index, 7, 0x80);
 }
 
-/// Writes what the peer's table is to hold at most. Only before the first field of a block.
+/// Writes a dynamic table size update. Allowed only before the first field of a block.
 pub fn table_size(block: &mut Vec<u8>, bytes: usize) {
     integer::write(block, bytes, 5, 0x20);
 }
 
-/// Writes a field that is not kept, as short as the static table allows.
+/// Writes a field without indexing, as short as the static table allows.
 pub fn field(block: &mut Vec<u8>, name: &str, value: &[u8]) {
     let same = |(_, entry): &(usize, &(&str, &str))| entry.0 == name && entry.1.as_bytes() == value;
     match STATIC.iter().enumerate().find(same) {
@@ -32,7 +32,7 @@ pub fn field(block: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// Writes a field that is spelt out, but for its name if the static table has it.
+/// Writes a literal field. Its name is written as an index if the static table has it.
 pub fn literal(block: &mut Vec<u8>, name: &str, value: &[u8], keep: Keep) {
     let (prefix_bits, pattern) = match keep {
         Keep::Yes => (6, 0x40),

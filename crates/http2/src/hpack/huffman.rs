@@ -1,11 +1,12 @@
-//! Texts in the Huffman code of RFC 7541, appendix B.
+//! Decodes strings in the Huffman code of RFC 7541, appendix B.
 //!
-//! The code is canonical: the codes of one length are consecutive and in the order of their symbols,
-//! and shorter ones come first. So the lengths are all there is to know.
+//! The code is canonical: codes of one length are consecutive and in the order of their symbols, and shorter codes
+//! come first. So the code is fully defined by the code lengths.
 
 use super::HpackError;
 
-/// How many bits each byte takes; the last is the end of a text, which never occurs in one.
+/// The code length of each byte in bits. The last entry is the end-of-string symbol, which must not occur in a
+/// string.
 #[rustfmt::skip]
 const BITS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
@@ -33,10 +34,10 @@ const LONGEST: usize = 30;
 
 /// The symbols in the order of their codes.
 const ORDER: [u16; SYMBOLS] = CODES.order;
-/// By length: the first 32-bit word that begins with a longer code, as all words below begin with
-/// this or a shorter one.
+/// For each length: the first 32-bit word that begins with a longer code. All smaller words begin with a code of at
+/// most this length.
 const END: [u64; LONGEST + 1] = CODES.end;
-/// By length: the first code, and the place of its symbol.
+/// For each length: the first code, and the index of its symbol in [`ORDER`].
 const FIRST: [(u32, u16); LONGEST + 1] = CODES.first;
 
 struct Codes {
@@ -66,9 +67,9 @@ const CODES: Codes = {
     Codes { order, end, first }
 };
 
-/// Adds the decoded text to `out`.
+/// Appends the decoded string to `out`.
 pub(super) fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
-    // The bits that are yet to be decoded, at the top.
+    // The bits still to be decoded, left-aligned.
     let (mut word, mut filled, mut rest) = (0_u64, 0_u32, text);
     loop {
         while filled <= 56
@@ -96,7 +97,7 @@ pub(super) fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
     }
 }
 
-/// What is left must be fewer than eight bits, all of them ones.
+/// Checks the padding: fewer than eight bits, all ones.
 fn padding(word: u64, filled: u32) -> Result<(), HpackError> {
     let ones = filled == 0 || word >> (64 - filled) == (1 << filled) - 1;
     if filled < 8 && ones { Ok(()) } else { Err(HpackError::Huffman) }
@@ -106,7 +107,7 @@ fn padding(word: u64, filled: u32) -> Result<(), HpackError> {
 mod tests {
     use super::{BITS, FIRST, ORDER, decode};
 
-    /// The plain way round, for texts to be decoded.
+    /// A simple encoder, to produce input for the decoder.
     fn encode(text: &[u8]) -> Vec<u8> {
         let mut bits = Vec::new();
         for &byte in text {
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn wrong_padding_is_refused() {
         let mut out = Vec::new();
-        // Zeros; a whole byte; the end of a text.
+        // Padding of zeros; a whole byte of padding; the end-of-string symbol.
         assert!(decode(&[0b0000_0000], &mut out).is_err());
         assert!(decode(&[0b0000_0111, 0xff], &mut out).is_err());
         assert!(decode(&[0xff, 0xff, 0xff, 0xff], &mut out).is_err());

@@ -1,11 +1,11 @@
-//! Integers that begin within a byte (RFC 7541, section 5.1).
+//! Reads and writes HPACK integers, which start within a byte (RFC 7541, section 5.1).
 
 use super::HpackError;
 
-/// More bytes than these are nobody's index or length.
+/// Maximum number of bytes after the first. No valid index or length needs more.
 const MAX_FURTHER_BYTES: usize = 4;
 
-/// Reads an integer whose first byte has this many bits of it, and what follows it.
+/// Reads an integer with a prefix of `prefix_bits` bits. Returns it and the rest of the block.
 #[inline]
 pub(super) fn read(block: &[u8], prefix_bits: u32) -> Result<(usize, &[u8]), HpackError> {
     let (&first, mut rest) = block.split_first().ok_or(HpackError::CutOff)?;
@@ -25,7 +25,7 @@ pub(super) fn read(block: &[u8], prefix_bits: u32) -> Result<(usize, &[u8]), Hpa
     Err(HpackError::Integer)
 }
 
-/// Writes an integer after the bits of `pattern` that come before it.
+/// Writes an integer with a prefix of `prefix_bits` bits. `pattern` holds the bits before the prefix.
 pub(super) fn write(block: &mut Vec<u8>, mut value: usize, prefix_bits: u32, pattern: u8) {
     let mask = (1_usize << prefix_bits) - 1;
     if value < mask {

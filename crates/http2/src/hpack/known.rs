@@ -1,12 +1,12 @@
-//! Blocks that need not be decoded again.
+//! A cache of decoded header blocks.
 
-/// Blocks that are remembered. A peer sends about one or two kinds of them.
+/// Maximum number of cached blocks. A peer usually repeats one or two.
 const MAX_BLOCKS: usize = 8;
-/// The longest of them.
+/// Maximum length of a cached block in bytes.
 const MAX_BYTES: usize = 1024;
 
-/// What blocks said that came before. One that neither changed the table nor has seen it change
-/// since says the same whenever it comes again, so its bytes are compared and not decoded.
+/// A cache of decoded header blocks, by their bytes. A block that does not change the dynamic table decodes to the
+/// same fields until another block changes the table, so it can be compared instead of decoded.
 #[derive(Debug)]
 pub struct Known<T>(Vec<(Box<[u8]>, T)>);
 
@@ -17,13 +17,13 @@ impl<T> Default for Known<T> {
 }
 
 impl<T> Known<T> {
-    /// What these very bytes said.
+    /// Returns the cached value of a block.
     #[inline]
     pub fn get(&self, block: &[u8]) -> Option<&T> {
         self.0.iter().find(|(bytes, _)| **bytes == *block).map(|(_, said)| said)
     }
 
-    /// Remembers a block that changed nothing.
+    /// Caches the value of a block that did not change the dynamic table.
     pub fn remember(&mut self, block: &[u8], said: T) {
         if block.len() > MAX_BYTES {
             return;
@@ -34,7 +34,7 @@ impl<T> Known<T> {
         self.0.push((block.into(), said));
     }
 
-    /// Forgets all of them: the table has changed.
+    /// Clears the cache. Must be called when the dynamic table has changed.
     pub fn forget(&mut self) {
         self.0.clear();
     }

@@ -1,11 +1,11 @@
-//! Header blocks (RFC 7541).
+//! HPACK header compression (RFC 7541).
 //!
-//! Written by hand: the crates there are build a table for every text they decode, and none can be
-//! told that a block is known already.
+//! Written by hand: existing crates build a table for every string they decode, and offer no way to skip a block that
+//! was decoded before.
 //!
-//! - [`decode`](Decoder): blocks to fields; `table`, `huffman`, `integer`: what that takes
-//! - [`encode`]: fields to blocks that change no table
-//! - [`Known`]: blocks that need not be decoded again
+//! - [`decode`](Decoder): decodes blocks, with the help of `table`, `huffman` and `integer`
+//! - [`encode`]: encodes fields without changing the peer's table
+//! - [`Known`]: a cache of decoded blocks
 
 mod decode;
 pub mod encode;
@@ -17,5 +17,5 @@ mod table;
 pub use self::decode::{Decoder, HpackError};
 pub use self::known::Known;
 
-/// What a table may hold before either side says otherwise (RFC 9113, section 6.5.2).
+/// The default size of the dynamic table in bytes (RFC 9113, section 6.5.2).
 pub const DEFAULT_TABLE_BYTES: usize = 4096;

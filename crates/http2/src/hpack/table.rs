@@ -1,11 +1,11 @@
-//! The fields that blocks refer to by number (RFC 7541, section 2.3).
+//! The static and the dynamic table (RFC 7541, section 2.3).
 
 use std::collections::VecDeque;
 
-/// What an entry counts beside its texts.
+/// The overhead counted for each entry besides its name and value.
 const ENTRY_BYTES: usize = 32;
 
-/// The fields everybody knows (RFC 7541, appendix A); the first is number 1.
+/// The static table (RFC 7541, appendix A). The first entry has index 1.
 #[rustfmt::skip]
 pub(super) const STATIC: [(&str, &str); 61] = [
     (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),
@@ -23,7 +23,7 @@ pub(super) const STATIC: [(&str, &str); 61] = [
     ("transfer-encoding", ""), ("user-agent", ""), ("vary", ""), ("via", ""), ("www-authenticate", ""),
 ];
 
-/// The fields that earlier blocks have added, newest first.
+/// The dynamic table, newest field first.
 #[derive(Debug)]
 pub(super) struct Table {
     entries: VecDeque<Entry>,
@@ -31,7 +31,7 @@ pub(super) struct Table {
     max_bytes: usize,
 }
 
-/// A field, in one piece.
+/// A field, in one allocation.
 #[derive(Debug)]
 struct Entry {
     name_bytes: usize,
@@ -43,7 +43,7 @@ impl Table {
         Self { entries: VecDeque::new(), bytes: 0, max_bytes }
     }
 
-    /// The field of a number; names and values are any bytes.
+    /// Returns the field at an index. Names and values may be any bytes.
     pub(super) fn get(&self, index: usize) -> Option<(&[u8], &[u8])> {
         let index = index.checked_sub(1)?;
         if let Some((name, value)) = STATIC.get(index) {
@@ -53,7 +53,7 @@ impl Table {
         Some(entry.text.split_at(entry.name_bytes))
     }
 
-    /// Adds a field. One that is larger than the table empties it, which is no error.
+    /// Adds a field. A field larger than the table empties the table, which is not an error.
     pub(super) fn add(&mut self, name: &[u8], value: &[u8]) {
         let bytes = name.len() + value.len() + ENTRY_BYTES;
         self.shrink_to(self.max_bytes.saturating_sub(bytes));
@@ -76,7 +76,7 @@ impl Table {
         }
     }
 
-    /// Bytes it holds, as the standard counts.
+    /// Returns the size of the table as RFC 7541 counts it.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.bytes

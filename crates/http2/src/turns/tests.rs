@@ -13,7 +13,7 @@ impl Wake for Flag {
     }
 }
 
-/// A task that has a turn, and is polled when it was woken.
+/// A task with a turn, polled only when woken.
 struct Task {
     turn: Turn,
     woken: Arc<Flag>,
@@ -26,7 +26,7 @@ impl Task {
         Self { turn: Turn::default(), waker: Arc::clone(&woken).into(), woken }
     }
 
-    /// Its turn, if it was woken and has one.
+    /// Returns the work of its turn, if it was woken and has one.
     fn poll(&mut self) -> Option<u32> {
         if !self.woken.0.swap(false, Relaxed) {
             return None;
@@ -37,7 +37,7 @@ impl Task {
         }
     }
 
-    /// Begins as if input had come.
+    /// Starts a turn as if input had arrived.
     fn begin(&mut self) -> Option<u32> {
         self.woken.0.store(true, Relaxed);
         self.poll()
@@ -48,7 +48,7 @@ impl Task {
     }
 }
 
-/// The order in which tasks with endless work have their next turns.
+/// Returns the order in which tasks with endless work get their next turns.
 fn turns(tasks: &mut [Task], count: usize) -> Vec<usize> {
     let mut seen = Vec::new();
     for _ in 0..100 * count {
@@ -106,7 +106,7 @@ fn input_does_not_take_anybody_out_of_the_line() {
 fn who_is_done_or_gone_passes_the_turn_on() {
     let mut tasks = busy(4);
     assert_eq!(turns(&mut tasks, 1), [0]);
-    // The first in line, and one in its midst.
+    // The first in the queue, and one in the middle.
     tasks.remove(1);
     tasks.remove(1);
     assert_eq!(turns(&mut tasks, 3), [1, 0, 1]);

@@ -13,7 +13,7 @@ use tidegate_catalog::Role;
 
 use super::{Secret, TokenRegistry};
 
-/// Why the token in a file cannot be used. Each message says what to do.
+/// Reasons the token in a file cannot be used. Each message tells what to do.
 #[derive(Debug, Error)]
 pub enum NodeTokenError {
     /// The file cannot be read or written.
@@ -29,7 +29,7 @@ pub enum NodeTokenError {
     NoToken {
         /// The file.
         path: PathBuf,
-        /// What to do.
+        /// The remedy.
         instead: &'static str,
     },
 }

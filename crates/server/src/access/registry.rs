@@ -47,7 +47,7 @@ pub struct TokenHolder {
     pub id: String,
     /// The name of the token.
     pub name: String,
-    /// What the token permits.
+    /// The role of the token.
     pub role: Role,
 }
 
@@ -56,7 +56,7 @@ pub struct TokenHolder {
 pub enum AuthError {
     /// It has no token.
     Missing,
-    /// Its token is not valid, or not any more.
+    /// The token is not valid, or was revoked.
     Refused,
 }
 

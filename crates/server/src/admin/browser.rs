@@ -33,7 +33,7 @@ const DASHBOARD: HeaderValue = HeaderValue::from_static(
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
-/// The host names whose requests the admin listener answers.
+/// The host names for which the admin listener accepts requests.
 #[derive(Clone, Debug)]
 pub struct AllowedHosts {
     /// In lower case; `*.x` matches every name below `x`.

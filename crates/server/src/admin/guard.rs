@@ -1,4 +1,4 @@
-//! Admits requests whose token has the role that the route needs, and only so many at once.
+//! Admits requests whose token has the role that the route needs, with a limit on concurrent requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ impl Drop for InProgress<'_> {
     }
 }
 
-/// What a guard needs to know.
+/// The state that a guard needs.
 #[derive(Clone)]
 pub(super) struct Gate {
     pub(super) registry: TokenRegistry,

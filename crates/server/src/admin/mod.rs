@@ -92,7 +92,7 @@ type ApiResult<T = Response> = Result<T, Problem>;
 /// The longest body: a rule file of the maximum size.
 const MAX_BODY_BYTES: usize = tidegate::rules::file::MAX_FILE_BYTES;
 
-/// Answers requests of administrators. Cheap to clone.
+/// The admin API. Cheap to clone.
 #[derive(Clone)]
 pub struct AdminApi {
     router: Router,
@@ -219,7 +219,7 @@ impl AdminApi {
         Self { router, hosts: limits.hosts, bodies: limits.bodies, responses: MemoryBudget::unlimited() }
     }
 
-    /// Answers one request.
+    /// Handles one request.
     pub async fn answer(&self, request: Request<Incoming>) -> Response {
         let path = request.uri().path().to_owned();
         let mut response = match self.hosts.check(&request) {

@@ -126,7 +126,8 @@ impl Sessions {
     }
 }
 
-/// Looked up by a hash, so that how long it takes says nothing about the IDs that there are.
+/// Returns the hash of a session ID. Sessions are looked up by hash, so that the duration reveals nothing about
+/// existing IDs.
 fn hash(id: &str) -> [u8; 32] {
     Sha256::digest(id).into()
 }

@@ -25,7 +25,7 @@ impl Listen {
         *self == Self::Off
     }
 
-    /// Parses `host:port`, `[v6]:port`, `unix:/path` or `off`. The error says what to write instead.
+    /// Parses `host:port`, `[v6]:port`, `unix:/path` or `off`. The error tells what to write instead.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         if text == "off" {
             return Ok(Self::Off);

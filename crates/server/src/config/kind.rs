@@ -67,7 +67,7 @@ pub enum Kind {
     },
     /// A duration, such as `1h30m`.
     Duration {
-        /// What 0 means; `None` if 0 is rejected.
+        /// The meaning of 0; `None` if 0 is rejected.
         zero: Option<&'static str>,
         /// The maximum.
         most: Duration,

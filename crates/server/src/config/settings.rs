@@ -42,7 +42,7 @@ pub struct Settings {
     pub switches: tidegate::Switches,
     /// `compat`: whose defaults apply; `defaults` has them already.
     pub compat: Compat,
-    /// `workers`: threads that answer requests; `None` means one per core.
+    /// `workers`: threads that handle requests; `None` means one per core.
     pub workers: Option<usize>,
     /// `defaults.*`
     pub defaults: tidegate::Defaults,
@@ -92,7 +92,7 @@ pub enum Store {
     Redis(StoreUrl),
 }
 
-/// Who is told of keys that are near their limits.
+/// Where warnings about keys that are near their limits are sent.
 #[derive(Clone, Debug, Default)]
 pub struct Warnings {
     /// The address of the receiver.
@@ -237,7 +237,7 @@ pub struct Grpc {
     pub max_connection_age_grace: Duration,
     /// How often a silent connection is pinged; `None` means never.
     pub keepalive_interval: Option<Duration>,
-    /// How long a client may take to answer a ping.
+    /// How long a client may take to respond to a ping.
     pub keepalive_timeout: Duration,
     /// Requests at once on one connection.
     pub max_streams: u32,

@@ -1,7 +1,7 @@
 //! Follows the catalog.
 //!
-//! Every second, as soon as `PostgreSQL` notifies of a change, and after every change made here, whatever is newer than
-//! the version in force is put in force. Overrides begin and end by a timer, from what this node already has, so that
+//! Every second, on every notification of `PostgreSQL`, and after every change made here, data that is newer than the
+//! version in force is applied. Overrides begin and end by a timer, from the data that this node already has, so that
 //! nothing has to be written for it.
 
 use std::collections::BTreeMap;
@@ -145,7 +145,7 @@ impl Control {
         }
     }
 
-    /// Waits for notifications of `PostgreSQL` over a connection of its own, as long as there are any.
+    /// Waits for notifications of `PostgreSQL` over its own connection, as long as there are any.
     async fn listen(self) {
         loop {
             match self.0.catalog.listen().await {
@@ -238,7 +238,7 @@ impl Control {
         }
         let rules = (changes.whole || !changes.rules.is_empty()).then(|| state.texts());
         let update = if changes.whole {
-            // Those that do not exist any more are dropped.
+            // Tenants that no longer exist are dropped.
             Update::new().all_tenants()
         } else {
             let now = self.now();

@@ -72,8 +72,8 @@ impl CatalogHealth {
         self.0.switches.lock().clone()
     }
 
-    /// Returns how many changes are not in the audit files yet: they are being written, the disk does not take them, or
-    /// the catalog did not answer their commit.
+    /// Returns how many changes are not in the audit files yet: they are being written, the disk rejects them, or the
+    /// catalog did not reply to their commit.
     pub fn unrecorded(&self) -> u64 {
         self.0.unrecorded.load(Ordering::Relaxed)
     }

@@ -179,7 +179,7 @@ impl Kept {
         })
     }
 
-    /// Notes that the change was made, before anybody is told so.
+    /// Records that the change was made, before the caller is notified.
     pub(super) async fn set_made(&mut self) {
         self.unrecorded.made = true;
         if let Some(file) = &self.file

@@ -1,4 +1,4 @@
-//! What administrators read: the catalog, or this node's copy while the catalog is unreachable.
+//! Reads for administrators, from the catalog or from this node's copy while the catalog is unreachable.
 
 use tidegate_catalog::{AuditEntry, AuditFilter, Catalog, Error, Page, Rules, Tenant, TenantFilter, Token};
 

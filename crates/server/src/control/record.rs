@@ -1,8 +1,8 @@
 //! Records changes in the audit files.
 //!
-//! The catalog has every change in the transaction that made it, and announces its audit entry before that is
-//! committed. From then on the entry is in the [`Outbox`](super::outbox::Outbox), until the audit files have it. If the
-//! database does not answer a commit, it is not known whether the change was made: the catalog is asked later.
+//! The catalog stores every change in the transaction that made it, and announces its audit entry before that is
+//! committed. From then on the entry is in the [`Outbox`](super::outbox::Outbox), until the audit files have it. If
+//! the database does not reply to a commit, it is unknown whether the change was made: the catalog is asked later.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -19,7 +19,7 @@ use tidegate_catalog::{AuditEntry, By, Error, Journal};
 use super::Control;
 use super::outbox::{Kept, Outbox};
 
-/// How long the answer to an administrator waits for the disk of the audit trail.
+/// How long the response to an administrator waits for the disk of the audit log.
 const TRAIL_DEADLINE: Duration = Duration::from_secs(2);
 /// How long a change waits for the disk of the audit trail in the background: as long as this process runs.
 const TRAIL_PATIENCE: Duration = Duration::from_hours(24 * 365);
@@ -186,7 +186,7 @@ impl Control {
             request_id = entry.request_id,
             "the catalog knows now whether a change was made"
         );
-        // Nobody has seen the secret of a token whose creation was not confirmed. It is revoked before anything is
+        // No one has seen the secret of a token whose creation was not confirmed. It is revoked before anything is
         // recorded, because all of this is repeated if that fails.
         if made && entry.action == "create_token" {
             let announced = Announced::new(&self.0.outbox);

@@ -1,6 +1,6 @@
 //! Changes that administrators make: written to the catalog, put in force here, recorded in the audit files.
 //!
-//! Each runs as a task of its own, so that a caller who hangs up does not leave it half done.
+//! Each change runs as its own task, so that a caller who disconnects does not leave it half done.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

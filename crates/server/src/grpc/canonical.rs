@@ -1,8 +1,8 @@
-//! The canonical form of a request that is not within bounds.
+//! Rewrites requests that exceed the bounds into a canonical form.
 //!
 //! Envoy forwards what its clients send: header bytes that are not UTF-8, `%00` in a query, a path of any length. If
-//! the call were refused, Envoy would let the request pass. So a rewritten message is decided instead: each text is
-//! replaced by its [`canonical_text`], and the descriptors and entries beyond a bound are left out.
+//! such a call were rejected, Envoy would let the request pass. So the message is rewritten and then decided: each
+//! text is replaced by its [`canonical_text`], and descriptors and entries beyond a bound are dropped.
 
 use super::rls_request::{Field, Fields, ReadError, RlsRequest};
 use crate::bounds::{Bounds, OddValues, canonical_text};
@@ -10,11 +10,11 @@ use crate::bounds::{Bounds, OddValues, canonical_text};
 /// A rewritten request.
 pub(super) struct Canonical {
     message: Vec<u8>,
-    /// Descriptors beyond the bound, which are not in the message.
+    /// Number of descriptors beyond the bound, which were dropped from the message.
     left_out: usize,
 }
 
-/// The message is within bounds already, except that an encoded text may have become longer.
+/// Bounds for the rewritten message. It is within bounds already, except that encoding may have made a text longer.
 const UNBOUNDED: Bounds = Bounds {
     descriptors: usize::MAX,
     entries: usize::MAX,
@@ -26,10 +26,10 @@ const UNBOUNDED: Bounds = Bounds {
 };
 
 impl Canonical {
-    /// Rewrites a request.
+    /// Rewrites a request into its canonical form.
     ///
     /// # Errors
-    /// If it is not a `RateLimitRequest`.
+    /// Returns an error if `message` is not a `RateLimitRequest`.
     pub(super) fn of(message: &[u8], bounds: &Bounds) -> Result<Self, ReadError> {
         let mut out = Vec::with_capacity(message.len() + 64);
         let (mut decided, mut left_out) = (0, 0);
@@ -58,7 +58,7 @@ impl Canonical {
     /// Parses the rewritten request.
     ///
     /// # Errors
-    /// If it is not a `RateLimitRequest`.
+    /// Returns an error if the message is not a `RateLimitRequest`.
     pub(super) fn read(&self) -> Result<RlsRequest<'_>, ReadError> {
         let rls = RlsRequest::read(&self.message, &UNBOUNDED)?;
         Ok(RlsRequest { left_out: self.left_out, ..rls })
@@ -111,7 +111,7 @@ fn each_field<'m>(
     }
 }
 
-/// Adds a field of bytes, whose number must be below 16.
+/// Appends a length-delimited field, whose number must be below 16.
 fn put(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     out.push(number << 3 | 2);
     prost::encoding::encode_varint(bytes.len() as u64, out);

@@ -1,12 +1,12 @@
 //! The gRPC front end: Envoy's rate limit protocol, `tidegate.v1`, health and reflection on one port.
 //!
 //! The message of a rate limit or `tidegate.v1` call is collected by the connection, within bounds, before the call
-//! begins. Health and reflection stream, and are served by tonic.
+//! starts. Health and reflection are streaming calls, and are served by tonic.
 //!
-//! - [`rls_request`], [`rls_response`]: Envoy's messages from and to bytes
-//! - `canonical`: requests that are not within bounds, in the form that is decided
+//! - [`rls_request`], [`rls_response`]: parse and write Envoy's messages
+//! - `canonical`: rewrites requests that exceed the bounds
 //! - [`rate_limit`][]: `ShouldRateLimit`
-//! - `tidegate_v1`: what the calls of `tidegate.v1` have in common; `permits`, `reservations`: its services
+//! - `tidegate_v1`: shared code of the `tidegate.v1` calls; `permits`, `reservations`: its services
 
 mod canonical;
 mod permits;
@@ -41,7 +41,7 @@ use crate::memory::{Memory, deciding_bytes};
 use crate::request_id::{RequestId, X_REQUEST_ID};
 use crate::{protocols, trace};
 
-/// The methods whose message is collected before they are called.
+/// The methods whose message is collected before the call starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as in the protocols")]
 pub enum Method {
@@ -53,9 +53,9 @@ pub enum Method {
     Settle,
 }
 
-/// The methods of health, which tonic serves and which need no token.
+/// The health methods, which tonic serves and which need no token.
 const HEALTH: [&str; 2] = ["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"];
-/// The prefix of the paths of reflection, which tonic serves.
+/// The path prefix of the reflection methods, which tonic serves.
 const REFLECTION: &str = "/grpc.reflection.";
 
 impl Method {
@@ -71,73 +71,73 @@ impl Method {
         })
     }
 
-    /// Returns whether the method asks for a decision.
+    /// Returns whether the method makes a decision.
     fn decides(self) -> bool {
         matches!(self, Self::ShouldRateLimit | Self::Acquire | Self::Reserve)
     }
 }
 
-/// Returns whether a path is that of a method; those of reflection are not counted among them.
+/// Returns whether a path is that of a known method. Reflection methods are not included.
 pub(crate) fn is_known(path: &str) -> bool {
     Method::of(path).is_some() || HEALTH.contains(&path)
 }
 
-/// One byte that says whether the message is compressed, four that say how long it is.
+/// Length of the gRPC message prefix: one byte for compression, four for the message length.
 pub const PREFIX_BYTES: usize = 5;
 
-/// Calls of health and reflection at once on one connection. Each has buffers of its own.
+/// Maximum concurrent health and reflection calls on one connection. Each has its own buffers.
 const MAX_CALLS: usize = 256;
 
-/// Bytes of a message of health and reflection: the name of a service or of a type.
+/// Maximum size of a health or reflection request: the name of a service or of a type.
 const CALL_MESSAGE_BYTES: usize = 4 << 10;
 
-/// Initial capacity of an answer; longer ones grow.
+/// Initial capacity for a response message.
 const ANSWER_BYTES: usize = 192;
 
-/// Answers gRPC requests. Cheap to clone.
+/// The gRPC front end. Cheap to clone.
 #[derive(Clone)]
 pub struct GrpcApi(Arc<Inner>);
 
 struct Inner {
     rate_limit: RateLimit,
     tidegate: TidegateV1,
-    /// Health and reflection.
+    /// Serves health and reflection.
     streaming: Routes,
-    /// The tokens of which a call needs one, if it needs any.
+    /// The accepted tokens; `None` if calls need no token.
     tokens: Option<TokenRegistry>,
-    /// What all connections may hold together: bodies that have not arrived completely, calls that are being
-    /// answered, and answers that clients have not read.
+    /// The memory that all connections share: for bodies that have not arrived completely, calls in progress, and
+    /// responses that clients have not read.
     budget: MemoryBudget,
-    /// The memory of calls that wait for a store.
+    /// The memory budget of calls that wait for a store.
     deciding: MemoryBudget,
     http2: tidegate_http2::Settings,
 }
 
-/// A call as its head describes it. It is built once, and cloned for every request with the same head.
+/// A call as described by its request head. It is built once, and cloned for every request with the same head.
 #[derive(Clone)]
 pub enum Call {
-    /// The call of a method whose message is collected.
+    /// A call of a method whose message is collected.
     Method {
-        /// The method.
+        /// The called method.
         method: Method,
-        /// Whether the content type says that the body is gRPC.
+        /// Whether the content type is that of gRPC.
         is_grpc: bool,
-        /// The token in the head, where one is needed.
+        /// The token in the head, if one is required.
         credential: Option<Arc<Credential>>,
-        /// The ID of the request, where it is recorded.
+        /// The request ID, if request IDs are recorded.
         request_id: Option<Arc<HeaderValue>>,
-        /// The head, if the request gets a span.
+        /// The request head, if the request is traced.
         traced: Option<Arc<Request<()>>>,
     },
-    /// A path that no method has.
+    /// A call with a path that belongs to no method.
     Unknown,
 }
 
 impl GrpcApi {
-    /// Returns the API with health and reflection. With `tokens`, all calls but those of health need one of them.
+    /// Creates the API, including health and reflection. With `tokens`, all calls except health need one of them.
     ///
     /// # Errors
-    /// If the protocols compiled into the program cannot be read.
+    /// Returns an error if the protocol descriptors compiled into the program cannot be parsed.
     pub fn new(
         rate_limit: RateLimit,
         health: HealthServer<impl HealthService>,
@@ -150,7 +150,7 @@ impl GrpcApi {
                 .register_encoded_file_descriptor_set(protocols::DESCRIPTORS)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
-        // Older tools ask for the alpha version only. What tonic holds of a message is not in the budget.
+        // Older tools use only the alpha version. The memory that tonic uses for a message is not in the budget.
         let reflection_v1 = reflection().build_v1()?.max_decoding_message_size(CALL_MESSAGE_BYTES);
         let alpha = reflection().build_v1alpha()?.max_decoding_message_size(CALL_MESSAGE_BYTES);
         let (reflection, health) = (reflection_v1, health.max_decoding_message_size(CALL_MESSAGE_BYTES));
@@ -169,7 +169,7 @@ impl GrpcApi {
         Ok(Self(Arc::new(Inner { rate_limit, tidegate, streaming, tokens, budget, deciding, http2 })))
     }
 
-    /// Answers a call whose store takes a while. The message is copied.
+    /// Handles a call that waits for a store. The message is copied.
     fn later(
         &self,
         span: Span,
@@ -192,14 +192,14 @@ impl GrpcApi {
 }
 
 impl Inner {
-    /// Rejects a call without a valid token, where one is needed.
+    /// Rejects a call without a valid token, if one is required.
     fn expect_token(&self, credential: impl FnOnce() -> Option<Arc<Credential>>) -> Result<(), Status> {
         let Some(tokens) = &self.tokens else { return Ok(()) };
         let credential = credential().unwrap_or_else(|| Arc::new(Credential::of_token(None)));
         tokens.admit(&credential).map_err(|unknown| Status::unauthenticated(unknown.reason()))
     }
 
-    /// Answers at once, or returns the message of a call that has to wait for a store.
+    /// Handles a call at once, or returns its message if the call has to wait for a store.
     fn answer_now<'b>(
         &self,
         method: Method,
@@ -225,7 +225,7 @@ impl Inner {
         Ok(None)
     }
 
-    /// Answers a call that there is no memory for.
+    /// Responds to a call when there is no memory for it.
     fn answer_no_room(&self, method: Method, out: &mut Vec<u8>) -> Result<(), Status> {
         match method {
             Method::ShouldRateLimit => self.rate_limit.answer_no_room(out).map(drop),
@@ -258,7 +258,7 @@ impl Inner {
     }
 }
 
-/// Decodes a message, and encodes the answer to it.
+/// Decodes a message, calls `answer` with it and encodes the response.
 async fn unary<Q, A, F>(message: &[u8], out: &mut Vec<u8>, answer: impl FnOnce(Q) -> F) -> Result<(), Status>
 where
     Q: Message + Default,
@@ -296,7 +296,7 @@ impl Service for GrpcApi {
     fn route(&self, head: &Request<()>) -> Option<Call> {
         let path = head.uri().path();
         let Some(method) = Method::of(path) else {
-            // Rejected from here, an unknown path costs no more than a decision.
+            // Rejecting an unknown path here costs no more than a decision.
             let is_streaming = HEALTH.contains(&path) || path.starts_with(REFLECTION);
             return if is_streaming { None } else { Some(Call::Unknown) };
         };
@@ -312,7 +312,7 @@ impl Service for GrpcApi {
         Some(Call::Method { method, is_grpc, credential, request_id, traced })
     }
 
-    /// Envoy lets a request pass if the call about it is refused, and may copy headers of the request into the call.
+    /// Envoy lets a request pass if its call is rejected, and may copy headers of the request into the call.
     fn takes_cut_head(&self, call: &Call) -> bool {
         matches!(call, Call::Method { .. }) && self.0.rate_limit.bounds.counts_odd_values()
     }
@@ -365,7 +365,7 @@ impl Service for GrpcApi {
             match streaming.call(request.map(Body::new)).await {
                 Ok(response) => {
                     let refused = Status::from_header_map(response.headers());
-                    // A head without a status belongs to a call that has succeeded so far.
+                    // A response head without a status belongs to a call that has succeeded so far.
                     trace::grpc_status(&Span::current(), refused.map_or(Code::Ok, |status| status.code()));
                     response
                 }

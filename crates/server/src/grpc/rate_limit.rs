@@ -1,4 +1,4 @@
-//! `ShouldRateLimit`, with the semantics of envoyproxy/ratelimit.
+//! Implements `ShouldRateLimit`, with the semantics of envoyproxy/ratelimit.
 
 use std::time::Duration;
 
@@ -14,24 +14,25 @@ use crate::bounds::Bounds;
 use crate::decider::{Decider, NO_RULES};
 use crate::request_id::RequestId;
 
-/// Answers `ShouldRateLimit`. Cheap to clone.
+/// Handles `ShouldRateLimit` calls. Cheap to clone.
 #[derive(Clone)]
 pub struct RateLimit {
-    /// Decides, and records decisions.
+    /// Makes and records decisions.
     pub decider: Decider,
-    /// What a client may send.
+    /// The bounds on what a client may send.
     pub bounds: Bounds,
-    /// Renders the headers that Envoy adds to responses, if the settings ask for them.
+    /// Renders the headers that Envoy adds to responses, if the settings have any.
     pub headers: Option<Renderer>,
-    /// Renders the body of denials that Envoy sends, if the settings have one.
+    /// Renders the body that Envoy sends with denials, if the settings have one.
     pub body: Option<Renderer>,
 }
 
-/// Why a request is not decided by its limits.
+/// The result for a request that is not decided by its limits.
 enum Undecided {
-    /// It is refused.
+    /// The request is rejected with an error.
     Refused(Status),
-    /// It is denied. Envoy would let it pass if it were refused, and its content may come from a client of Envoy.
+    /// The request is denied. Envoy would let it pass if it were rejected, and its content may come from a client of
+    /// Envoy.
     Denied,
 }
 
@@ -48,11 +49,11 @@ impl From<ReadError> for Undecided {
 }
 
 impl RateLimit {
-    /// Decides the `RateLimitRequest` of `message` and adds the `RateLimitResponse` to `out`, without an await. Only
-    /// for limiters that are not shared.
+    /// Decides the `RateLimitRequest` in `message` without awaiting, and appends the `RateLimitResponse` to `out`.
+    /// Only for limiters whose store is not shared.
     ///
     /// # Errors
-    /// If the request is invalid, or no rules are loaded. Nothing is charged then.
+    /// Returns an error if the request is invalid or no rules are loaded. Nothing is charged then.
     pub fn answer_now(&self, message: &[u8], id: RequestId<'_>, out: &mut Vec<u8>) -> Result<Code, Status> {
         let timer = self.decider.start();
         let mut room = None;
@@ -71,11 +72,10 @@ impl RateLimit {
         answered
     }
 
-    /// Decides the `RateLimitRequest` of `message` with whichever store there is, and adds the `RateLimitResponse`
-    /// to `out`.
+    /// Decides the `RateLimitRequest` in `message` with any store, and appends the `RateLimitResponse` to `out`.
     ///
     /// # Errors
-    /// If the request is invalid, or no rules are loaded. Nothing is charged then.
+    /// Returns an error if the request is invalid or no rules are loaded. Nothing is charged then.
     pub async fn answer(&self, message: &[u8], id: RequestId<'_>, out: &mut Vec<u8>) -> Result<Code, Status> {
         let timer = self.decider.start();
         let answered = match self.try_answer(message, id, out).await {
@@ -102,26 +102,26 @@ impl RateLimit {
         Ok(self.write(&decision, &planned.request, &rls, out))
     }
 
-    /// Answers a message that is longer than `bounds.message_bytes`. No legitimate request is that long.
+    /// Responds to a message that is longer than `bounds.message_bytes`. No legitimate request is that long.
     ///
     /// # Errors
-    /// With `bounds.odd_values: refuse`.
+    /// Returns an error with `bounds.odd_values: refuse`.
     pub fn answer_too_long(&self, out: &mut Vec<u8>) -> Result<Code, Status> {
         let undecided = self.unless_counted(|| self.bounds.message_too_long().into());
         self.answer_undecided(undecided, out)
     }
 
-    /// Answers a message that there is no memory to hold.
+    /// Responds to a message for which there is no memory.
     ///
     /// # Errors
-    /// With `bounds.odd_values: refuse`.
+    /// Returns an error with `bounds.odd_values: refuse`.
     pub fn answer_no_room(&self, out: &mut Vec<u8>) -> Result<Code, Status> {
         let text = "there is no memory for this request now (memory.max_bytes)";
         let undecided = self.unless_counted(|| Status::resource_exhausted(text));
         self.answer_undecided(undecided, out)
     }
 
-    /// Refuses a request with this status, or denies it if `bounds.odd_values` is `count`.
+    /// Rejects a request with this status, or denies it if `bounds.odd_values` is `count`.
     fn unless_counted(&self, status: impl FnOnce() -> Status) -> Undecided {
         if self.bounds.counts_odd_values() { Undecided::Denied } else { Undecided::Refused(status()) }
     }
@@ -137,7 +137,7 @@ impl RateLimit {
         }
     }
 
-    /// Parses a message. `room` holds the canonical form of one that is not within bounds.
+    /// Parses a message. `room` holds the canonical form of a message that exceeds the bounds.
     fn read<'m>(
         &self,
         message: &'m [u8],
@@ -189,7 +189,7 @@ impl RateLimit {
         Ok(())
     }
 
-    /// Adds the response to a decided request, and returns its overall code.
+    /// Appends the response for a decided request, and returns its overall code.
     fn write(
         &self,
         decision: &Decision,
@@ -214,19 +214,19 @@ impl RateLimit {
         overall
     }
 
-    /// Builds the requests for a message in which some descriptors refund, or have limits of their own.
+    /// Builds the requests for a message in which some descriptors are refunds or have their own limits.
     #[cold]
     fn planned_special<'m>(&self, rls: &RlsRequest<'m>) -> Result<PlannedRls<'m>, Undecided> {
         let limits = self.descriptor_limits(rls)?;
         let is_refund = |index: usize| rls.descriptors[index].is_negative_hits;
         let has_refund = rls.descriptors.iter().any(|descriptor| descriptor.is_negative_hits);
         let refund = has_refund.then(|| request_of(rls, is_refund, &limits));
-        // A refunded descriptor reports what is left afterwards: a cost of 0 peeks.
+        // A refunded descriptor reports what is left after the refund: a cost of 0 peeks.
         let cost = |index, cost| if is_refund(index) { 0 } else { cost };
         Ok(PlannedRls { refund, request: request_with(rls, |_| true, &limits, cost) })
     }
 
-    /// Returns the limits that the descriptors have in the message itself.
+    /// Returns the limits that the message itself gives its descriptors.
     fn descriptor_limits(&self, rls: &RlsRequest<'_>) -> Result<DescriptorLimits, Undecided> {
         let one = |descriptor: &RlsDescriptor| {
             let Some((requests, unit)) = descriptor.limit else { return Ok(None) };
@@ -267,13 +267,13 @@ impl RateLimit {
     }
 }
 
-/// What a call asks for: a refund if there is one, then a decision.
+/// The requests of a call: a refund if there is one, then a decision.
 struct PlannedRls<'m> {
     refund: Option<Request<'m>>,
     request: Request<'m>,
 }
 
-/// The limits in a message, by the index of their descriptor.
+/// The limits given in a message, by the index of their descriptor.
 type DescriptorLimits = SmallVec<[Option<InlineLimits>; 2]>;
 
 fn request_of<'a>(
@@ -284,7 +284,7 @@ fn request_of<'a>(
     request_with(rls, included, limits, |_, cost| cost)
 }
 
-/// Builds a request of the descriptors whose index is included.
+/// Builds a request from the descriptors whose index is included.
 #[inline]
 fn request_with<'a>(
     rls: &RlsRequest<'a>,

@@ -1,4 +1,4 @@
-//! `tidegate.v1.Reservations`: estimates that are charged at once and corrected later.
+//! `tidegate.v1.Reservations`: estimated costs that are charged at once and corrected later.
 
 use tidegate::{
     Decision, InlineError, InlineLimits, LimitStatus, Request, Reservation, ReserveError, Reserved, Settled,
@@ -33,7 +33,7 @@ impl TidegateV1 {
             Ok(Reserved::Denied(decision)) => Ok(response(&decision)),
             Err(error) => Err(match error {
                 ReserveError::TooLarge { .. } => Status::invalid_argument(error.to_string()),
-                // Only the client that holds too many is refused; the service is well.
+                // Only the client that holds too many reservations is rejected; the service is healthy.
                 ReserveError::FullOfHolder { .. } | ReserveError::FullOfDomain { .. } => {
                     Status::resource_exhausted(error.to_string())
                 }
@@ -79,8 +79,8 @@ impl TidegateV1 {
         Ok(request.unwrap_or_else(|| Request::new(&message.domain, [])).cost(message.cost.unwrap_or(1)))
     }
 
-    /// Returns the limits that a descriptor has in the request itself. They count towards the share of its first
-    /// entry.
+    /// Returns the limits that the request itself gives a descriptor. They count towards the share of the
+    /// descriptor's first entry.
     fn limits(
         &self,
         (domain, scope): (&str, (&str, &str)),

@@ -1,4 +1,4 @@
-//! A `RateLimitRequest`, parsed from its bytes.
+//! Parses a `RateLimitRequest`.
 //!
 //! The parser is written by hand because it runs for every request: texts are borrowed, and nothing is allocated for
 //! a request of a few entries. As protobuf requires, unknown fields are skipped, and the last occurrence of a single
@@ -10,12 +10,12 @@ use tidegate::spelling;
 
 use crate::bounds::{Bounds, Refusal};
 
-/// A request within bounds.
+/// A parsed request that is within bounds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RlsRequest<'m> {
     /// The domain; may be empty.
     pub domain: &'m str,
-    /// Cost of each descriptor that has none of its own; 0 counts as 1.
+    /// The cost of each descriptor without its own `hits_addend`; 0 counts as 1.
     pub hits_addend: u32,
     /// The entries of all descriptors, in order.
     pub entries: SmallVec<[(&'m str, &'m str); 4]>,
@@ -25,18 +25,18 @@ pub struct RlsRequest<'m> {
     pub left_out: usize,
 }
 
-/// One descriptor: a range of the entries, and its own cost and limit.
+/// One descriptor: a range of the entries, with an optional cost and limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RlsDescriptor {
-    /// Index of its first entry.
+    /// Index of the descriptor's first entry.
     pub start: usize,
-    /// Index after its last entry.
+    /// Index after the descriptor's last entry.
     pub end: usize,
-    /// The limit in the request itself: requests, and the number of the unit.
+    /// The limit given in the request: the number of requests, and the number of the unit.
     pub limit: Option<(u32, i32)>,
-    /// Its cost, if it has one of its own.
+    /// The cost of this descriptor, if it has its own.
     pub hits_addend: Option<u64>,
-    /// Whether the cost is refunded.
+    /// Whether the cost is refunded instead of charged.
     pub is_negative_hits: bool,
 }
 
@@ -55,7 +55,7 @@ impl<'m> RlsRequest<'m> {
     /// Parses a message.
     ///
     /// # Errors
-    /// If it is not a `RateLimitRequest`, or exceeds a bound.
+    /// Returns an error if the message is not a `RateLimitRequest`, or exceeds a bound.
     pub fn read(message: &'m [u8], bounds: &Bounds) -> Result<Self, ReadError> {
         let mut rls = Self::default();
         let mut fields = Fields(message);
@@ -127,7 +127,7 @@ fn read_entry(message: &[u8]) -> Result<(&str, &str), ReadError> {
     Ok((key, value))
 }
 
-/// A submessage that occurs twice is merged, so this starts with the values of the first one.
+/// Parses a limit override. A submessage that occurs twice is merged, so parsing starts with the values of the first.
 fn read_override(message: &[u8], (mut requests, mut unit): (u32, i32)) -> Result<(u32, i32), ReadError> {
     let mut fields = Fields(message);
     while let Some((number, field)) = fields.next()? {
@@ -163,7 +163,7 @@ pub(super) struct Fields<'m>(pub(super) &'m [u8]);
 pub(super) enum Field<'m> {
     Varint(u64),
     Bytes(&'m [u8]),
-    /// A fixed-width value. No field that is read has this type.
+    /// A fixed-width value. No known field has this type.
     Other,
 }
 
@@ -200,7 +200,7 @@ impl<'m> Fields<'m> {
 
     #[inline]
     fn varint(&mut self) -> Result<u64, ReadError> {
-        // Most are one byte long.
+        // Fast path: most varints are one byte long.
         if let [first @ 0..0x80, rest @ ..] = self.0 {
             self.0 = rest;
             return Ok(u64::from(*first));

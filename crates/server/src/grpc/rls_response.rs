@@ -1,4 +1,4 @@
-//! A `RateLimitResponse`, written as its bytes.
+//! Writes a `RateLimitResponse`.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct Status<'a> {
     pub code: Code,
     /// The most restrictive limit of the descriptor, if it has one.
     pub limit: Option<CurrentLimit<'a>>,
-    /// Units left.
+    /// Units left of the limit.
     pub remaining: u32,
 }
 
@@ -32,7 +32,7 @@ pub struct CurrentLimit<'a> {
     pub requests_per_unit: u32,
     /// The number of the unit; 0 if Envoy has none for the window.
     pub unit: u8,
-    /// The name in the rules; may be empty.
+    /// The name of the limit in the rules; may be empty.
     pub name: &'a str,
     /// Time until the limit is unused again; for a limit that denies, until the same request could pass.
     pub duration_until_reset: Duration,
@@ -70,12 +70,12 @@ pub fn window_of(unit: i32) -> Option<Window> {
     (*seconds > 0).then(|| Window::seconds(*seconds))
 }
 
-/// Adds the overall code.
+/// Appends the overall code.
 pub fn overall(out: &mut Vec<u8>, code: Code) {
     out.extend_from_slice(&[0x08, code as u8]);
 }
 
-/// Adds the status of the next descriptor.
+/// Appends the status of the next descriptor.
 pub fn status(out: &mut Vec<u8>, status: &Status<'_>) {
     message(out, 2, |out| {
         out.extend_from_slice(&[0x08, status.code as u8]);
@@ -88,7 +88,7 @@ pub fn status(out: &mut Vec<u8>, status: &Status<'_>) {
         }
         number(out, 3, u64::from(status.remaining));
         if let Some(limit) = &status.limit {
-            // Whole seconds, as in envoyproxy/ratelimit, rounded up so that it is never too early.
+            // Whole seconds, as in envoyproxy/ratelimit, rounded up so that the client never retries too early.
             let left = limit.duration_until_reset;
             let seconds = left.as_secs().saturating_add(u64::from(left.subsec_nanos() > 0));
             let seconds = seconds.min(MAX_DURATION_SECONDS);
@@ -97,7 +97,7 @@ pub fn status(out: &mut Vec<u8>, status: &Status<'_>) {
     });
 }
 
-/// Adds a header that Envoy adds to the response.
+/// Appends a header for Envoy to add to the response.
 pub fn response_header(out: &mut Vec<u8>, name: &str, value: &str) {
     message(out, 3, |out| {
         text(out, 1, name);
@@ -105,16 +105,16 @@ pub fn response_header(out: &mut Vec<u8>, name: &str, value: &str) {
     });
 }
 
-/// Adds the body that Envoy sends with a denial.
+/// Appends the body for Envoy to send with a denial.
 pub fn raw_body(out: &mut Vec<u8>, body: &[u8]) {
     bytes(out, 5, body);
 }
 
-/// Adds the dynamic metadata: a struct of texts, and the metadata of the rule if the rules have some.
+/// Appends the dynamic metadata: a struct of strings, and the metadata of the rule if it has any.
 pub fn metadata(out: &mut Vec<u8>, fields: &[(&str, &str)], of_rule: Option<&Map<String, Value>>) {
     message(out, 6, |out| {
         for (name, value) in fields {
-            // An empty text is written too: in a `oneof`, presence counts.
+            // An empty string is written too: in a `oneof`, presence counts.
             field(out, name, |out| bytes(out, 3, value.as_bytes()));
         }
         if let Some(of_rule) = of_rule {
@@ -123,14 +123,14 @@ pub fn metadata(out: &mut Vec<u8>, fields: &[(&str, &str)], of_rule: Option<&Map
     });
 }
 
-/// Adds the fields of a `google.protobuf.Struct`.
+/// Appends the fields of a `google.protobuf.Struct`.
 fn object(out: &mut Vec<u8>, object: &Map<String, Value>) {
     for (name, of_field) in object {
         field(out, name, |out| value(out, of_field));
     }
 }
 
-/// Adds a field of a `google.protobuf.Struct`.
+/// Appends a field of a `google.protobuf.Struct`.
 fn field(out: &mut Vec<u8>, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
     message(out, 1, |out| {
         text(out, 1, name);
@@ -138,13 +138,13 @@ fn field(out: &mut Vec<u8>, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
-/// Adds the content of a `google.protobuf.Value`.
+/// Appends the content of a `google.protobuf.Value`.
 fn value(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Null => out.extend_from_slice(&[0x08, 0]),
         Value::Number(number) => {
             out.push(2 << 3 | 1);
-            // Numbers of a struct are doubles, which every number in JSON can be converted to.
+            // Numbers in a `Struct` are doubles, to which every JSON number can be converted.
             out.extend_from_slice(&number.as_f64().unwrap_or(f64::NAN).to_le_bytes());
         }
         Value::String(text) => bytes(out, 3, text.as_bytes()),
@@ -158,7 +158,7 @@ fn value(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// Adds a submessage. Its length is filled in afterwards: nearly all submessages are short.
+/// Appends a submessage. Its length is filled in afterwards: nearly all submessages are short.
 fn message(out: &mut Vec<u8>, field: u8, write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(&[field << 3 | 2, 0]);
     let start = out.len();
@@ -173,7 +173,7 @@ fn message(out: &mut Vec<u8>, field: u8, write: impl FnOnce(&mut Vec<u8>)) {
     out.splice(start - 1..start, prefix);
 }
 
-/// Adds a number, unless it is 0.
+/// Appends a number, unless it is 0.
 fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     if value != 0 {
         out.push(field << 3);
@@ -181,7 +181,7 @@ fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     }
 }
 
-/// Adds a text, unless it is empty.
+/// Appends a string, unless it is empty.
 fn text(out: &mut Vec<u8>, field: u8, text: &str) {
     if !text.is_empty() {
         bytes(out, field, text.as_bytes());

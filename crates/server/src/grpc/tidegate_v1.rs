@@ -1,4 +1,4 @@
-//! What the calls of `tidegate.v1` have in common.
+//! Shared code of the `tidegate.v1` calls.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use crate::bounds::{Bounds, Refusal};
 use crate::decider::{Decider, NO_RULES};
 pub(super) use crate::protocols::tidegate_v1 as pb;
 
-/// Answers the calls of `tidegate.v1`.
+/// Handles the calls of `tidegate.v1`.
 pub(super) struct TidegateV1 {
     pub(super) decider: Decider,
-    /// What a client may send.
+    /// The bounds on what a client may send.
     pub(super) bounds: Bounds,
 }
 
-/// The key and the value of an entry in the form that is counted.
+/// The key and value of an entry in canonical form.
 pub(super) type CountedEntry<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 impl TidegateV1 {
     /// Checks a request against the bounds, and returns the entries of each of its descriptors. With
-    /// `bounds.odd_values: count`, descriptors and entries beyond the bounds are left out.
+    /// `bounds.odd_values: count`, descriptors and entries beyond the bounds are dropped.
     pub(super) fn entries<'a>(
         &self,
         domain: &str,
@@ -53,7 +53,7 @@ impl TidegateV1 {
         Ok(counted)
     }
 
-    /// Returns whether there are more of something than are decided. It is an error with `bounds.odd_values: refuse`.
+    /// Returns whether a bound is exceeded. That is an error with `bounds.odd_values: refuse`.
     fn is_beyond(&self, checked: Result<(), Refusal>) -> Result<bool, Refusal> {
         match checked {
             Ok(()) => Ok(false),
@@ -63,12 +63,12 @@ impl TidegateV1 {
     }
 }
 
-/// Borrows entries in the form that a request takes.
+/// Returns the entries as borrowed strings.
 pub(super) fn borrowed<'a>(entries: &'a [CountedEntry<'_>]) -> Vec<(&'a str, &'a str)> {
     entries.iter().map(|(key, value)| (&**key, &**value)).collect()
 }
 
-/// Returns a duration as a message; `None` if it never ends.
+/// Converts a duration to its protobuf message; `None` if it is infinite.
 pub(super) fn finite(time: Duration) -> Option<prost_types::Duration> {
     Some(time)
         .filter(|time| *time < Duration::MAX)

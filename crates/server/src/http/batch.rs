@@ -1,15 +1,15 @@
-//! A batch: a list of requests in one body, and the list of their responses.
+//! Batches: a list of requests in one body, and the list of their responses.
 
 use crate::problem::Problem;
 use http::StatusCode;
 use serde::de::IgnoredAny;
 
-/// Returns whether a body is a list.
+/// Returns whether a body is a JSON list.
 pub(super) fn is_list(message: &[u8]) -> bool {
     message.trim_ascii_start().first() == Some(&b'[')
 }
 
-/// Renders the list of responses. An element that is refused is named by its index.
+/// Writes the list of responses. The error of a rejected element names its index.
 pub(super) fn write_list<T>(
     answers: Vec<Result<T, Problem>>,
     mut write: impl FnMut(T, &mut Vec<u8>),
@@ -36,15 +36,15 @@ fn write_refused(problem: &Problem, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Starts an element: its status, and its headers up to the first one.
+/// Writes the start of an element: its status, and its headers up to the first one.
 pub(super) fn write_status(status: StatusCode, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"status\":");
     out.extend_from_slice(status.as_str().as_bytes());
     out.extend_from_slice(b",\"headers\":{");
 }
 
-/// Splits a list into its elements, which are parsed one by one: a mistake in one does not affect the others, as long
-/// as the whole list is JSON.
+/// Splits a list into its elements, which are parsed one by one: an error in one does not affect the others, as long
+/// as the whole list is valid JSON.
 pub(super) fn elements(list: &[u8]) -> Result<Vec<&[u8]>, Problem> {
     let broken = |at: usize| Problem::bad(format!("expected `,` or `]` at byte {at} of the list"));
     let mut elements = Vec::new();

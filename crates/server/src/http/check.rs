@@ -12,7 +12,7 @@ use super::{Body, HttpApi, response};
 use crate::problem::Problem;
 use crate::request_id::RequestId;
 
-/// Initial capacity for the headers of a response.
+/// Initial capacity of a response's header map.
 const HEADERS: usize = 8;
 
 impl HttpApi {
@@ -29,12 +29,12 @@ impl HttpApi {
         Ok(response)
     }
 
-    /// Renders a decision.
+    /// Renders a decision with the default renderer.
     pub(super) fn render(&self, request: &Request<'_>, decision: &Decision) -> Response<Body> {
         self.render_by(&self.renderer, request, decision)
     }
 
-    /// Renders a decision with another renderer.
+    /// Renders a decision with the given renderer.
     pub(super) fn render_by(
         &self,
         renderer: &Renderer,
@@ -46,7 +46,7 @@ impl HttpApi {
         self.render_with(renderer, request, decision, body)
     }
 
-    /// Renders a decision with another renderer and another body.
+    /// Renders a decision with the given renderer and body.
     pub(super) fn render_with(
         &self,
         renderer: &Renderer,
@@ -69,7 +69,7 @@ impl HttpApi {
         response
     }
 
-    /// Each element is decided by itself, in order; one that is refused does not affect the others.
+    /// Decides the elements of a batch one by one, in order. A rejected element does not affect the others.
     async fn check_batch(&self, message: &[u8], id: RequestId<'_>) -> Result<Response<Body>, Problem> {
         let elements = elements(message)?;
         self.bounds.batch(elements.len())?;
@@ -95,7 +95,7 @@ impl HttpApi {
             write_text(value, out);
         });
         out.extend_from_slice(b"},\"body\":");
-        // Only programs send batches: their elements are always JSON.
+        // Only programs send batches, so their elements are always JSON.
         self.renderer.json(request, decision, out);
         out.push(b'}');
     }

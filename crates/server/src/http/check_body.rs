@@ -18,7 +18,7 @@ use super::inline_limit::{self, InlineLimitJson};
 use crate::bounds::Bounds;
 use crate::problem::Problem;
 
-/// The body of a check, within bounds.
+/// The parsed body of a check, within bounds.
 #[derive(Debug)]
 pub(super) struct CheckBody<'b> {
     domain: Text<'b>,
@@ -30,7 +30,7 @@ pub(super) struct CheckBody<'b> {
 struct Descriptor<'b> {
     entries: Vec<(Text<'b>, Text<'b>)>,
     cost: Option<u64>,
-    /// Limits in the request itself, which apply instead of those in the rules.
+    /// Limits given in the request, which apply instead of those in the rules.
     limits: Vec<LimitSpec>,
 }
 
@@ -43,7 +43,8 @@ impl<'b> CheckBody<'b> {
         }
     }
 
-    /// Parses a body whose cost is an estimate. Returns it with the milliseconds that it is reserved for.
+    /// Parses a body whose cost is an estimate. Returns it with the duration of the reservation in milliseconds, if
+    /// given.
     pub(super) fn read_reserve(json: &'b [u8], bounds: &Bounds) -> Result<(Self, Option<u64>), Problem> {
         let Object(CheckBodyJson { domain, descriptors, descriptor, limits, cost, ttl_ms }) = object(json)?;
         let one_or_list = match (descriptor, descriptors) {
@@ -94,7 +95,7 @@ impl<'b> CheckBody<'b> {
         Ok(request.cost(self.cost))
     }
 
-    /// Sets every cost to 0, so that the request only peeks.
+    /// Sets every cost to 0, so that the request charges nothing.
     pub(super) fn without_cost(mut self) -> Self {
         self.cost = 0;
         for descriptor in &mut self.descriptors {
@@ -103,7 +104,7 @@ impl<'b> CheckBody<'b> {
         self
     }
 
-    /// Adds the limits of the descriptor at this index, which is the last one of `request`.
+    /// Adds the limits of the descriptor at this index, which must be the last one of `request`.
     fn with_limits<'s>(
         &'s self,
         limiter: &Limiter,
@@ -128,7 +129,7 @@ impl<'b> CheckBody<'b> {
         Ok(request.limits(&limits))
     }
 
-    /// Rejects what has no meaning for a permit: a cost other than 1, and limits.
+    /// Rejects members that do not apply to a permit: a cost other than 1, and limits.
     pub(super) fn check_permit(&self) -> Result<(), Problem> {
         if self.descriptors.iter().any(|descriptor| !descriptor.limits.is_empty()) {
             return Err(Problem::bad(
@@ -179,7 +180,7 @@ impl Descriptor<'_> {
         Ok(())
     }
 
-    /// Rejects a key that occurs twice. The bound is checked first, because it bounds this search.
+    /// Rejects a key that occurs twice. The bound is checked first, because it limits the cost of this search.
     fn check_short(&self, bounds: &Bounds) -> Result<(), Problem> {
         bounds.entries(self.entries.len())?;
         for (index, (key, _)) in self.entries.iter().enumerate() {
@@ -193,7 +194,7 @@ impl Descriptor<'_> {
     }
 }
 
-/// Parses one JSON object, with nothing after it.
+/// Parses one JSON object. Anything after it is an error.
 pub(super) fn object<'b, T: Deserialize<'b>>(json: &'b [u8]) -> Result<Object<T>, Problem> {
     if json.trim_ascii().is_empty() {
         return Err(Problem::bad("the body is empty; send a JSON object"));
@@ -264,7 +265,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// A string, which is borrowed if it has no escapes.
+/// A JSON string, borrowed if it has no escapes.
 #[derive(Debug)]
 pub(super) struct Text<'b>(pub(super) Cow<'b, str>);
 
@@ -290,7 +291,7 @@ impl<'de: 'b, 'b> Deserialize<'de> for Text<'b> {
     }
 }
 
-/// The entries of a descriptor as members of an object, in their order.
+/// The entries of a descriptor, written as an object, in their original order.
 struct ShortDescriptor<'b>(Vec<(Text<'b>, Text<'b>)>);
 
 impl<'de: 'b, 'b> Deserialize<'de> for ShortDescriptor<'b> {
@@ -315,7 +316,7 @@ impl<'de: 'b, 'b> Deserialize<'de> for ShortDescriptor<'b> {
     }
 }
 
-/// A whole number. The bounds reject a cost above 2^53.
+/// A non-negative integer. The bounds reject a cost above 2^53.
 pub(super) struct WholeNumber(pub(super) u64);
 
 impl<'de> Deserialize<'de> for WholeNumber {

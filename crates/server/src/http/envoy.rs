@@ -1,7 +1,7 @@
 //! `POST /json`: Envoy's `RateLimitRequest` as protojson, as in envoyproxy/ratelimit.
 //!
-//! It is for tools and people, so it takes the long way: the request is converted to a message, decided as gRPC's are,
-//! and the response converted back.
+//! It is meant for tools and people, so speed does not matter: the request is converted to a protobuf message,
+//! decided like a gRPC call, and the response is converted back.
 
 use std::sync::LazyLock;
 

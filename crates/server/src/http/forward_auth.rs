@@ -1,9 +1,9 @@
-//! `GET /v1/forward-auth`: a proxy asks about a request that it describes in headers.
+//! `GET /v1/forward-auth`: decides a request that a proxy describes in headers.
 //!
-//! The rules say which descriptors to build, the status of a denial, and which proxy asks: NGINX is configured to send
-//! `X-Original-URI`, `X-Original-Method` and `X-Original-Host`; Traefik and Caddy send `X-Forwarded-Uri`,
-//! `X-Forwarded-Method` and `X-Forwarded-Host`. Only the headers of that proxy are read, because it forwards what
-//! clients write into the others. Anyone else who can reach this listener can send any of them.
+//! The rules define which descriptors to build, the status of a denial, and which proxy is used. NGINX is configured
+//! to send `X-Original-URI`, `X-Original-Method` and `X-Original-Host`; Traefik and Caddy send `X-Forwarded-Uri`,
+//! `X-Forwarded-Method` and `X-Forwarded-Host`. Only the headers of that proxy are read, because it forwards the
+//! others as its clients sent them. Any other client that can reach this listener can send all of them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use crate::bounds::{Bounds, canonical_text, is_control};
 use crate::problem::Problem;
 use crate::request_id::RequestId;
 
-/// The header with the token, where one is needed: `Authorization` belongs to the client.
+/// The header that carries the token, because `Authorization` belongs to the client of the proxy.
 static TOKEN: HeaderName = HeaderName::from_static("x-tidegate-token");
 
 /// The headers in which a proxy describes the request.
@@ -45,7 +45,7 @@ static FORWARDED: ProxyHeaders = ProxyHeaders {
     host: HeaderName::from_static("x-forwarded-host"),
 };
 
-/// Logs, once, that all clients of a proxy count as one. The peer on a Unix socket counts as 127.0.0.1.
+/// Logs once that all clients of a proxy are counted as one. The peer on a Unix socket counts as 127.0.0.1.
 fn warn_untrusted(peer: IpAddr) {
     static LOGGED: AtomicBool = AtomicBool::new(false);
     if !LOGGED.load(Relaxed) && !LOGGED.swap(true, Relaxed) {
@@ -67,14 +67,14 @@ impl HttpApi {
                 let renderer = self.renderer.clone().deny_status(status(mapping.deny_status));
                 self.render_by(&renderer, &request, &decision)
             }
-            // No descriptor has all of its values: nothing limits the request.
+            // No descriptor has all of its values, so nothing limits the request.
             None => Response::new(Body::default()),
         };
         timer.stop();
         Ok(response)
     }
 
-    /// Returns the domain that the query names, or the only one with `forward_auth` in its rules.
+    /// Returns the domain named in the query, or the only domain with `forward_auth` in its rules.
     fn forward_auth_domain(&self, query: Option<&str>) -> Result<(String, Arc<ForwardAuth>), Problem> {
         let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
         let mut named = None;
@@ -105,7 +105,7 @@ impl HttpApi {
         Ok((name, mapping))
     }
 
-    /// Builds a request of the descriptors that have all of their values.
+    /// Builds a request from the descriptors that have all of their values.
     fn request<'r>(
         &self,
         domain: &'r str,
@@ -156,8 +156,7 @@ pub(crate) fn values<'h>(
     mapping.descriptors.iter().flatten().map(value).collect()
 }
 
-/// Returns the headers in which the proxy of the rules describes requests. Without a proxy in the rules none of these
-/// headers is read.
+/// Returns the headers in which the configured proxy describes requests; `None` if the rules name no proxy.
 fn proxy_headers(mapping: &ForwardAuth) -> Option<&'static ProxyHeaders> {
     match mapping.proxy {
         Some(Proxy::Nginx) => Some(&ORIGINAL),
@@ -166,10 +165,10 @@ fn proxy_headers(mapping: &ForwardAuth) -> Option<&'static ProxyHeaders> {
     }
 }
 
-/// Adds the headers in which the proxy of the rules would describe a request with this method and path.
+/// Adds the headers in which the configured proxy would describe a request with this method and path.
 ///
 /// # Errors
-/// The name of the one that is not valid in a header.
+/// Returns the name of the header whose value would be invalid.
 pub(crate) fn describe(
     headers: &mut HeaderMap,
     mapping: &ForwardAuth,
@@ -199,12 +198,12 @@ pub(crate) fn descriptors<'r>(
         let of_it = values.by_ref().take(descriptor.len());
         descriptor.iter().zip(of_it).map(|(entry, value)| Some((&*entry.key, value.as_deref()?))).collect()
     };
-    // Every descriptor takes its values, whether it has all of them or not.
+    // Every descriptor consumes its values from the iterator, even if some are missing.
     let all: Vec<Option<Vec<_>>> = mapping.descriptors.iter().map(of).collect();
     all.into_iter().flatten().collect()
 }
 
-/// Returns the token of a request, if it has one.
+/// Returns the token of a request, if present.
 pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     headers.get(&TOKEN)?.to_str().ok()
 }
@@ -213,8 +212,8 @@ fn status(code: u16) -> StatusCode {
     StatusCode::from_u16(code).unwrap_or(StatusCode::TOO_MANY_REQUESTS)
 }
 
-/// Returns a client's value in canonical form. It is never refused: a proxy may treat that as a failure of the service,
-/// and let the request pass.
+/// Returns a client's value in canonical form. Values are never rejected: a proxy may treat that as a failure of the
+/// service, and let the request pass.
 fn counted<'v>(value: Cow<'v, str>, bounds: &Bounds) -> Cow<'v, str> {
     match canonical_text(value.as_bytes(), bounds.value_bytes) {
         Cow::Borrowed(_) => value,

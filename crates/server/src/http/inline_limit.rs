@@ -1,4 +1,4 @@
-//! A limit in a request itself: `{"name", "requests", "per", "algorithm", "burst"}`.
+//! Limits given in a request: `{"name", "requests", "per", "algorithm", "burst"}`.
 
 use tidegate::LimitSpec;
 
@@ -20,7 +20,7 @@ pub(super) struct InlineLimitJson<'b> {
     burst: Option<WholeNumber>,
 }
 
-/// Parses the limits of a descriptor. Returns none if it has no `limits`.
+/// Parses the limits of a descriptor. Returns an empty list if it has no `limits`.
 pub(super) fn read(
     limits: Option<Vec<Object<InlineLimitJson<'_>>>>,
     bounds: &Bounds,

@@ -17,14 +17,14 @@
 //! | `GET /readyz` | 200 or 503, with the reasons |
 //!
 //! An invalid request gets problem details (RFC 9457): 400 for its content, 404 and 405 for its target, 401 without a
-//! valid token where one is needed, 403 if a page of another site sends it, 408 if its body does not arrive in time, 413
-//! if the body is too long, 415 if its content type is not JSON, 503 if there is no memory for it. A body without a
-//! content type is treated as JSON, unless a browser sends it. While no rules are loaded the status is 503, because the
-//! client cannot correct that. A request that is refused changes no counter.
+//! valid token where one is required, 403 if a page of another site sends it, 408 if its body does not arrive in
+//! time, 413 if the body is too long, 415 if its content type is not JSON, 503 if there is no memory for it. A body
+//! without a content type is treated as JSON, unless a browser sends it. While no rules are loaded the status is 503,
+//! because the client cannot correct that. A rejected request changes no counter.
 //!
-//! - `check_body`: the body of a check; `inline_limit`: the limits in it
+//! - `check_body`: the body of a check; `inline_limit`: limits given in it
 //! - `check`, `refund`, `reservations`, `permits`, `forward_auth`, `envoy`: the routes
-//! - `read`: headers and body of a request; `batch`: lists
+//! - `read`: checks headers and reads the body; `batch`: lists of requests
 
 mod batch;
 mod check;
@@ -63,38 +63,38 @@ use crate::problem::Problem;
 use crate::request_id::RequestId;
 use crate::usage_link::{self, UsageLinks};
 
-/// This API as an `OpenAPI` document. A test compares the service with it.
+/// This API as an `OpenAPI` document. A test checks that the service conforms to it.
 const OPENAPI: &str = include_str!("openapi.json");
 
 /// The body of every response.
 pub type Body = Full<Bytes>;
 
-/// Answers HTTP requests. Cheap to clone.
+/// The HTTP front end. Cheap to clone.
 #[derive(Clone)]
 pub struct HttpApi {
-    /// Decides, and records decisions.
+    /// Makes and records decisions.
     pub decider: Decider,
     /// Renders decisions as headers and bodies.
     pub renderer: Renderer,
-    /// What a client may send.
+    /// The bounds on what a client may send.
     pub bounds: Bounds,
-    /// Whether the service is ready.
+    /// The health of the service.
     pub health: Health,
-    /// Answers `/json`.
+    /// Handles `/json`.
     pub rate_limit: RateLimit,
-    /// The tokens of which a request needs one, if it needs any.
+    /// The accepted tokens; `None` if requests need no token.
     pub tokens: Option<TokenRegistry>,
-    /// Finds the client of a request that came through proxies.
+    /// Determines the client address of a request that came through proxies.
     pub client_ip: Arc<ClientIp>,
-    /// Whether pages of other sites may send requests from their visitors' browsers.
+    /// Whether pages of other sites may send requests from a browser.
     pub cross_site: bool,
     /// Whether `/json` accepts the forms that `curl -d` sends, as envoyproxy/ratelimit does.
     pub json_forms: bool,
-    /// The bound on memory.
+    /// The memory limit of the process.
     pub memory: Memory,
-    /// Answers the links of tenants, if there are any.
+    /// Serves the usage links of tenants, if enabled.
     pub links: Option<UsageLinks>,
-    /// The address of the peer; 127.0.0.1 on a Unix socket.
+    /// The IP address of the client; 127.0.0.1 on a Unix socket.
     pub peer: IpAddr,
 }
 
@@ -139,7 +139,7 @@ impl Route {
         })
     }
 
-    /// Returns the allowed methods, in the form of `Allow`.
+    /// Returns the allowed methods, as the value of the `Allow` header.
     fn allow(self) -> &'static str {
         if self.reads() { "GET, HEAD" } else { "POST" }
     }
@@ -153,19 +153,19 @@ impl Route {
         matches!(self, Self::ForwardAuth | Self::OpenApi | Self::HealthCheck | Self::Ready)
     }
 
-    /// Returns whether the route asks for a decision.
+    /// Returns whether the route makes a decision.
     fn decides(self) -> bool {
         matches!(self, Self::Check | Self::Reserve | Self::Acquire | Self::ForwardAuth | Self::Json)
     }
 
-    /// Returns whether the route needs rules. `/json` says so itself, as envoyproxy/ratelimit does.
+    /// Returns whether the route needs rules. `/json` reports missing rules itself, as envoyproxy/ratelimit does.
     fn needs_rules(self) -> bool {
         matches!(self, Self::Check | Self::Refund | Self::Reserve | Self::Acquire)
     }
 }
 
 impl HttpApi {
-    /// Answers a request. Needs a tokio runtime with time enabled, to end the wait for a missing body.
+    /// Handles a request. Must run in a tokio runtime with time enabled, which the timeout of a body needs.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
@@ -220,10 +220,10 @@ impl HttpApi {
         })
     }
 
-    /// Rejects a request without a valid token, where one is needed.
+    /// Rejects a request without a valid token, if one is required.
     fn expect_token(&self, route: Route, headers: &HeaderMap) -> Result<(), Problem> {
         let Some(tokens) = &self.tokens else { return Ok(()) };
-        // `Authorization` belongs to the client of the proxy there.
+        // There, `Authorization` belongs to the client of the proxy.
         let who = match route {
             Route::ForwardAuth => tokens.authenticate_token(forward_auth::token(headers)),
             _ => tokens.authenticate(headers),
@@ -239,7 +239,7 @@ impl HttpApi {
         }
     }
 
-    /// Takes the memory of a request that waits for a store. The embedded one keeps nobody waiting.
+    /// Claims memory for a request that waits for a store. With the embedded store no request waits.
     fn expect_room(&self, body_bytes: usize) -> Result<Option<MemoryClaim>, Problem> {
         if !self.decider.limiter().is_shared() {
             return Ok(None);

@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::protocols::timestamp;
 use crate::request_id::RequestId;
 
-/// `{"permit"}`.
+/// The body of renew and release: `{"permit"}`.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PermitBody<'b> {
@@ -19,7 +19,7 @@ struct PermitBody<'b> {
 }
 
 impl HttpApi {
-    /// A request without a concurrency limit gets a permit that holds nothing.
+    /// Acquires a permit. A request without a concurrency limit gets a permit that holds no slots.
     pub(super) async fn acquire(&self, message: &[u8], id: RequestId<'_>) -> Result<Response<Body>, Problem> {
         let parsed = CheckBody::read(message, &self.bounds)?;
         parsed.check_permit()?;
@@ -40,7 +40,7 @@ impl HttpApi {
         Err(Problem::new(StatusCode::NOT_FOUND, detail))
     }
 
-    /// Releasing twice is no error, nor is releasing slots that timed out.
+    /// Releases a permit. Releasing twice is not an error, nor is releasing slots that timed out.
     pub(super) async fn release(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
         let (_, permit) = self.permit(message)?;
         self.decider.release(&permit).await;

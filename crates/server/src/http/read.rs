@@ -1,4 +1,4 @@
-//! What the headers of a request allow, and its body.
+//! Checks the headers of a request and reads its body.
 
 use std::fmt::Display;
 
@@ -12,21 +12,22 @@ use crate::body::collect;
 use crate::bounds::Bounds;
 use crate::problem::Problem;
 
-/// Whether a body is accepted that `curl -d` declares as a form.
+/// Whether a body that is declared as a form, as `curl -d` does, is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forms {
-    /// As envoyproxy/ratelimit does on `/json`.
+    /// Forms are accepted, as envoyproxy/ratelimit does on `/json`.
     Accepted,
-    /// On `/json`, unless `compat` is `envoy-ratelimit`. The error names that setting.
+    /// Forms are rejected, and the error names the setting to change: on `/json`, unless `compat` is
+    /// `envoy-ratelimit`.
     Refused,
-    /// On all other paths.
+    /// Forms are rejected: on all other paths.
     Never,
 }
 
-/// Browsers set it to the relation between the site of the page and this one.
+/// The header in which browsers state how the page's site relates to this one.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Rejects a request that a page of another site makes in its visitor's browser: the visitor did not mean to send it.
+/// Rejects a request that a page of another site makes in a browser: its user did not intend to send it.
 pub(super) fn expect_own_site(headers: &HeaderMap) -> Result<(), Problem> {
     let mut sites = headers.get_all(FETCH_SITE).iter();
     if sites.any(|site| !matches!(site.as_bytes(), b"same-origin" | b"none")) {
@@ -39,8 +40,8 @@ pub(super) fn expect_own_site(headers: &HeaderMap) -> Result<(), Problem> {
 /// Rejects a body whose content type is not JSON. Parameters are ignored.
 ///
 /// A page can make a browser post a form or a text to any site without a preflight, but not JSON. So a body without a
-/// content type is accepted only if no header shows that a browser sent it. With [`Forms::Accepted`], a form is accepted
-/// then as well, although an old browser need not show itself.
+/// content type is accepted only if no header shows that a browser sent it. With [`Forms::Accepted`], a form is
+/// accepted under the same condition, although an old browser may not be recognized.
 pub(super) fn expect_json(headers: &HeaderMap, forms: Forms) -> Result<(), Problem> {
     let found = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let end = found.iter().position(|byte| *byte == b';').unwrap_or(found.len());

@@ -1,4 +1,4 @@
-//! `POST /v1/refund`: gives back what a request took, for work that was charged but not done.
+//! `POST /v1/refund`: refunds a cost, for work that was charged but not done.
 
 use futures_util::future::join_all;
 use http::{Response, StatusCode};
@@ -10,7 +10,7 @@ use super::{Body, HttpApi, response};
 use crate::problem::Problem;
 
 impl HttpApi {
-    /// Refunds one request, or a list of them. The response has what is left of each limit.
+    /// Refunds one request, or a list of them. The response reports what is left of each limit.
     pub(super) async fn refund(&self, message: &[u8]) -> Result<Response<Body>, Problem> {
         let body = if is_list(message) {
             let elements = elements(message)?;
@@ -30,7 +30,7 @@ impl HttpApi {
         Ok(response(StatusCode::OK, "application/json", body))
     }
 
-    /// Refunds a request, and returns what is left afterwards.
+    /// Refunds a request, and returns the decision of a peek afterwards.
     async fn refund_one(&self, message: &[u8]) -> Result<Decision, Problem> {
         let (parsed, limiter) = (CheckBody::read(message, &self.bounds)?, self.decider.limiter());
         self.decider.refund(&parsed.request(limiter)?).await;

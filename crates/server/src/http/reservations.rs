@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::protocols::timestamp;
 use crate::request_id::RequestId;
 
-/// `{"id", "cost"}`.
+/// The body of a settle request: `{"id", "cost"}`.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SettleBody<'b> {
@@ -21,7 +21,8 @@ struct SettleBody<'b> {
 }
 
 impl HttpApi {
-    /// Responds as a check does; if the estimate was charged, with the ID of the reservation.
+    /// Handles a reserve request. Responds like a check; if the estimate was charged, the response has the
+    /// reservation ID.
     pub(super) async fn reserve(&self, message: &[u8], id: RequestId<'_>) -> Result<Response<Body>, Problem> {
         let (parsed, ttl_ms) = CheckBody::read_reserve(message, &self.bounds)?;
         let lifetime = lifetime(ttl_ms)?;
@@ -31,14 +32,14 @@ impl HttpApi {
                 let head = format!("{{\"id\":\"{id}\",\"expires_at\":\"{}\",", timestamp(expires_at));
                 let mut body = Vec::with_capacity(512);
                 self.renderer.body(&request, &decision, &mut body);
-                // The members of `head` are put before those of the object in `body`.
+                // The members of `head` are inserted before those of the object in `body`.
                 body.splice(..1, head.into_bytes());
                 Ok(self.render_with(&self.renderer, &request, &decision, body))
             }
             Ok(Reserved::Denied(decision)) => Ok(self.render(&request, &decision)),
             Err(error) => Err(match error {
                 ReserveError::TooLarge { .. } => Problem::bad(error.to_string()),
-                // Only the client that holds too many is refused; the service is well.
+                // Only the client that holds too many reservations is rejected; the service is healthy.
                 ReserveError::FullOfHolder { .. } | ReserveError::FullOfDomain { .. } => {
                     Problem::new(StatusCode::FORBIDDEN, error.to_string())
                 }

@@ -1,4 +1,4 @@
-//! From socket to worker, within the bound on connections.
+//! Accepts connections and hands them to workers, within the limit on connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::listener::OpenListener;
 use super::socket::Socket;
 use super::worker::Worker;
 
-/// How long to wait when the system has no resources to accept a connection.
+/// How long to wait before accepting again when the system is out of resources.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts until told to stop, and hands each connection to the worker with the fewest.
+/// Accepts connections until `stop` becomes true, and hands each one to the worker with the fewest connections.
 pub async fn accept(
     socket: Socket,
     workers: Arc<[Worker]>,

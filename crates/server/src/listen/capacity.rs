@@ -1,8 +1,8 @@
-//! How many connections each listener may have, so that none takes another's.
+//! Divides the connections that the process may have among its listeners, so that none can use up another's share.
 //!
-//! A connection is an open file, and the process has one limit on them. What the program itself needs is subtracted
-//! first, then the admin listener's part, and the rest is shared by the other listeners. Memory is divided the same
-//! way.
+//! A connection is an open file, and the process has one limit on those. The files that the program itself needs are
+//! subtracted first, then the share of the admin listener, and the rest is divided among the other listeners. Memory
+//! is divided the same way.
 
 use std::fmt;
 
@@ -11,41 +11,41 @@ use crate::config::settings::Store;
 use crate::config::{Origin, Settings};
 use crate::memory::{ConnectionCost, Memory};
 
-/// Connections of the admin listener: enough for scrapers, probes and people.
+/// Maximum connections of the admin listener: enough for scrapers, probes and people.
 const ADMIN_CONNECTIONS: usize = 256;
-/// The fewest connections of the admin listener, however few files there are.
+/// Minimum connections of the admin listener, however low the file limit is.
 const LEAST_ADMIN: usize = 8;
-/// Files that the program itself opens: logs, counters, the catalog and its connections, the audit trail, and a few
-/// for connections that are accepted only to be closed.
+/// Files that the program itself opens: logs, counters, the catalog and its connections, the audit log, and a few for
+/// connections that are accepted only to be closed.
 const OWN_FILES: usize = 64;
-/// Files of a thread's runtime.
+/// Files that the runtime of a thread opens.
 const THREAD_FILES: usize = 4;
 /// Connections of a thread to the servers of a shared store.
 const STORE_FILES: usize = 8;
 
-/// A listener with fewer connections than this is worth a warning, even if nobody asked for more.
+/// A listener with fewer connections than this causes a warning, even if the settings ask for no more.
 const FEW: usize = 1024;
 
 /// A listener's share of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// A number of its own, which the others do not get.
+    /// A fixed number of connections, reserved for this listener.
     Own(usize),
-    /// What is left, divided equally among the listeners that are open.
+    /// An equal part of the remaining connections, divided among the open listeners.
     Equal,
 }
 
-/// Files that the process may have open.
+/// The file descriptors that the process may have open.
 #[derive(Clone, Copy, Debug)]
 pub struct Files {
-    /// The limit of the system.
+    /// The limit of the system on open files.
     pub limit: usize,
     /// Files that the process needs besides connections.
     pub own: usize,
 }
 
 impl Files {
-    /// Raises the limit as far as allowed, and counts what the program needs for itself.
+    /// Raises the limit as far as the system allows, and counts the files that the program needs for itself.
     pub fn raise(settings: &Settings, workers: usize) -> Self {
         // If it fails, the limit stays as it is.
         let raised = rlimit::increase_nofile_limit(u64::MAX);
@@ -56,7 +56,7 @@ impl Files {
         Self { limit, own: OWN_FILES + each * (workers + 2) }
     }
 
-    /// Returns how many connections the admin listener has of its own.
+    /// Returns the number of connections reserved for the admin listener.
     pub fn admin_connections(self, settings: &Settings) -> usize {
         (self.for_connections() / 8).clamp(LEAST_ADMIN, ADMIN_CONNECTIONS).min(settings.connections.max)
     }
@@ -66,13 +66,13 @@ impl Files {
     }
 }
 
-/// Connections that each listener may have at once.
+/// The maximum number of connections of each listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capacity {
     listeners: Vec<(&'static str, usize)>,
-    /// The listeners that share what is left, and are open.
+    /// The number of open listeners that share the remaining connections.
     sharing: usize,
-    /// Files that each of them gets.
+    /// Files that each of the sharing listeners gets.
     files_each: usize,
 }
 
@@ -102,12 +102,13 @@ impl Capacity {
         Self { listeners, sharing, files_each }
     }
 
-    /// Returns how many connections the listener of this name may have.
+    /// Returns the maximum number of connections of the listener with this name.
     pub fn of(&self, name: &str) -> usize {
         self.listeners.iter().find(|(known, _)| *known == name).map_or(1, |(_, connections)| *connections)
     }
 
-    /// Logs a warning about settings that do not fit. Defaults are fitted without one, unless little is left of them.
+    /// Logs a warning for settings that cannot be met. Defaults are reduced silently, unless few connections are
+    /// left.
     pub fn warn(&self, settings: &Settings, files: Files, memory: &Memory) {
         let is_set = |name| settings.in_force().find(name).is_some_and(|held| held.origin != Origin::Default);
         let max = settings.connections.max;
@@ -141,7 +142,7 @@ impl Capacity {
     }
 }
 
-/// `grpc 16384, http 16384, admin 256`.
+/// Formats the limits as in `grpc 16384, http 16384, admin 256`.
 impl fmt::Display for Capacity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (name, connections)) in self.listeners.iter().enumerate() {

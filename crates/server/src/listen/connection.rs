@@ -1,4 +1,4 @@
-//! One connection from its first byte to its last.
+//! Serves one connection, from the TLS handshake until it is closed.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -30,36 +30,36 @@ use super::stream::{Activity, Io, Stream, WatchedIo};
 use super::watchdog::{Action, Watchdog};
 use crate::trace;
 
-/// Streams that were reset before they were accepted: more of them, and the connection is closed.
+/// Maximum number of streams that a client may reset before they are accepted; beyond it the connection is closed.
 const MAX_RESET_STREAMS: usize = 64;
-/// The smallest buffer that hyper works with.
+/// The smallest buffer size that hyper accepts.
 const LEAST_BUFFER_BYTES: usize = 8192;
-/// Requests at once on one HTTP/2 connection.
+/// Maximum concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 100;
-/// Bytes of bodies that an HTTP/2 client may send ahead on a stream.
+/// Flow control window of an HTTP/2 stream, in bytes.
 const STREAM_WINDOW_BYTES: u32 = 64 << 10;
-/// Bytes of bodies that an HTTP/2 client may send ahead on all streams of a connection.
+/// Flow control window of an HTTP/2 connection, in bytes.
 const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
-/// Bytes of a response that wait for the client to read them.
+/// Maximum bytes of a response that hyper buffers until the client reads them.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
-/// Headers of one request.
+/// Maximum number of headers of a request.
 const MAX_HEADERS: usize = 100;
-/// Bytes that a connection may read for each unit of work in its turn: about what a request of the usual size takes.
+/// Bytes that a connection may read per unit of work in its turn: about the cost of a typical request.
 const BYTES_PER_WORK: usize = 32;
-/// How often a silent HTTP/2 connection is pinged, and how long it may take to answer.
+/// How often an idle HTTP/2 connection is pinged, and how long it may take to respond.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// A connection that is ready to be served: TLS is established, and its bytes are watched.
+/// A connection that is ready to be served: TLS is established, and its activity is tracked.
 pub struct Connection<'c> {
-    /// Its bytes.
+    /// The stream of the connection.
     pub io: WatchedIo,
-    /// The address of the client. A client on a Unix socket is on this machine.
+    /// The IP address of the client; 127.0.0.1 on a Unix socket.
     pub peer: IpAddr,
     activity: &'c Arc<Activity>,
     listener: &'c OpenListener,
 }
 
-/// Counts a connection out, however it ends.
+/// Removes a connection from its table and counts it as closed when dropped.
 struct Closing<'a>(&'a OpenListener, &'a Entry);
 
 impl Drop for Closing<'_> {
@@ -69,7 +69,7 @@ impl Drop for Closing<'_> {
     }
 }
 
-/// Serves a connection that was admitted.
+/// Serves a connection that was admitted, until it ends.
 pub async fn serve(stream: Stream, entry: &Entry, listener: &OpenListener) {
     let _closing = Closing(listener, entry);
     tokio::select! {
@@ -101,19 +101,19 @@ async fn try_serve(stream: Stream, activity: &Arc<Activity>, listener: &OpenList
     Ok(())
 }
 
-/// Answers HTTP requests.
+/// Handles HTTP requests.
 pub trait HttpService: Clone + Send + Sync + 'static {
-    /// The body of its responses.
+    /// The body type of the responses.
     type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
         + Default
         + Send
         + Unpin
         + 'static;
 
-    /// The budget of its responses.
+    /// Returns the memory budget of the responses.
     fn budget(&self) -> &MemoryBudget;
 
-    /// Answers a request.
+    /// Handles a request.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send;
 }
 
@@ -130,8 +130,8 @@ impl Connection<'_> {
         drive(pin!(connection), poll, auto::Connection::graceful_shutdown, listener, activity).await;
     }
 
-    /// Serves with a server of one's own, which `start` makes of the bytes, until the connection ends. The server takes
-    /// its turns by itself, and notes its requests in the activity.
+    /// Serves the connection with a custom server, which `start` creates from the stream, until the connection ends.
+    /// The server must take its own turns and report its requests to the [`Activity`].
     pub async fn serve_with<C, E: Display>(
         self,
         start: impl FnOnce(WatchedIo, Arc<Activity>) -> C,
@@ -152,7 +152,7 @@ impl Connection<'_> {
     }
 }
 
-/// Polls a connection that reads as much as it finds, within its turn.
+/// Polls a connection that reads all available input, limited to the bytes of its turn.
 fn poll_in_turn<C: Future>(
     connection: Pin<&mut C>,
     turn: &mut Turn,
@@ -168,10 +168,10 @@ fn poll_in_turn<C: Future>(
     polled
 }
 
-/// A response whose memory is accounted.
+/// A response whose memory is counted.
 type HeldResponse<A> = Response<HeldBody<<A as HttpService>::Body>>;
 
-/// Returns a service whose requests the activity counts. It is shared by the requests of one connection only, so that
+/// Returns a hyper service that counts requests in the activity. Only the requests of one connection share it, so
 /// threads do not contend for its reference count.
 fn hyper_service<A: HttpService>(
     api: &A,
@@ -206,7 +206,7 @@ fn hyper_service<A: HttpService>(
     })
 }
 
-/// Over HTTP/1 hyper has the same bound; over HTTP/2 it has none.
+/// Returns the response for a request with too many headers. hyper enforces this limit for HTTP/1 only.
 fn too_many_headers<B: Default>() -> Response<HeldBody<B>> {
     let mut response = Response::new(HeldBody::empty());
     *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
@@ -215,12 +215,12 @@ fn too_many_headers<B: Default>() -> Response<HeldBody<B>> {
 
 fn http_builder(header_bytes: usize) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    // The watchdog ends slow headers: a timer for every request would cost more.
+    // The watchdog enforces the header timeout: a timer for every request would cost more.
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
-        // A client that closes its side after the request still gets its response.
+        // A client that closes its write side after the request still gets its response.
         .half_close(true)
         .max_buf_size(header_bytes.max(LEAST_BUFFER_BYTES))
         // Responses are small: one buffer is sent sooner than several. Each is sent before the next request is read
@@ -240,7 +240,7 @@ fn http_builder(header_bytes: usize) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Drives a connection until it ends, and ends it when its time has come.
+/// Drives a connection until it ends, and closes it when a timeout or an eviction requires it.
 async fn drive<C, E: Display>(
     mut connection: Pin<&mut C>,
     mut poll: impl FnMut(Pin<&mut C>, &mut Context<'_>) -> Poll<Result<(), E>>,
@@ -273,7 +273,7 @@ async fn drive<C, E: Display>(
                     return;
                 }
             },
-            // An error means that the sender is gone, and so is the service.
+            // An error means that the sender was dropped because the service has ended.
             _ = drained.as_mut(), if !draining => {
                 draining = true;
                 graceful_shutdown(connection.as_mut());

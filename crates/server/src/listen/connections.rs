@@ -1,9 +1,9 @@
-//! The open connections of one listener: how many there may be, and which one is closed when it is full.
+//! The open connections of a listener: their limit, and which connection is closed when the limit is reached.
 //!
-//! A connection that has sent nothing yet, or only a piece of a request, costs its sender next to nothing, and
-//! enough of them would keep everybody else out. So a full listener does not refuse the newest connection: the oldest
-//! one that has not had a response yet is closed for it, and if there is none, the one that has been without a request
-//! for longest. A client that sends its request at once is answered long before its connection is the oldest.
+//! A connection that has sent nothing yet, or only part of a request, costs its sender almost nothing, and enough of
+//! them would keep all other clients out. So a full listener does not refuse a new connection. It closes the oldest
+//! connection that has not had a response yet, or if there is none, the one that has been idle for longest. A client
+//! that sends its request at once is served long before its connection is the oldest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use tokio::time::Instant;
 
 use super::stream::Activity;
 
-/// If the first request takes longer to answer than this, its body is assumed to be missing.
+/// How long the first request of a connection may take before its connection can be evicted as slow.
 const FIRST_RESPONSE: Duration = Duration::from_secs(1);
 
-/// Connections that may be closing at once. They are open files until they are closed.
+/// Maximum number of evicted connections that are still closing. Each is an open file until it is closed.
 const MAX_CLOSING: usize = 16;
-/// How many connections are examined to find one that can be closed.
+/// Maximum number of connections examined to find one to evict.
 const MAX_EXAMINED: usize = 256;
 
-/// Which connection of a full listener is closed for a new one.
+/// Which connection a full listener closes to make room for a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eviction {
-    /// One without a request in progress, or whose first request takes too long.
+    /// A connection without a request in progress, or whose first request takes too long.
     IdleOrSlow,
-    /// One without a request in progress.
+    /// A connection without a request in progress.
     Idle,
 }
 
@@ -38,7 +38,7 @@ pub enum Eviction {
 pub struct ConnectionTable {
     max: usize,
     eviction: Eviction,
-    /// The moment that the times of its connections count from.
+    /// The time origin of the connections' timestamps.
     base: Instant,
     entries: Mutex<Entries>,
     /// Notified when an evicted connection has closed; the acceptor waits for it.
@@ -50,7 +50,7 @@ struct Entries {
     next: u64,
     /// Connections without a response yet, oldest first.
     fresh: BTreeMap<u64, Arc<Entry>>,
-    /// All others, by when they were last active and by number. The time is brought up to date when it matters.
+    /// All other connections, by the time of their last activity and their number. The time is updated lazily.
     known: BTreeMap<(u64, u64), Arc<Entry>>,
     /// Connections that were evicted and have not closed yet.
     closing: usize,
@@ -61,15 +61,15 @@ struct Entries {
 pub struct Entry {
     number: u64,
     since: Instant,
-    /// Its signs of life.
+    /// The activity of the connection.
     pub activity: Arc<Activity>,
-    /// The time under which it is found among the known ones. Changes only while the table is locked.
+    /// The time under which the entry is stored in `known`. Changes only while the table is locked.
     filed_us: AtomicU64,
     evict: Notify,
 }
 
 impl Entry {
-    /// Waits until the connection has to close for another.
+    /// Waits until the connection is evicted to make room for another.
     pub async fn evicted(&self) {
         self.evict.notified().await;
     }
@@ -81,21 +81,22 @@ impl ConnectionTable {
         Self { max, eviction, base: Instant::now(), entries: Mutex::default(), closed: Notify::new() }
     }
 
-    /// Returns how many connections are open.
+    /// Returns the number of open connections.
     pub fn count(&self) -> usize {
         let entries = self.entries.lock();
         entries.fresh.len() + entries.known.len() + entries.closing
     }
 
-    /// Waits until few enough connections are closing that another may be evicted. For a single acceptor.
+    /// Waits until few enough connections are closing that another may be evicted. Supports a single waiter, the
+    /// acceptor.
     pub async fn settled(&self) {
         while self.entries.lock().closing >= MAX_CLOSING {
             self.closed.notified().await;
         }
     }
 
-    /// Adds a connection. Returns its entry and whether another one was evicted for it, or `None` if there is no
-    /// room.
+    /// Adds a connection. Returns its entry and whether another connection was evicted for it, or `None` if there is
+    /// no room.
     pub fn admit(&self, now: Instant) -> Option<(Arc<Entry>, bool)> {
         let mut entries = self.entries.lock();
         let is_full = entries.fresh.len() + entries.known.len() >= self.max;
@@ -124,7 +125,7 @@ impl ConnectionTable {
 }
 
 impl Entries {
-    /// Removes the connection to evict, if there is one.
+    /// Removes and returns the connection to evict, if there is one.
     fn remove_one(&mut self, eviction: Eviction, now: Instant) -> Option<Arc<Entry>> {
         let mut busy = Vec::new();
         let mut found = None;
@@ -146,7 +147,7 @@ impl Entries {
         found.or_else(|| self.remove_idle())
     }
 
-    /// Removes the known connection that has been without a request for longest.
+    /// Removes and returns the known connection that has been idle for longest.
     fn remove_idle(&mut self) -> Option<Arc<Entry>> {
         for _ in 0..MAX_EXAMINED {
             let ((filed_us, _), entry) = self.known.pop_first()?;
@@ -154,14 +155,14 @@ impl Entries {
             if !is_busy && entry.activity.active_us() <= filed_us {
                 return Some(entry);
             }
-            // It has been active since, or is: others come first.
+            // The connection has been active since it was stored: try the others first.
             let newest_us = self.known.last_key_value().map_or(0, |((last_us, _), _)| *last_us);
             self.file(entry, if is_busy { newest_us } else { 0 });
         }
         None
     }
 
-    /// Files a connection under the time when it was last active, or under a later one.
+    /// Stores a connection under the time of its last activity, but not earlier than `least_us`.
     fn file(&mut self, entry: Arc<Entry>, least_us: u64) {
         let filed_us = entry.activity.active_us().max(least_us);
         entry.filed_us.store(filed_us, Relaxed);

@@ -1,7 +1,7 @@
-//! A listener: what it serves, and within which bounds.
+//! A listener: what it serves, and its limits.
 //!
-//! Every difference between listeners is a field of [`Listener`]. A further front end is an implementation of [`Api`]
-//! and one more value.
+//! Every difference between listeners is a field of [`Listener`]. To add a front end, implement [`Api`] and add a
+//! [`Listener`] for it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,34 +24,34 @@ use crate::metrics::ListenerMetrics;
 /// A listener as the settings describe it.
 #[expect(clippy::struct_excessive_bools, reason = "each is a property of its own of a front end")]
 pub struct Listener {
-    /// Its name in the log and in metrics, which is also the section of its settings.
+    /// The name of the listener in logs and metrics, and of its section in the settings.
     pub name: &'static str,
-    /// Where it listens.
+    /// The address to listen on.
     pub address: Listen,
-    /// The files of its certificates, if it speaks TLS.
+    /// The certificate files, if the listener uses TLS.
     pub tls: Option<Tls>,
-    /// Serves its connections.
+    /// The front end that serves the connections.
     pub api: Box<dyn Api>,
-    /// The protocols that its connections speak.
+    /// The protocols that clients may use.
     pub protocols: Protocols,
-    /// Its share of the connections that the process may have.
+    /// The share of the process's connections that this listener gets.
     pub share: Share,
-    /// Which connection is closed for a new one when it has as many as it may have.
+    /// Which connection is closed to make room for a new one when the listener is full.
     pub eviction: Eviction,
-    /// Whether new connections are refused while the process is near its bound on memory.
+    /// Whether new connections are refused while the process is close to its memory limit.
     pub sheds_load: bool,
-    /// Whether it has a thread of its own instead of the workers that the others share.
+    /// Whether the listener has its own worker thread instead of the shared workers.
     pub own_worker: bool,
-    /// After how long a connection is asked to close, and how long it may take to.
+    /// The age at which a connection is asked to close, and how long it may take to do so.
     pub max_age: Option<(Duration, Duration)>,
-    /// Whether requests get spans.
+    /// Whether requests are traced with spans.
     pub traced: bool,
-    /// Whether other machines may reach it only if a token exists.
+    /// Whether the listener may be reachable from other machines only if a token is configured.
     pub needs_token: bool,
 }
 
 impl Listener {
-    /// Returns a listener for HTTP that shares workers and connections with others.
+    /// Returns an HTTP listener that shares workers and connections with others.
     pub fn new(name: &'static str, address: &Listen, tls: Option<&Tls>, api: impl Api + 'static) -> Self {
         Self {
             name,
@@ -70,17 +70,17 @@ impl Listener {
     }
 }
 
-/// The protocols that the connections of a listener speak.
+/// The protocols that a listener supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocols {
-    /// HTTP/2 alone, by a server that ends idle connections itself.
+    /// HTTP/2 only, with a server that closes idle connections itself.
     Http2,
     /// HTTP/1.1 and HTTP/2.
     Http,
 }
 
 impl Protocols {
-    /// Returns the protocols that TLS offers.
+    /// Returns the protocol names to offer by ALPN.
     pub fn alpn(self) -> &'static [&'static [u8]] {
         match self {
             Self::Http2 => &[b"h2"],
@@ -95,43 +95,43 @@ pub trait Api: Send + Sync {
     fn serve<'c>(&'c self, connection: Connection<'c>) -> Serving<'c>;
 }
 
-/// A connection that is being served.
+/// A future that serves a connection until it ends.
 pub type Serving<'c> = Pin<Box<dyn Future<Output = ()> + Send + 'c>>;
 
-/// A listener that is open, without its socket.
+/// The state of an open listener, without its socket.
 pub struct OpenListener {
-    /// Its description.
+    /// The configuration of the listener.
     pub listener: Listener,
-    /// The certificates of TLS, if it is spoken.
+    /// The TLS certificates, if the listener uses TLS.
     pub certificates: Option<Arc<Certificates>>,
-    /// True once connections are to finish what they have and close.
+    /// Becomes true when connections must finish their requests and close.
     pub drain: watch::Receiver<bool>,
-    /// How long everything may take.
+    /// The timeouts of connections.
     pub timeouts: Timeouts,
-    /// Bytes of one request's headers.
+    /// Maximum size of a request's headers, in bytes.
     pub header_bytes: usize,
-    /// Its open connections.
+    /// The open connections.
     pub connections: ConnectionTable,
-    /// Whether there is memory for another connection.
+    /// The memory limit, which decides whether another connection is admitted.
     pub memory: Memory,
-    /// Counts its connections.
+    /// The metrics of the listener.
     pub metrics: Arc<ListenerMetrics>,
 }
 
-/// Why a listener cannot be opened.
+/// Reasons a listener cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Its address cannot be bound.
+    /// The address cannot be bound.
     #[error("{0}")]
     Bind(#[from] BindError),
-    /// Its certificates cannot be used.
+    /// The certificates cannot be used.
     #[error("{0}")]
     Tls(#[from] TlsError),
 }
 
 impl OpenListener {
-    /// Binds the address of a listener for at most so many connections. Needs a runtime, on which changed
-    /// certificates are reloaded.
+    /// Binds the address of a listener with a limit on connections. Must be called in a tokio runtime, on which
+    /// changed certificates are reloaded.
     ///
     /// # Errors
     /// If its address cannot be bound, or its certificates cannot be used.
@@ -162,7 +162,7 @@ impl OpenListener {
         Ok((socket, open))
     }
 
-    /// Counts a connection in, or refuses it if there are too many, or memory is short.
+    /// Registers a new connection. Returns `None` if there are too many connections or memory is short.
     pub fn admit(&self) -> Option<Arc<Entry>> {
         let counts = &self.metrics.connections;
         counts.accepted.add(1);

@@ -1,8 +1,8 @@
-//! The memory of responses until their clients have read them.
+//! Accounts for the memory of responses until clients have read them.
 //!
-//! A client that sends requests and reads no responses makes the process hold them. So a response that is not small
-//! takes its memory from a budget, and gives it back when its last byte is on its way. The watchdog ends connections
-//! whose client does not read.
+//! A client that sends requests but reads no responses makes the process hold them. So a response that is not small
+//! claims its memory from a budget, and returns it when its last byte has been written. The watchdog closes
+//! connections whose client does not read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use tidegate_http2::{MemoryBudget, MemoryClaim};
 
 use super::stream::Activity;
 
-/// Responses of up to this many bytes need no memory of the budget: they are part of what a connection costs.
+/// Responses of up to this many bytes claim no memory: they are included in the cost of a connection.
 const SMALL_BYTES: u64 = 2 << 10;
 
-/// The body of a response whose memory is accounted.
+/// A response body whose memory is counted.
 pub struct HeldBody<B> {
     body: B,
-    /// Over HTTP/2, shared with the pieces that wait to be sent.
+    /// For HTTP/2: the claim, shared with the pieces that wait to be sent.
     held: Option<Arc<Held>>,
 }
 
-/// A response that the client has not read yet.
+/// The memory claim of a response that is not sent yet.
 struct Held {
     activity: Arc<Activity>,
     _claim: Option<MemoryClaim>,
@@ -37,14 +37,14 @@ struct HeldBytes {
     _held: Arc<Held>,
 }
 
-/// Takes the memory of a response. One that finds no room is replaced by a 503.
+/// Claims the memory of a response. If the budget has no room, the response is replaced by a 503.
 pub fn hold<B: Body + Default>(
     response: Response<B>,
     version: Version,
     budget: &MemoryBudget,
     activity: &Arc<Activity>,
 ) -> Response<HeldBody<B>> {
-    // A response that is a stream has no length, and is made as the client reads it.
+    // A streamed response has no length, and is produced as the client reads it.
     let Some(bytes) = response.body().size_hint().exact().filter(|bytes| *bytes > 0) else {
         return response.map(|body| HeldBody { body, held: None });
     };

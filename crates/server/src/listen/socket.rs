@@ -13,24 +13,24 @@ use tokio::net::{TcpListener, UnixListener};
 use super::stream::Stream;
 use crate::config::Listen;
 
-/// How many connections may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
 /// A bound socket.
 pub enum Socket {
-    /// TCP.
+    /// A TCP socket.
     Tcp(TcpListener),
-    /// A Unix socket, and its file, which is removed with it.
+    /// A Unix socket, and its file, which is removed when this is dropped.
     Unix(UnixListener, UnixFile),
 }
 
-/// Why a listener cannot bind its address.
+/// The error of a listener that cannot bind its address.
 #[derive(Debug, Error)]
 #[error("cannot listen on {listen} ({listener}.listen): {reason}")]
 pub struct BindError {
     /// The name of the listener.
     pub listener: &'static str,
-    /// The address.
+    /// The address that cannot be bound.
     pub listen: String,
     /// What is wrong, and what to do.
     pub reason: String,
@@ -40,7 +40,8 @@ pub struct BindError {
 pub struct UnixFile(PathBuf);
 
 impl Socket {
-    /// Binds an address exclusively; the file of a Unix socket gets this mode. Needs a runtime.
+    /// Binds an address exclusively. The file of a Unix socket gets the mode `socket_mode`. Must be called in a tokio
+    /// runtime.
     ///
     /// # Errors
     /// If the address is in use, not local or not permitted.
@@ -64,7 +65,7 @@ impl Socket {
     /// Accepts the next connection.
     ///
     /// # Errors
-    /// If the system has no file descriptors left, for example. The socket stays usable.
+    /// Returns an error if, for example, the system has no file descriptors left. The socket stays usable.
     pub async fn accept(&self) -> io::Result<Stream> {
         match self {
             Self::Tcp(listener) => {
@@ -86,7 +87,7 @@ impl Socket {
         }
     }
 
-    /// Returns whether other machines can reach it.
+    /// Returns whether other machines can reach the socket.
     pub fn is_exposed(&self) -> bool {
         self.address().is_some_and(|at| !at.ip().is_loopback())
     }
@@ -113,7 +114,7 @@ fn bind_tcp(host: &str, port: u16) -> io::Result<Socket> {
 
 fn bind_address(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restarted process may bind at once; two processes cannot bind at the same time.
+    // Lets a restarted process bind at once; two processes still cannot listen at the same time.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -121,7 +122,7 @@ fn bind_address(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Replaces the socket of a process that is gone, but not one that a process listens on.
+/// Binds a Unix socket. Replaces the file of a process that has ended, but not one that a process listens on.
 fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
@@ -138,7 +139,7 @@ fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
 
 impl Drop for UnixFile {
     fn drop(&mut self) {
-        // It may have been removed already.
+        // The file may have been removed already.
         let _ = fs::remove_file(&self.0);
     }
 }

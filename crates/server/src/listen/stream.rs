@@ -1,4 +1,4 @@
-//! The bytes of a connection, and what the watchdog knows about them.
+//! The byte stream of a connection, and the activity that the watchdog checks.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,37 +17,37 @@ use tokio_rustls::server::TlsStream;
 /// The first bytes of every HTTP/2 connection.
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes that a client has to read within the time-out while responses over HTTP/2 wait to be sent.
+/// Bytes that a client has to read within the timeout while HTTP/2 responses wait to be sent.
 const PROGRESS_BYTES: u64 = 16 << 10;
 
-/// A connection on its way to a worker's runtime.
+/// An accepted connection that is not registered with a runtime yet.
 pub enum Stream {
-    /// TCP.
+    /// A TCP connection.
     Tcp(std::net::TcpStream),
-    /// A Unix socket.
+    /// A connection on a Unix socket.
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// A connection on the runtime that serves it.
+/// A connection that is registered with the runtime that serves it.
 pub enum Io {
-    /// TCP.
+    /// A TCP connection.
     Tcp(TcpStream),
-    /// A Unix socket.
+    /// A connection on a Unix socket.
     Unix(UnixStream),
-    /// TLS on either.
+    /// TLS over one of the others.
     Tls(Box<TlsStream<Self>>),
 }
 
-/// The activity of one connection. All of it happens on one thread, so the atomics cost next to nothing.
+/// The activity of one connection. It is updated by one thread only, so the atomics are cheap.
 #[derive(Debug)]
 pub struct Activity {
-    /// The moment that `active_us` counts from.
+    /// The time origin of `active_us`.
     base: Instant,
-    /// When a request last began or ended, in microseconds.
+    /// When a request last began or ended, in microseconds since `base`.
     active_us: AtomicU64,
     /// Requests whose headers have arrived.
     started: AtomicU64,
-    /// Requests that have been answered.
+    /// Requests that have been handled.
     finished: AtomicU64,
     /// Bytes that have arrived.
     bytes: AtomicU64,
@@ -55,30 +55,30 @@ pub struct Activity {
     bytes_at_begin: AtomicU64,
     /// How many of the first bytes match the preface of HTTP/2.
     preface_bytes: AtomicUsize,
-    /// Whether the client does not read what is to be sent.
+    /// Whether the last write is blocked because the client does not read.
     stuck: AtomicBool,
-    /// How often the client read again after that.
+    /// How often a blocked client started to read again.
     unstuck: AtomicU64,
-    /// Responses over HTTP/2 that wait to be sent.
+    /// Number of HTTP/2 responses that wait to be sent.
     responses: AtomicUsize,
-    /// Responses that have been sent.
+    /// Number of responses that have been sent.
     responses_sent: AtomicU64,
     /// Bytes that have been written.
     written: AtomicU64,
     /// Whether `response` holds memory.
     holds_response: AtomicBool,
-    /// The memory of a response over HTTP/1 that waits to be sent.
+    /// The memory claim of an HTTP/1 response that waits to be sent.
     response: Mutex<Option<MemoryClaim>>,
     /// Bytes that may still be read in this turn.
     readable: AtomicUsize,
-    /// Whether a read was put off to the next turn.
+    /// Whether a read was postponed to the next turn.
     put_off: AtomicBool,
 }
 
 /// Counts a request as finished when it is dropped.
 pub struct InFlight<'a>(&'a Activity);
 
-/// The bytes of a connection, whose activity is noted.
+/// The byte stream of a connection, which records its activity.
 pub struct WatchedIo {
     io: Io,
     activity: Arc<Activity>,
@@ -98,7 +98,7 @@ impl Stream {
 }
 
 impl Io {
-    /// Returns the address of the peer; 127.0.0.1 for a Unix socket.
+    /// Returns the IP address of the client; 127.0.0.1 for a Unix socket.
     pub fn peer(&self) -> IpAddr {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         match self {
@@ -145,11 +145,11 @@ impl Activity {
         self.active_us.load(Relaxed)
     }
 
-    /// Notes how many requests a connection has had, and how many of them are in progress, for a server that counts
+    /// Records how many requests a connection has had, and how many of them are in progress, for a server that counts
     /// them itself.
     pub fn note_requests(&self, requests: u64, open: usize) {
         let finished = requests.saturating_sub(open as u64);
-        // Nobody else writes them.
+        // No other code writes these counters on such a connection.
         if (self.started(), self.finished()) != (requests, finished) {
             self.started.store(requests, Relaxed);
             self.finished.store(finished, Relaxed);
@@ -157,13 +157,13 @@ impl Activity {
         }
     }
 
-    /// Begins a turn in which so many bytes may be read.
+    /// Begins a turn in which `bytes` bytes may be read.
     pub fn start_turn(&self, bytes: usize) {
         self.readable.store(bytes, Relaxed);
         self.put_off.store(false, Relaxed);
     }
 
-    /// Returns how many bytes may still be read in this turn, and whether a read was put off to the next.
+    /// Returns how many bytes may still be read in this turn, and whether a read was postponed to the next.
     pub fn turn(&self) -> (usize, bool) {
         (self.readable.load(Relaxed), self.put_off.load(Relaxed))
     }
@@ -182,7 +182,7 @@ impl Activity {
         self.started.load(Relaxed)
     }
 
-    /// Returns how many requests have been answered.
+    /// Returns how many requests have been handled.
     pub fn finished(&self) -> u64 {
         self.finished.load(Relaxed)
     }
@@ -202,13 +202,14 @@ impl Activity {
         self.bytes() > self.bytes_at_begin.load(Relaxed)
     }
 
-    /// Returns whether the connection speaks HTTP/2. Bytes may arrive then that belong to no request.
+    /// Returns whether the connection uses HTTP/2, where bytes may arrive that belong to no request.
     pub fn multiplexed(&self) -> bool {
         self.preface_bytes.load(Relaxed) == PREFACE.len()
     }
 
-    /// Returns a number that changes once the client reads again, if it does not read what is to be sent. Over HTTP/2 it
-    /// may read other things, or grant a few bytes at a time, so there it has to read a certain amount.
+    /// Returns `None` if no output waits for the client; otherwise a number that changes when the client makes
+    /// progress. Over HTTP/2 a client may read other frames or grant a few bytes at a time, so there it has to read a
+    /// certain amount.
     pub fn stuck(&self) -> Option<u64> {
         if self.responses.load(Relaxed) > 0 {
             let progress = self.written.load(Relaxed) / PROGRESS_BYTES;
@@ -217,24 +218,24 @@ impl Activity {
         self.stuck.load(Relaxed).then(|| self.unstuck.load(Relaxed))
     }
 
-    /// Notes a response over HTTP/2 that waits to be sent.
+    /// Records an HTTP/2 response that waits to be sent.
     pub fn note_response(&self) {
         self.responses.fetch_add(1, Relaxed);
     }
 
-    /// Notes that a response over HTTP/2 was sent, or given up.
+    /// Records that an HTTP/2 response was sent or dropped.
     pub fn note_response_sent(&self) {
         self.responses.fetch_sub(1, Relaxed);
         self.responses_sent.fetch_add(1, Relaxed);
     }
 
-    /// Holds the memory of a response over HTTP/1 until it is sent.
+    /// Holds the memory claim of an HTTP/1 response until it is sent.
     pub fn hold_response(&self, claim: MemoryClaim) {
         *self.response.lock() = Some(claim);
         self.holds_response.store(true, Relaxed);
     }
 
-    /// Gives the memory of a response back, once all that was to be sent is.
+    /// Releases the memory of a response once all output is flushed.
     #[inline]
     fn note_flush<T>(&self, flushed: &Poll<T>) {
         if flushed.is_ready() && self.holds_response.load(Relaxed) {
@@ -281,13 +282,13 @@ impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.finished.fetch_add(1, Relaxed);
         self.0.touch();
-        // The body is not the start of another request.
+        // Bytes of the body are not the start of another request.
         self.0.bytes_at_begin.store(self.0.bytes(), Relaxed);
     }
 }
 
 impl WatchedIo {
-    /// Notes the activity of a connection.
+    /// Wraps a stream so that its activity is recorded.
     pub fn new(io: Io, activity: Arc<Activity>) -> Self {
         Self { io, activity }
     }
@@ -301,7 +302,7 @@ impl AsyncRead for WatchedIo {
     ) -> Poll<io::Result<()>> {
         let readable = self.activity.readable.load(Relaxed);
         if readable == 0 {
-            // Whoever has begun the turn polls again in the next.
+            // The caller that began the turn polls again in the next one.
             self.activity.put_off.store(true, Relaxed);
             return Poll::Pending;
         }
@@ -339,7 +340,7 @@ impl AsyncWrite for WatchedIo {
         self.io.is_write_vectored()
     }
 
-    /// Over TLS, bytes are sent here.
+    /// Over TLS, bytes are written here.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.io).poll_flush(cx);
         self.activity.note_write(&polled);

@@ -1,4 +1,4 @@
-//! TLS: certificates from files, which are reloaded when they change.
+//! TLS certificates from files, which are reloaded when they change.
 
 use std::fmt::Display;
 use std::fs;
@@ -19,7 +19,7 @@ use x509_cert::der::Decode as _;
 use crate::config::settings::Tls;
 use crate::metrics::ListenerMetrics;
 
-/// How often the files are read.
+/// How often the files are checked for changes.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The certificates for new connections. Open connections keep those they started with.
@@ -27,12 +27,12 @@ pub struct Certificates {
     files: Tls,
     protocols: &'static [&'static [u8]],
     current: ArcSwap<ServerConfig>,
-    /// The content of the files when they were loaded first.
+    /// The contents of the files when they were first loaded.
     first: FileContents,
     listener: Arc<ListenerMetrics>,
 }
 
-/// Why the files of a listener's certificates cannot be used.
+/// The error of a certificate file that cannot be used.
 #[derive(Debug, Error)]
 #[error("{file} ({section}.tls.{field}): {reason}")]
 pub struct TlsError {
@@ -40,7 +40,7 @@ pub struct TlsError {
     pub section: &'static str,
     /// The setting that names the file.
     pub field: &'static str,
-    /// The file.
+    /// The path of the file.
     pub file: String,
     /// What is wrong with it.
     pub reason: String,
@@ -58,7 +58,7 @@ impl Certificates {
     /// Reads the files.
     ///
     /// # Errors
-    /// If one cannot be read or is not what it should be.
+    /// Returns an error if a file cannot be read or is not valid.
     pub fn load(
         files: &Tls,
         protocols: &'static [&'static [u8]],
@@ -77,7 +77,8 @@ impl Certificates {
         self.current.load_full()
     }
 
-    /// Reloads changed files, for ever. Files that cannot be used change nothing.
+    /// Reloads files when they change; never returns. If the new files cannot be used, the old certificates stay in
+    /// use.
     pub async fn keep_current(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(RELOAD_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -111,7 +112,7 @@ impl Certificates {
     }
 }
 
-/// A mistake in a file.
+/// An error in a certificate file.
 struct Fault {
     field: &'static str,
     file: String,
@@ -158,16 +159,16 @@ impl FileContents {
     }
 }
 
-/// Certificates that can be used.
+/// Certificates that were loaded and are valid.
 struct Loaded {
     config: ServerConfig,
-    /// When the certificate of the listener expires, in seconds of Unix time; 0 if that cannot be read.
+    /// When the listener's certificate expires, in seconds of Unix time; 0 if that cannot be read.
     expires_at_s: i64,
 }
 
 /// Returns the expiry of the first certificate, which is the listener's own.
 fn expiry(chain: &[CertificateDer<'_>]) -> Option<i64> {
-    // Whether it follows every rule is for clients to say.
+    // Parsed leniently: validation is up to the clients.
     let own = CertificateInner::<Raw>::from_der(chain.first()?).ok()?;
     i64::try_from(own.tbs_certificate().validity().not_after.to_unix_duration().as_secs()).ok()
 }

@@ -1,5 +1,5 @@
-//! Decides when to end a connection: because it sends no request, or one too slowly, does not read its responses, has
-//! been idle for too long, or is too old.
+//! Decides when to close a connection: because it sends no request, sends one too slowly, does not read its
+//! responses, has been idle for too long, or is too old.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::stream::Activity;
 /// How long each phase of a connection may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// The TLS handshake, and the preface of HTTP/2.
+    /// For the TLS handshake and the HTTP/2 preface.
     pub handshake: Duration,
-    /// The headers of a request, and a client that does not read its response.
+    /// For the headers of a request, and for a client that does not read its response.
     pub header: Duration,
-    /// An open connection without a request.
+    /// For an open connection without a request; `None` for no limit.
     pub idle: Option<Duration>,
-    /// The age at which a connection is asked to close, and how long it may take to.
+    /// The age at which a connection is asked to close, and how long it may take to do so.
     pub age: Option<(Duration, Duration)>,
 }
 
@@ -31,21 +31,21 @@ pub enum Action {
     Close,
 }
 
-/// Checks one connection from time to time.
+/// Checks one connection repeatedly, and decides when to close it.
 pub struct Watchdog {
     timeouts: Timeouts,
-    /// Whether only HTTP/2 is spoken, by a server that ends idle connections itself.
+    /// Whether the connection is HTTP/2 only, with a server that closes idle connections itself.
     http2_only: bool,
     born: Instant,
     next: Instant,
-    /// When it is closed, once it was asked to close.
+    /// When the connection is closed, once it was asked to close.
     close_at: Option<Instant>,
     /// Since when the connection has been in the state of the last check: without a request, or within the headers of
     /// one.
     since: Instant,
     /// The state at the last check: requests begun, and whether bytes of another had arrived.
     seen: (u64, bool),
-    /// Since when the client has not read, and the number that changes when it does.
+    /// Since when the client has not read, and the number from [`Activity::stuck`].
     stuck: Option<(Instant, u64)>,
 }
 
@@ -59,12 +59,12 @@ impl Watchdog {
         watchdog
     }
 
-    /// Returns when to check next.
+    /// Returns when the next check is due.
     pub fn next(&self) -> Instant {
         self.next
     }
 
-    /// Checks the connection.
+    /// Checks the connection and returns what to do with it.
     pub fn check(&mut self, activity: &Activity, now: Instant) -> Action {
         let action = self.judge(activity, now);
         if action == Action::ShutDown {
@@ -131,7 +131,7 @@ impl Watchdog {
         } else if let Some((age, _)) = self.timeouts.age {
             next = next.min(self.born + age);
         }
-        // Not at once: a check costs little, but not nothing.
+        // Not at once, because a check is cheap but not free.
         self.next = next.max(now + Duration::from_millis(10));
     }
 }

@@ -1,4 +1,4 @@
-//! A thread that serves connections.
+//! A worker thread that serves connections.
 
 use std::io;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use super::connections::Entry;
 use super::listener::OpenListener;
 use super::stream::Stream;
 
-/// A connection on its way to a worker.
+/// A connection that is handed to a worker.
 type Handed = (Stream, Arc<Entry>, Arc<OpenListener>, Load);
 
-/// A thread with a runtime of its own.
+/// A worker thread with its own runtime.
 pub struct Worker {
     queue: mpsc::UnboundedSender<Handed>,
     load: Arc<AtomicUsize>,
 }
 
-/// One connection in the count of a worker, until it is dropped.
+/// Counts one connection of a worker until it is dropped.
 struct Load(Arc<AtomicUsize>);
 
 impl Load {
@@ -39,13 +39,13 @@ impl Drop for Load {
 }
 
 impl Worker {
-    /// Starts a thread of this name.
+    /// Starts a worker thread with this name.
     ///
     /// # Errors
-    /// If the system has no threads or no file descriptors left.
+    /// Returns an error if the system has no threads or file descriptors left.
     pub fn start(name: String) -> io::Result<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        // The bound on connections is the bound on this queue.
+        // The queue is bounded by the limit on connections.
         let (queue, mut handed) = mpsc::unbounded_channel::<Handed>();
         let work = move || {
             runtime.block_on(async {
@@ -62,15 +62,15 @@ impl Worker {
         Ok(Self { queue, load: Arc::default() })
     }
 
-    /// Returns how many connections it has.
+    /// Returns the number of connections that the worker serves.
     pub fn load(&self) -> usize {
         self.load.load(Relaxed)
     }
 
-    /// Hands it a connection.
+    /// Hands a connection to the worker.
     pub fn hand(&self, stream: Stream, entry: Arc<Entry>, listener: &Arc<OpenListener>) {
         let load = Load::add(&self.load);
-        // It fails only if the thread is gone, and then the connection closes.
+        // This fails only if the thread has ended, and then the connection is closed.
         let _ = self.queue.send((stream, entry, Arc::clone(listener), load));
     }
 }

@@ -50,7 +50,7 @@ pub struct MetricsInner {
 pub struct FrontEnd {
     /// Its name, which is the label `api` of its series.
     pub name: &'static str,
-    /// How long its checks take, from the request in hand to the answer in hand.
+    /// The durations of checks, from the complete request to the complete response.
     pub durations: Durations,
 }
 

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 
 use tidegate::{Counts, Micros};
 
-/// Rules with a history of their own; the others are counted together.
+/// Maximum number of rules with their own history; the others are counted together.
 pub(crate) const MAX_RULES: usize = 256;
 /// Buckets of the histogram of durations.
 pub(super) const BUCKETS: usize = crate::metrics::DURATION_BUCKETS;
-/// The name of the rules that have no history of their own.
+/// The name under which rules without their own history are counted.
 pub(crate) const OTHER: &str = "other";
 
 /// A length of time, divided into steps.
@@ -130,7 +130,7 @@ impl Track {
     }
 }
 
-/// A rule with a history of its own.
+/// A rule with its own history.
 pub(super) struct RuleTrack {
     pub(super) domain: Box<str>,
     pub(super) rule: Box<str>,
@@ -158,7 +158,7 @@ pub(super) struct History {
     pub(super) rules: Vec<RuleTrack>,
     /// Places in `rules`, by domain and rule.
     places: HashMap<Box<str>, HashMap<Box<str>, usize>>,
-    /// What counters were when they were last read; they begin at 0 with the process.
+    /// The values of the counters when they were last read; they start at 0 with the process.
     before: HashMap<Box<str>, HashMap<Box<str>, Outcomes>>,
     refused_before: u64,
     durations_before: [u64; BUCKETS],
@@ -238,7 +238,7 @@ impl History {
             None => self.before.entry(domain.into()).or_default(),
         };
         let gained = match of_domain.get_mut(rule) {
-            // The counters of a rule that was removed and came back begin anew.
+            // The counters of a rule that was removed and added again start at 0.
             Some(before) if before.allowed > now.allowed || before.denied > now.denied => {
                 *before = now;
                 now
@@ -331,7 +331,7 @@ impl History {
         })
     }
 
-    /// Returns the decisions of every rule with a history of its own, by step; 0 where the node did not run.
+    /// Returns the decisions of every rule with its own history, by step; 0 where the node did not run.
     pub(super) fn by_rule(&self, range: Range, now: Micros) -> RuleHistories {
         let steps = |track: &Track| {
             let series = self.series(range, now, |place| track.outcomes(range, place));
@@ -356,7 +356,7 @@ impl History {
         Series { from_s: first * range.step_s(), values: values.collect() }
     }
 
-    /// Forgets what counters of rules were that are not in force any more.
+    /// Drops the last values of counters whose rules are no longer in force.
     pub(super) fn keep_rules(&mut self, in_force: impl Fn(&str, &str) -> bool) {
         for (domain, rules) in &mut self.before {
             rules.retain(|rule, _| in_force(domain, rule));

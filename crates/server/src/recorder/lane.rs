@@ -28,7 +28,7 @@ pub(super) struct Lanes {
     dropped: AtomicU64,
 }
 
-/// What one thread writes. Aligned to cache lines, so that threads do not slow each other down.
+/// The data that one thread writes. Aligned to cache lines, so that threads do not slow each other down.
 #[derive(Default)]
 #[repr(align(128))]
 struct Lane {
@@ -123,7 +123,7 @@ impl Lanes {
     #[inline]
     fn lane(&self) -> &Lane {
         let number = NUMBER.get();
-        // The length is a constant, so that this is no more than a mask.
+        // The length is a constant, so this compiles to a mask.
         &self.lanes[if number == 0 { new_number() } else { number } as usize % LANES]
     }
 }

@@ -1,4 +1,4 @@
-//! What happens right now, for those who watch.
+//! Live events, for clients that watch the dashboard.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Live {
     /// Sends an event to all who watch. The data are made only if somebody does.
     pub(super) fn send(&self, name: &'static str, data: impl FnOnce() -> serde_json::Value) {
         if self.is_watched() {
-            // Nobody may be left, which is as well.
+            // This fails only if no receiver is left, which is harmless.
             let _ = self.sender.send(LiveEvent { name, data: data().to_string().into() });
         }
     }

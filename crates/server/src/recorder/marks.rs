@@ -1,4 +1,4 @@
-//! What happened lately, for the charts.
+//! Recent events that the charts show as marks.
 
 use std::collections::VecDeque;
 

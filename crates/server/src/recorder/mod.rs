@@ -1,15 +1,15 @@
-//! What the dashboard shows: top keys, history, recent denials, what happened lately, and warnings before the limit.
+//! The data of the dashboard: top keys, history, recent denials, recent events, and warnings before the limit.
 //!
 //! Every decision of every front end passes [`Recorder::note`], which is a countdown: a few instructions. The decision
 //! that reaches 0 is copied into the lane of its thread. Everything else happens on the control runtime, four times a
 //! second: samples are taken in, and the counters of the rules are read. All of it has a bound on its memory.
 //!
-//! - [`lane`][]: which decisions are sampled; [`sample`][]: what is copied of one
+//! - [`lane`][]: which decisions are sampled; [`sample`][]: the copied data of a decision
 //! - [`sketch`][], [`top`][]: the most frequent keys; [`denials`][]: the last denials
 //! - [`history`][]: decisions and durations over the last hour and day; [`saved`][]: the history on disk
-//! - [`fleet`][]: what nodes that share a store tell each other
-//! - [`marks`][]: what happened lately; [`live`][]: what happens now; [`utilisation`][]: how full limits are
-//! - [`warnings`][]: which keys are near their limits; [`webhook`][]: who is told
+//! - [`fleet`][]: the data that nodes with a shared store exchange
+//! - [`marks`][]: recent events; [`live`][]: live events; [`utilisation`][]: how full limits are
+//! - [`warnings`][]: which keys are near their limits; [`webhook`][]: sends the warnings
 
 mod denials;
 mod fleet;
@@ -99,7 +99,7 @@ pub struct RecorderParts {
     pub node: String,
     /// The store that nodes share, if they do.
     pub store: Option<RedisStore>,
-    /// Who is told of keys that are near their limits.
+    /// Where warnings about keys that are near their limits are sent.
     pub warnings: settings::Warnings,
 }
 
@@ -116,13 +116,13 @@ struct Inner {
     webhook: Option<Webhook>,
     /// Warnings for the webhook, until [`Recorder::start`] takes them.
     queue: Mutex<Option<mpsc::Receiver<Warning>>>,
-    /// Tells processes apart in the IDs of warnings.
+    /// Distinguishes processes in the IDs of warnings.
     instance: String,
     live: Live,
     book: Mutex<Book>,
 }
 
-/// What was recorded.
+/// The recorded data.
 struct Book {
     top: TopKeys,
     denials: DenialRings,
@@ -139,7 +139,7 @@ struct Book {
     seen: Seen,
 }
 
-/// What is compared to find out what has changed.
+/// The values at the last check, to detect changes.
 struct Seen {
     generation: u64,
     switches: Switches,
@@ -203,8 +203,8 @@ impl Recorder {
         })))
     }
 
-    /// Records a decision that a front end made for a request with this ID. `crossed` says that
-    /// [`Decision::crossings`] has something.
+    /// Records a decision that a front end made for a request with this ID. `crossed` tells whether
+    /// [`Decision::crossings`] is not empty.
     #[inline]
     pub fn note(
         &self,
@@ -376,7 +376,7 @@ impl Inner {
             let refused = self.limiter.refused_rules().map(|problems| problems.to_string());
             book.seen.last_reload = (now, refused);
         }
-        // A switch compiles the rules anew, once.
+        // A switch recompiles the rules once.
         let mut compiled = generation.saturating_sub(book.seen.generation);
         if switches != book.seen.switches {
             compiled = compiled.saturating_sub(1);
@@ -460,7 +460,7 @@ pub(crate) fn fingerprint(key: Key) -> String {
     format!("{:016x}", key.home ^ key.mark.rotate_left(32))
 }
 
-/// What administrators read. A recorder that records nothing has nothing.
+/// Reads for administrators. A recorder that records nothing returns empty results.
 impl Recorder {
     /// Returns the keys with the most decisions; whether those of other nodes are among them, which they are only if
     /// `fleet`; and the share of all decisions that a count may be too low by.
@@ -514,7 +514,7 @@ impl Recorder {
         Some(inner.refresh().history.decisions(range, inner.limiter.now(), keep))
     }
 
-    /// Returns the decisions of every rule with a history of its own, by step, by domain and rule.
+    /// Returns the decisions of every rule with its own history, by step, by domain and rule.
     pub(crate) fn histories(&self, range: Range) -> RuleHistories {
         let Some(inner) = &self.0 else { return RuleHistories::new() };
         let book = inner.refresh();
@@ -532,7 +532,7 @@ impl Recorder {
         self.0.as_ref().map_or_else(Vec::new, |inner| inner.book.lock().marks.since(from_s))
     }
 
-    /// Marks a change that an administrator made, and tells those who watch.
+    /// Marks a change that an administrator made, and sends it to live clients.
     pub(crate) fn mark(&self, kind: &str, text: String) {
         if let Some(inner) = &self.0 {
             inner.mark(&mut inner.book.lock(), inner.limiter.now(), kind, text);

@@ -33,7 +33,7 @@ pub(super) struct Sample {
     pub(super) request: Option<Descriptors>,
 }
 
-/// What one rule did.
+/// The sampled result of one rule.
 #[derive(Clone)]
 pub(super) struct SampledRule {
     pub(super) rule: Box<str>,
@@ -49,7 +49,7 @@ pub(super) struct SampledRule {
     pub(super) warns_at_limit: bool,
 }
 
-/// What the limit said that decided for the rule.
+/// The status of the limit that decided for the rule.
 #[derive(Clone)]
 pub(super) struct SampledLimit {
     pub(super) name: Box<str>,

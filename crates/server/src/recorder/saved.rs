@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads a file. A file that cannot be used is logged, and the history begins anew.
+/// Reads a file. If the file cannot be used, that is logged and the history starts empty.
 pub(super) fn read(path: &Path) -> (History, Marks) {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,

@@ -39,7 +39,7 @@ pub(super) struct KeyCount {
 #[derive(Default)]
 pub(super) struct Sketch {
     counts: HashMap<Key, KeyCount>,
-    /// What purges have subtracted from every count.
+    /// The sum that purges have subtracted from every count.
     subtracted: u64,
 }
 

@@ -128,7 +128,7 @@ impl TopKeys {
         Arc::clone(name)
     }
 
-    /// Drops the parts that are over, and the names that nobody uses any more.
+    /// Drops expired parts, and names that are no longer used.
     pub(super) fn tidy(&mut self, now: Micros) {
         for (span, kinds) in Span::ALL.iter().zip(&mut self.parts) {
             let oldest = part_at(*span, now).saturating_sub(span.parts().1 as u64);

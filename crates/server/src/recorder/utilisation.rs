@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::sample::Sample;
 
-/// Tiers that are told apart; the others are counted together.
+/// Maximum number of tiers that are counted separately; the others are counted together.
 const MAX_TIERS: usize = 50;
 /// The tier of keys that have none.
 const NO_TIER: &str = "none";

@@ -1,4 +1,5 @@
-//! Warnings before the limit: which keys have used so many percent of a limit, each once in its window.
+//! Warnings before the limit: finds keys that have used a given percentage of a limit, and reports each once per
+//! window.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -93,7 +94,7 @@ impl Warnings {
         Self { known, events, next: 0, counts: WarningCounts::default(), queue }
     }
 
-    /// Takes in what a sample says about limits.
+    /// Adds the limits of a sample.
     pub(super) fn add(&mut self, sample: &Sample) {
         for (rule, percent) in &sample.crossings {
             self.note(sample, rule, *percent);

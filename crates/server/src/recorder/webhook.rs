@@ -49,7 +49,7 @@ impl Webhook {
     pub(super) fn new(settings: &Settings) -> Option<Self> {
         let url: Uri = settings.webhook.as_deref()?.parse().ok()?;
         let mut roots = RootCertStore::empty();
-        // Invalid certificates of the system are ignored; a receiver that nobody vouches for is not sent anything.
+        // Invalid certificates of the system are ignored; nothing is sent to a receiver without a valid certificate.
         match &settings.ca {
             Some(file) => match CertificateDer::pem_file_iter(file) {
                 Ok(all) => {
@@ -166,7 +166,7 @@ impl Inner {
             match self.is_first(warning).await {
                 Some(true) => {}
                 Some(false) => return None,
-                // Without the store nobody knows whether another node warns: at most once means not now.
+                // Without the store it is unknown whether another node warns: at most once means not now.
                 None => return Some(Delivery::Failed),
             }
             let Warning { domain, rule, limit, percent, .. } = warning;
@@ -177,7 +177,7 @@ impl Inner {
         Some(webhook.send(&self.warning_body(warning).to_string(), warning.at.0 / 1_000_000).await)
     }
 
-    /// Returns whether this node is the first to warn; `None` if the shared store does not answer.
+    /// Returns whether this node is the first to warn; `None` if the shared store does not reply.
     async fn is_first(&self, warning: &Warning) -> Option<bool> {
         let Some(fleet) = &self.fleet else { return Some(true) };
         let Warning { key, limit, percent, .. } = warning;

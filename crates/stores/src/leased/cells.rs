@@ -12,18 +12,18 @@ use crate::charge::Charge;
 use crate::sync::{Mutex, MutexGuard};
 
 const MAX_SHARDS: usize = 64;
-/// A shard has room for as many keys at least, so a small store has few shards.
+/// Minimum number of keys per shard, so that a small store has few shards.
 const MIN_SHARD_KEYS: usize = 256;
 
 /// The lease of one key.
 pub(super) struct Cell {
     pub(super) lease: Lease,
     pub(super) terms: Arc<Terms>,
-    /// Where the counter is in the shared store.
+    /// The partition of the counter in the shared store.
     partition: u64,
 }
 
-/// A call that is due: units to take, or units to return.
+/// A pending call, which takes or returns units.
 pub(super) struct Due {
     pub(super) key: Key,
     pub(super) partition: u64,
@@ -31,14 +31,14 @@ pub(super) struct Due {
     pub(super) errand: Errand,
 }
 
-/// What a due call is for.
+/// The purpose of a pending call.
 #[derive(Clone, Copy)]
 pub(super) enum Errand {
     Take(u64),
     Return(Rest),
 }
 
-/// A key is a fingerprint already, so it is its own hash.
+/// A hasher for keys. A key is a fingerprint already, so it is its own hash.
 #[derive(Default)]
 pub(super) struct KeyHasher(u64);
 
@@ -66,7 +66,7 @@ pub(super) struct Shard {
     max_keys: usize,
 }
 
-/// All leases.
+/// The leases of all keys.
 pub(super) struct Cells {
     shards: Box<[Mutex<Shard>]>,
 }
@@ -100,14 +100,14 @@ impl Cells {
         self.shards.iter().map(|shard| of(&shard.lock())).sum()
     }
 
-    /// Gives up the units of all leases.
+    /// Marks the units of all leases to be returned.
     pub(super) fn recall_all(&self) {
         for shard in &self.shards {
             shard.lock().give_up(|_| true);
         }
     }
 
-    /// Gives up the units whose time is over, and drops the leases of keys that are not used any more.
+    /// Gives up units whose lease has expired, and drops the leases of keys that are no longer used.
     pub(super) fn sweep(&self, now: Micros) {
         for shard in &self.shards {
             let mut shard = shard.lock();
@@ -116,7 +116,7 @@ impl Cells {
         }
     }
 
-    /// Takes out the calls that are due.
+    /// Removes and returns the pending calls.
     pub(super) fn take_due(&self) -> Vec<Due> {
         let mut due = Vec::new();
         for shard in &self.shards {
@@ -146,7 +146,7 @@ impl Shard {
         Some(self.cells.entry(key).or_insert_with(new))
     }
 
-    /// Notes that units are to be taken for the lease of a key.
+    /// Schedules a call that takes units for the lease of a key.
     pub(super) fn renew(&mut self, key: Key, units: u64) {
         let Some(cell) = self.cells.get(&key) else { return };
         let Cell { partition, terms, .. } = cell;
@@ -158,12 +158,13 @@ impl Shard {
         });
     }
 
-    /// Notes that units are to be returned.
+    /// Schedules a call that returns units.
     pub(super) fn give_back(&mut self, key: Key, partition: u64, terms: &Arc<Terms>, rest: Rest) {
         self.due.push(Due { key, partition, terms: Arc::clone(terms), errand: Errand::Return(rest) });
     }
 
-    /// Gives up the units of a key and forgets its lease. A renewal that is under way is returned when it arrives.
+    /// Gives up the units of a key and drops its lease. If a renewal is in progress, its units are returned when they
+    /// arrive.
     pub(super) fn recall(&mut self, key: Key) {
         let Some(mut cell) = self.cells.remove(&key) else { return };
         if let Some(rest) = cell.lease.release() {

@@ -1,21 +1,21 @@
-//! What became of every unit that a node was granted.
+//! Accounts for every unit that a node was granted.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What became of every unit that this node was granted: `granted = spent + held + returned + expired`.
+/// What happened to the units that this node was granted: `granted = spent + held + returned + expired`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Units granted by the shared store.
     pub granted: u64,
     /// Units spent on requests.
     pub spent: u64,
-    /// Units that are held now: parked, as far as other nodes are concerned.
+    /// Units that are held now, which other nodes cannot use.
     pub held: u64,
     /// Units that were sent back to the shared store.
     pub returned: u64,
-    /// Units that were neither spent nor sent back: the shared store counts them as used.
+    /// Units that were neither spent nor returned. The shared store counts them as used.
     pub expired: u64,
-    /// Calls to take or return units.
+    /// Number of calls to take or return units.
     pub calls: u64,
 }
 

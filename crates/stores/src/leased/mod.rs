@@ -1,20 +1,20 @@
 //! Leases over a shared store: a node takes units in chunks, spends them in memory, and returns what is left.
 //!
-//! A request is first tried with what this node holds ([`LeasedStore::try_now`]), which takes no call and no
-//! waiting. If any of its charges is not covered, all of them are settled in the shared store in one call, exactly
-//! as without leases. Units are taken ahead of need by [`LeasedStore::tend`], which also returns units whose time
-//! is over; whoever owns the store calls it in a loop ([`LeasedStore::keep_tending`] is that loop).
+//! A request is first tried with the units that this node holds ([`LeasedStore::try_now`]), which needs no call and
+//! no waiting. If any of its charges is not covered, all of them are settled in the shared store in one call, exactly
+//! as without leases. [`LeasedStore::tend`] takes units ahead of need and returns units whose time is over; the owner
+//! of the store must call it in a loop, such as [`LeasedStore::keep_tending`].
 //!
-//! [`tidegate_core::lease`] says what a leased unit is, and why nodes together never admit more than the limit.
-//! All charges of a key have to go through leased stores with the same [`LeaseConfig::longest`]: a token bucket is
-//! kept a little smaller in the shared store.
+//! [`tidegate_core::lease`] defines leased units, and explains why nodes together never admit more than the limit.
+//! All charges of a key must go through leased stores with the same [`LeaseConfig::longest`]: a token bucket is kept
+//! a little smaller in the shared store.
 //!
 //! # Layout
 //!
 //! - [`cells`]: the leases of this node, in shards
 //! - [`terms`]: the terms of limits, each stored once
 //! - [`tend`]: renewals and returns
-//! - [`ledger`]: what became of every unit
+//! - [`ledger`]: accounts for every unit
 
 mod cells;
 mod ledger;
@@ -40,16 +40,17 @@ use crate::{Store, StoreError};
 /// The settings of a [`LeasedStore`].
 #[derive(Clone)]
 pub struct LeaseConfig {
-    /// For how long units are held at most; short windows and small buckets shorten it. All nodes must agree on it.
+    /// The longest time for which units are held; short windows and small buckets shorten it. All nodes must use the
+    /// same value.
     pub longest: Duration,
-    /// How many keys are leased at most. The keys beyond that are settled in the shared store.
+    /// Maximum number of leased keys. Further keys are settled in the shared store.
     pub max_keys: usize,
     /// The clock of this node. It may be ahead or behind, and must not run backwards.
     pub clock: Arc<dyn Clock>,
 }
 
 impl LeaseConfig {
-    /// A second, a million keys.
+    /// Returns the default settings: one second, a million keys.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { longest: Duration::from_secs(1), max_keys: 1_000_000, clock }
     }
@@ -87,7 +88,7 @@ impl<S: Store> LeasedStore<S> {
         &self.shared
     }
 
-    /// Returns what became of the units that this node was granted.
+    /// Returns what happened to the units that this node was granted.
     pub fn ledger(&self) -> Ledger {
         Ledger { held: self.cells.held(), ..self.counts.read() }
     }
@@ -101,9 +102,9 @@ impl<S: Store> LeasedStore<S> {
         self.clock.now()
     }
 
-    /// Takes all charges from what this node holds, without waiting, and writes the verdicts. Returns false, and
-    /// takes nothing, if any of them is not covered: then the request has to be settled in the shared store. A
-    /// return of false is not a denial.
+    /// Takes all charges from the units that this node holds, without waiting, and writes the verdicts. Returns
+    /// false, and takes nothing, if any charge is not covered: then the request must be settled in the shared store.
+    /// A return of false is not a denial.
     pub fn try_now(&self, charges: &[Charge<'_>], intent: Intent, verdicts: &mut impl VerdictSink) -> bool {
         if intent == Intent::Look || charges.is_empty() {
             return false;
@@ -123,12 +124,13 @@ impl<S: Store> LeasedStore<S> {
         true
     }
 
-    /// Spends one charge, and notes if its lease is to be renewed.
+    /// Spends one charge, and schedules a renewal of its lease if needed.
     fn spend(&self, charge: &Charge<'_>) -> Option<(tidegate_core::Verdict, Mark)> {
         let mut shard = self.cells.shard(charge.key);
         let cell = shard.get_mut(charge.key)?;
         if cell.terms.limit() != charge.limit {
-            // The limit has changed: an override, a tier, other rules. What was taken under the old one goes back.
+            // The limit has changed (an override, a tier, other rules), so units taken under the old one are
+            // returned.
             shard.recall(charge.key);
             self.tending.notify();
             return None;
@@ -144,7 +146,7 @@ impl<S: Store> LeasedStore<S> {
         spent
     }
 
-    /// Puts back what was spent for a request that is not covered as a whole.
+    /// Undoes the spending for a request that is not covered as a whole.
     fn undo(&self, charges: &[Charge<'_>], spent: &[Mark]) {
         for (charge, mark) in charges.iter().zip(spent) {
             let mut shard = self.cells.shard(charge.key);
@@ -163,7 +165,7 @@ impl<S: Store> LeasedStore<S> {
         self.tend().await;
     }
 
-    /// Returns all units of all counters to the shared store: other rules are in force, or this node shuts down.
+    /// Returns all units of all counters to the shared store, because the rules have changed or this node shuts down.
     pub async fn recall_all(&self) {
         self.cells.recall_all();
         self.tend().await;
@@ -174,7 +176,7 @@ impl<S: Store> LeasedStore<S> {
         charges.iter().map(|charge| self.terms.of(charge.limit)).collect()
     }
 
-    /// Notes what the shared store said about charges, and which leases are to be renewed.
+    /// Records the verdicts of the shared store, and schedules renewals.
     fn observe(&self, charges: &[Charge<'_>], terms: &[ChargeTerms], verdicts: &Verdicts) {
         let taken = !blocked(charges, verdicts);
         let mut renews = false;
@@ -206,7 +208,7 @@ impl<S: Store> LeasedStore<S> {
     }
 }
 
-/// Returns charges by the limits that the shared store charges.
+/// Returns the charges with the limits that apply in the shared store.
 fn in_shared<'a>(charges: &[Charge<'a>], terms: &'a [ChargeTerms]) -> SmallVec<[Charge<'a>; 4]> {
     let shared = |(charge, terms): (&Charge<'a>, &'a ChargeTerms)| Charge {
         limit: terms.as_ref().map_or(charge.limit, |terms| terms.shared()),
@@ -233,7 +235,7 @@ impl<S: Store> Store for LeasedStore<S> {
             return Ok(verdicts);
         }
         if blocked(charges, &verdicts) && self.parks(charges, &verdicts) {
-            // What is missing may be what this node holds: return it first, and ask once more.
+            // The missing units may be held by this node: return them first, then ask once more.
             self.recall(charges).await;
             verdicts = self.shared.settle(&shared, intent).await?;
         }

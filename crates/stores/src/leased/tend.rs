@@ -1,4 +1,4 @@
-//! Renewals and returns: the calls that leases make ahead of need or after it.
+//! Renews leases and returns units, ahead of need or after use.
 
 use futures_util::future::join_all;
 use tidegate_core::lease;
@@ -8,12 +8,12 @@ use super::cells::{Due, Errand};
 use crate::Store;
 use crate::charge::{Charge, Correction};
 
-/// How many times one call of [`LeasedStore::tend`] looks for calls that are due: those that it finds, the returns
-/// that renewals lead to, and what has come up in the meantime.
+/// How many times one call of [`LeasedStore::tend`] looks for pending calls: those it finds first, the returns that
+/// renewals lead to, and those scheduled in the meantime.
 const ROUNDS: usize = 3;
 
 impl<S: Store> LeasedStore<S> {
-    /// Takes and returns the units that are due, all at once, and waits until that is done.
+    /// Makes the pending calls that take or return units, all at once, and waits until they are done.
     pub async fn tend(&self) {
         for _ in 0..ROUNDS {
             let due = self.cells.take_due();
@@ -24,8 +24,8 @@ impl<S: Store> LeasedStore<S> {
         }
     }
 
-    /// Gives up units whose time is over, and forgets keys that are not used any more. The units are returned by the
-    /// next [`LeasedStore::tend`]. Call it every tenth of a second.
+    /// Gives up units whose time is over, and drops keys that are no longer used. The next [`LeasedStore::tend`]
+    /// returns the units. Call it every tenth of a second.
     pub fn sweep(&self) {
         self.cells.sweep(self.now());
     }
@@ -36,7 +36,8 @@ impl<S: Store> LeasedStore<S> {
             Errand::Return(rest) => {
                 let Due { key, partition, ref terms, .. } = due;
                 let charge = Charge { partition, ..Charge::new(key, terms.shared(), rest.units) };
-                // Sent once: what is lost on the way counts as used, and what would be sent twice is a gift.
+                // Sent only once: a lost call leaves the units counted as used, but a repeated one would refund them
+                // twice.
                 self.counts.returned(rest.units);
                 self.shared.correct(&[(charge, Correction::GiveBack(rest.taken))]).await;
             }
@@ -81,7 +82,7 @@ mod with_runtime {
     use super::LeasedStore;
     use crate::Store;
 
-    /// How often units whose time is over are looked for.
+    /// How often expired leases are looked for.
     const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
     /// Wakes the loop that makes calls.
@@ -95,8 +96,8 @@ mod with_runtime {
     }
 
     impl<S: Store> LeasedStore<S> {
-        /// Renews leases as they are used and returns what is left over, until the store is dropped. Has to run in a
-        /// tokio runtime, on a task of its own.
+        /// Renews leases as they are used and returns leftover units, until the store is dropped. Must run in a tokio
+        /// runtime, on its own task.
         pub async fn keep_tending(store: Weak<Self>) {
             let mut ticks = tokio::time::interval(SWEEP_EVERY);
             loop {

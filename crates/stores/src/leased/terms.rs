@@ -8,10 +8,10 @@ use parking_lot::RwLock;
 use tidegate_core::Limit;
 use tidegate_core::lease::Terms;
 
-/// The most limits that are remembered. One more, and all that no lease uses are forgotten.
+/// Maximum number of remembered limits. When it is exceeded, all limits that no lease uses are dropped.
 const MAX_LIMITS: usize = 10_000;
 
-/// The terms of the limits that were seen.
+/// The terms of all limits seen so far.
 pub(super) struct TermsTable {
     longest_us: u64,
     /// By the hash of the limit; limits with the same hash are in one list.

@@ -7,14 +7,14 @@
 //! | 2 | 2 bits kind; 8 bits fill; 54 bits `a` |
 //! | 3 | 10 bits trace; 54 bits `b` |
 //!
-//! Two cells fill a cache line, and a decision touches one of them. Algorithms whose state is small
-//! live in `a`, `b` and the expiry; the others keep it in their page, and `b` is its index there.
+//! Two cells fill a cache line, and a decision touches one of them. Small states are stored in `a`, `b` and the
+//! expiry; larger ones are stored in the page, and `b` is their index there.
 
 use tidegate_core::algorithm::token_bucket::Quick;
 use tidegate_core::algorithm::{arrival, fixed_window, sliding_window};
 use tidegate_core::{Key, Limit, Micros, Outcome, Verdict};
 
-/// See the module's table. Aligned, so that none lies across two cache lines.
+/// A cell; the module documentation has its layout. Aligned, so that no cell crosses a cache line.
 #[repr(align(32))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cell(pub(super) CellWords);
@@ -22,7 +22,7 @@ pub(super) struct Cell(pub(super) CellWords);
 /// The words of a cell, without its alignment.
 pub(super) type CellWords = [u64; 4];
 
-/// Whose cell it is: 76 bits of the key.
+/// The 76 bits of a key that identify its cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CellKey {
     pub(super) mark: u64,
@@ -37,30 +37,30 @@ const VALUE_MASK: u64 = (1 << VALUE_BITS) - 1;
 const FILL_SHIFT: u32 = VALUE_BITS;
 const KIND_SHIFT: u32 = 62;
 
-/// From here on the fill of a cell says that its limit was used up.
+/// The lowest fill at which a limit counts as used up.
 const FULL: u8 = 0xf0;
 
-/// How to read a cell without knowing its limit.
+/// How the words of a cell are interpreted, independent of its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `a`: count.
+    /// `a` is the count.
     FixedWindow = 0,
-    /// `a`: current, `b`: previous.
+    /// `a` is the current count, `b` the previous one.
     SlidingWindow = 1,
-    /// `a`: part, `b`: scale, trace.
+    /// `a` is the part, `b` the scale and trace.
     Arrival = 2,
-    /// `b`: index of the state in the page.
+    /// `b` is the index of the state in the page.
     Large = 3,
 }
 
 impl CellKey {
     #[inline]
     pub(super) fn of(key: Key) -> Self {
-        // Mark 0 means empty; that key moves in with key 1, one in 2^64.
+        // Mark 0 means empty, so that key shares a cell with key 1, with a chance of one in 2^64.
         Self { mark: key.mark.max(1), home: (key.home >> EXPIRES_BITS) as u16 }
     }
 
-    /// What is kept of `home`, where it was in the key.
+    /// Returns the kept bits of `home`, at their position in the key.
     #[inline]
     pub(super) fn leading_home(self) -> u64 {
         u64::from(self.home) << EXPIRES_BITS
@@ -94,7 +94,7 @@ impl Cell {
         Micros(self.0[1] & EXPIRES_MASK)
     }
 
-    /// Whether nothing of the counter counts any more. A bucket drains within its last microsecond.
+    /// Returns whether the counter has expired. A bucket drains within its last microsecond.
     #[inline]
     pub(super) fn expired(&self, now: Micros) -> bool {
         self.expires() < now
@@ -110,18 +110,17 @@ impl Cell {
         }
     }
 
-    /// How full the limit was when last charged, from 0 to 255.
+    /// Returns how full the limit was when last charged, from 0 to 255.
     pub(super) fn fill(&self) -> u8 {
         (self.0[2] >> FILL_SHIFT) as u8
     }
 
-    /// Whether the limit was used up when last charged, and that still counts.
+    /// Returns whether the limit was used up when last charged, and the counter has not expired.
     pub(super) fn at_limit(&self, now: Micros) -> bool {
         !self.expired(now) && self.fill() >= FULL
     }
 
-    /// What is lost if the cell is forgotten: expired ones weigh least, then the emptiest, then the
-    /// first to expire.
+    /// Returns the eviction order of the cell: expired cells come first, then the emptiest, then the first to expire.
     pub(super) fn weight(&self, now: Micros) -> (bool, u8, Micros) {
         (!self.expired(now), self.fill(), self.expires())
     }
@@ -154,13 +153,13 @@ impl Cell {
         ])
     }
 
-    /// The cell of a counter whose state is too large for it: `index` is where the state is in the page.
+    /// Creates the cell of a counter whose state is too large for it. `index` is the index of the state in the page.
     #[inline]
     pub(super) fn large(key: CellKey, fill: u8, expires: Micros, index: u64) -> Self {
         Self::new(key, Kind::Large, fill, expires, (0, index, 0))
     }
 
-    /// The state of a token or leaky bucket: it expires when it has drained.
+    /// Returns the state of a token or leaky bucket, which expires when it has drained.
     #[inline]
     pub(super) fn arrival(&self) -> arrival::State {
         arrival::State { at: self.expires(), part: self.a(), scale: self.b(), burst_trace: self.trace() }
@@ -171,8 +170,8 @@ impl Cell {
         Self::new(key, Kind::Arrival, fill, state.at, (state.part, state.scale, state.burst_trace))
     }
 
-    /// Whether this is a bucket that was last charged under these numbers. Only buckets have a trace, and
-    /// every bucket has one, so the last word tells the kind as well.
+    /// Returns whether this is a bucket that was last charged under these numbers. Only buckets have a trace, and
+    /// every bucket has one, so the last word also identifies the kind.
     #[inline]
     fn is_bucket_of(&self, quick: Quick<'_>) -> bool {
         let is = self.0[3] == quick.imprint();
@@ -180,8 +179,8 @@ impl Cell {
         is
     }
 
-    /// Takes `cost` from a bucket that was last charged under the same limit, if it fits. Returns `None`, having
-    /// changed nothing, if the cell holds something else or the cost does not fit.
+    /// Takes `cost` from a bucket that was last charged under the same limit, if it fits. Returns `None` and changes
+    /// nothing if the cell holds something else or the cost does not fit.
     #[expect(clippy::inline_always, reason = "nearly every decision comes here")]
     #[inline(always)]
     pub(super) fn take_bucket(
@@ -205,8 +204,8 @@ impl Cell {
         Some(Verdict { outcome: Outcome::Allowed, remaining, reset_after_us })
     }
 
-    /// Denies `cost` of a bucket that was last charged under the same limit and has no room for it. Nothing
-    /// changes but the fill. Returns `None` if the cell holds something else or the cost fits.
+    /// Denies `cost` of a bucket that was last charged under the same limit and has no room for it. Changes only the
+    /// fill. Returns `None` if the cell holds something else or the cost fits.
     #[inline(never)]
     pub(super) fn deny_bucket(
         &mut self,
@@ -234,7 +233,7 @@ impl Cell {
         Self::new(key, Kind::FixedWindow, fill, state.end, (state.count, 0, 0))
     }
 
-    /// The state of a sliding window: it expires with the window after the current one.
+    /// Returns the state of a sliding window, which expires with the window after the current one.
     #[inline]
     pub(super) fn sliding_window(&self, period_us: u64) -> sliding_window::State {
         let start = self.expires().minus(2 * period_us);

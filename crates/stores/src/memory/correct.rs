@@ -1,4 +1,4 @@
-//! Correcting charges whose cost was an estimate.
+//! Corrects charges whose cost was an estimate.
 
 use smallvec::smallvec;
 use tidegate_core::Verdict;
@@ -9,7 +9,7 @@ use super::counter;
 use crate::charge::{Charge, Correction, Intent, Timed, Verdicts};
 
 impl MemoryStore {
-    /// Settles as [`MemoryStore::settle_now`] does, and returns when that was as well.
+    /// Settles like [`MemoryStore::settle_now`], and also returns when that was.
     pub fn settle_timed_now(&self, charges: &[Charge<'_>], intent: Intent) -> Timed {
         let mut verdicts = Verdicts::new();
         let at = self.settle_now(charges, intent, &mut verdicts).at;

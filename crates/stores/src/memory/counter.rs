@@ -1,4 +1,4 @@
-//! Reading a counter from its cell, charging it, and writing it back.
+//! Reads a counter from its cell, charges it, and writes it back.
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{
@@ -10,7 +10,7 @@ use super::cell::{Cell, CellKey, CellWords, Kind};
 use super::shard::{CellIndex, Shard};
 use crate::charge::Charge;
 
-/// A state that fits its cell.
+/// A state that fits into a cell.
 trait CellState: Copy + Default {
     const KIND: Kind;
     fn read(cell: &Cell, limit: &Limit) -> Self;
@@ -90,14 +90,15 @@ fn kind_of(limit: &Limit) -> Kind {
     }
 }
 
-/// Returns whether the state of a limit's counters fits a cell.
+/// Returns whether the state of a limit's counters fits into a cell.
 #[inline]
 pub(super) fn fits_cell(limit: &Limit) -> bool {
     kind_of(limit) != Kind::Large
 }
 
-/// Takes a charge of a counter that has a cell already, if it fits, and adds what the cell held to `before`. Returns
-/// false, having changed nothing, if it does not fit, costs nothing, or the cell is of another algorithm.
+/// Takes a charge of a counter that already has a cell, if it fits, and appends the previous content of the cell to
+/// `before`. Returns false and changes nothing if the charge does not fit, costs nothing, or the cell belongs to
+/// another algorithm.
 // Not inlined into the loop over the charges: together they have more values than there are registers.
 #[inline(never)]
 pub(super) fn take_in_place(
@@ -115,8 +116,8 @@ pub(super) fn take_in_place(
     true
 }
 
-/// Takes a charge in its cell, if it fits. Returns `None`, having changed nothing, if it does not fit, costs nothing,
-/// or the cell is of another algorithm.
+/// Takes a charge in its cell, if it fits. Returns `None` and changes nothing if the charge does not fit, costs
+/// nothing, or the cell belongs to another algorithm.
 #[inline]
 pub(super) fn take_in_cell(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Verdict> {
     let Charge { limit, cost, .. } = *charge;
@@ -127,8 +128,8 @@ pub(super) fn take_in_cell(cell: &mut Cell, charge: &Charge<'_>, now: Micros) ->
     }
 }
 
-/// Takes or denies a charge of a counter that has a cell already. Returns `None`, having changed nothing, if the
-/// cell is of another algorithm, or if the charge is denied and that changes the counter.
+/// Takes or denies a charge of a counter that already has a cell. Returns `None` and changes nothing if the cell
+/// belongs to another algorithm, or if the charge is denied and the denial would change the counter.
 #[inline(never)]
 pub(super) fn settle_in_place(cell: &mut Cell, charge: &Charge<'_>, now: Micros) -> Option<Verdict> {
     match kind_of(charge.limit) {
@@ -150,12 +151,12 @@ fn settle_small<S: CellState>(cell: &mut Cell, charge: &Charge<'_>, now: Micros)
         *cell = next.write(cell.key(), limit.weight(verdict.remaining), limit);
         return Some(verdict);
     }
-    // A denial may be counted, and it adapts a bucket to changed numbers of its limit.
+    // A denial may be counted, and it adapts a bucket to a changed limit.
     (!charge.count_denied && S::KIND != Kind::Arrival).then_some(verdict)
 }
 
-/// Takes a charge of a counter whose state is too large for a cell, if it is there already and the charge fits.
-/// Returns `None`, having changed nothing, if not.
+/// Takes a charge of a counter whose state is too large for a cell, if the counter exists and the charge fits.
+/// Otherwise returns `None` and changes nothing.
 #[inline(never)]
 pub(super) fn take_large_in_place(
     shard: &mut Shard,
@@ -178,8 +179,8 @@ pub(super) fn take_large_in_place(
     Some(verdict)
 }
 
-/// The verdict of a charge that was not settled as assessed, with what is left as it stands now. A
-/// denial that was charged all the same has put off its own retry.
+/// Returns the verdict of a charge that was not settled as assessed, with what is left now. If a denial was charged,
+/// that has delayed its own retry.
 pub(super) fn as_it_stands(
     shard: &Shard,
     key: CellKey,
@@ -199,15 +200,15 @@ pub(super) fn as_it_stands(
     Verdict { outcome: verdict.outcome, ..stands }
 }
 
-/// A charge that has been looked at under the lock, and not been taken yet.
+/// A charge that was assessed under the lock, and not taken yet.
 pub(super) struct Assessed {
     pub(super) verdict: Verdict,
     index: CellIndex,
-    /// What the cell will be if the charge is taken; large states change in their index.
+    /// The content of the cell if the charge is taken. Large states are changed in place.
     taken: Cell,
 }
 
-/// Looks at a charge, and works out what taking it would leave behind.
+/// Assesses a charge, and computes the state after taking it.
 #[inline]
 pub(super) fn assess(shard: &Shard, key: CellKey, charge: &Charge<'_>, now: Micros) -> Assessed {
     match kind_of(charge.limit) {
@@ -249,7 +250,7 @@ fn large(shard: &Shard, index: CellIndex) -> Option<&State> {
     page.large(page.cell(index.slot?))
 }
 
-/// Writes what a denied charge leaves behind: a bucket whose limit has changed goes on at the new rate.
+/// Writes the state after a denied charge: a bucket whose limit has changed continues at the new rate.
 pub(super) fn carry_on(shard: &mut Shard, charge: &Charge<'_>, assessed: &Assessed) {
     let Assessed { index, taken, .. } = assessed;
     let page = shard.page_mut(index.page);
@@ -261,8 +262,8 @@ pub(super) fn carry_on(shard: &mut Shard, charge: &Charge<'_>, assessed: &Assess
     }
 }
 
-/// Takes an assessed charge. Nothing may have been inserted into the shard in between; answers whether
-/// this has.
+/// Takes an assessed charge. Nothing may have been inserted into the shard since the assessment. Returns whether this
+/// call inserted a key.
 #[inline]
 pub(super) fn take(
     shard: &mut Shard,
@@ -298,7 +299,7 @@ fn take_large(state: &mut State, charge: &Charge<'_>, fits: bool, now: Micros) {
     if !matches!(state, State::Concurrency(_)) {
         *state = limit.fresh();
     }
-    // Slots that are not free cannot be held, even where denied charges count.
+    // Slots that are not free cannot be held, even if denied charges are counted.
     if let State::Concurrency(leases) = state
         && fits
     {
@@ -306,7 +307,7 @@ fn take_large(state: &mut State, charge: &Charge<'_>, fits: bool, now: Micros) {
     }
 }
 
-/// Gives a charge's cost back to its counter, if there is one; to where it was taken if that is said.
+/// Refunds a charge's cost to its counter, if there is one; to the window or bucket it was taken from, if given.
 pub(super) fn give_back(
     shard: &mut Shard,
     key: CellKey,
@@ -336,7 +337,7 @@ pub(super) fn give_back(
     }
 }
 
-/// Charges what was used already, whether it fits or not.
+/// Charges a cost that was used already, even if it does not fit.
 pub(super) fn overdraw(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, now: Micros) {
     let Charge { limit, cost, .. } = *charge;
     let index = shard.find(key);
@@ -353,7 +354,7 @@ pub(super) fn overdraw(shard: &mut Shard, key: CellKey, charge: &Charge<'_>, now
     }
 }
 
-/// A state as a cell, if it fits one.
+/// Returns a state as a cell, if it fits into one.
 fn small_cell(state: &State, key: CellKey, fill: u8, limit: &Limit) -> Option<Cell> {
     match state {
         State::Arrival(state) => Some(state.write(key, fill, limit)),
@@ -375,7 +376,7 @@ pub(super) fn change_leases(
     changed
 }
 
-/// Changes a large state, or a fresh one if there is none yet; answers whether it was added.
+/// Changes a large state, or a new one if there is none yet. Returns whether a key was added.
 fn change_large(
     shard: &mut Shard,
     index: CellIndex,
@@ -395,7 +396,7 @@ fn change_large(
         return false;
     }
     if let Some(slot) = index.slot {
-        // The key was another algorithm's.
+        // The key had a counter of another algorithm.
         shard.remove(index.page, slot);
     }
     let mut state = limit.fresh();
@@ -404,7 +405,7 @@ fn change_large(
     true
 }
 
-/// A counter's state, for charges that build on one another.
+/// Returns a counter's state, for charges that build on one another.
 pub(super) fn state(shard: &Shard, key: CellKey, limit: &Limit) -> State {
     let index = shard.find(key);
     let cell = index.slot.map(|slot| *shard.page(index.page).cell(slot));

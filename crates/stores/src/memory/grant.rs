@@ -1,4 +1,4 @@
-//! Taking as much of a charge as fits.
+//! Takes as much of a charge as fits.
 
 use super::MemoryStore;
 use super::cell::CellKey;
@@ -10,7 +10,7 @@ impl MemoryStore {
     /// Takes as many units of a charge's cost as fit, without waiting.
     ///
     /// # Errors
-    /// [`StoreError::Indivisible`] for slots and queues, of which no part can be taken.
+    /// Returns [`StoreError::Indivisible`] for slots and queues, which cannot be taken in part.
     pub fn take_up_to_now(&self, charge: &Charge<'_>) -> Result<Grant, StoreError> {
         if !charge.limit.is_divisible() {
             return Err(StoreError::Indivisible);

@@ -1,16 +1,16 @@
-//! The memory store: counters of one process, for many threads.
+//! The memory store: the counters of one process, shared by many threads.
 //!
-//! Keys are spread over shards by one half of their fingerprint, each shard under its own lock.
-//! Within a shard, cells of 32 bytes lie in small pages; see [`page`] for why.
+//! Keys are distributed over shards by one half of their fingerprint, and each shard has its own lock. Within a
+//! shard, cells of 32 bytes are stored in small pages; [`page`] explains why.
 //!
 //! - [`cell`]: one key's counter in four words
 //! - [`page`]: a table of at most 256 cells, the unit of bounded work
 //! - [`shard`]: pages under one lock
-//! - [`counter`]: charging a cell
-//! - [`settle`]: settling charges, all or nothing
-//! - [`grant`]: as much of a charge as fits
-//! - [`correct`]: correcting charges whose cost was an estimate
-//! - [`snapshot`]: writing counters to disk, and restoring them
+//! - [`counter`]: charges a cell
+//! - [`settle`]: settles charges, all or nothing
+//! - [`grant`]: takes as much of a charge as fits
+//! - [`correct`]: corrects charges whose cost was an estimate
+//! - [`snapshot`]: writes counters to disk, and restores them
 
 mod cell;
 mod correct;
@@ -35,7 +35,7 @@ use crate::charge::{Charge, Corrected, Correction, Grant, Intent, Timed, Verdict
 use crate::sync::Mutex;
 use crate::{Store, StoreError, SystemClock};
 
-/// The most cells any step touches while it holds a lock, however many keys there are.
+/// The most cells that any step touches while it holds a lock, however many keys there are.
 pub const STEP_CELLS: usize = 4 * PAGE_CELLS;
 
 const MAX_SHARDS: usize = 256;
@@ -43,17 +43,17 @@ const MAX_SHARDS: usize = 256;
 /// The settings of a memory store.
 #[derive(Clone)]
 pub struct MemoryStoreConfig {
-    /// The most keys held at once. At the bound a new key evicts one of its neighbours: an expired one, else the
-    /// one that has used the least of its limit.
+    /// Maximum number of keys. When the store is full, a new key evicts one of its neighbours: an expired one, else
+    /// the one that has used the least of its limit.
     pub max_keys: usize,
-    /// The clock that decisions take their time from.
+    /// The clock that decisions use.
     pub clock: Arc<dyn Clock>,
-    /// The secret of the key fingerprints; the same seed must build the keys that are charged.
+    /// The secret seed of the key fingerprints. Charged keys must be built with the same seed.
     pub seed: KeySeed,
 }
 
 impl MemoryStoreConfig {
-    /// Ten million keys, system time, and a seed drawn at random.
+    /// Returns the default settings: ten million keys, system time, and a random seed.
     pub fn new() -> Self {
         Self { max_keys: 10_000_000, clock: Arc::new(SystemClock::new()), seed: random_seed() }
     }
@@ -65,13 +65,13 @@ impl Default for MemoryStoreConfig {
     }
 }
 
-/// The standard library seeds its hash maps from the system's entropy; this draws from there.
+/// Returns a random seed. The standard library seeds its hash maps from the system's entropy, and this uses the same.
 fn random_seed() -> KeySeed {
     use std::hash::{BuildHasher, RandomState};
     KeySeed(RandomState::new().hash_one("tidegate"))
 }
 
-/// Counters in memory. Share it by reference or in an [`Arc`].
+/// A store of counters in memory. Share it by reference or in an [`Arc`].
 pub struct MemoryStore {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     /// The index of a key's shard is its `home`, shifted right by one and then by this.
@@ -112,7 +112,7 @@ impl MemoryStore {
     /// Creates an empty store.
     pub fn new(config: MemoryStoreConfig) -> Self {
         let max_keys = config.max_keys.max(1);
-        // A shard has room for a page at least, so that a full one has a neighbourhood to choose from.
+        // A shard has room for at least one page, so that a full one has neighbours to choose from.
         let wanted = (max_keys / PAGE_CELLS).clamp(1, MAX_SHARDS);
         let count = 1_usize << wanted.ilog2();
         let shards = (0..count).map(|number| {
@@ -168,8 +168,8 @@ impl MemoryStore {
         stats
     }
 
-    /// Drops expired keys in the next page of every shard, holding one lock at a time for one page.
-    /// Returns whether any shard has pages left in its round.
+    /// Drops expired keys in the next page of every shard, holding one lock at a time for one page. Returns whether
+    /// any shard has pages left in this round.
     pub fn sweep_step(&self) -> bool {
         let mut more = false;
         for shard in &self.shards {
@@ -204,7 +204,7 @@ fn shard_number(key: Key, shard_shift: u32) -> usize {
     (key.home >> 1 >> shard_shift) as usize
 }
 
-/// Memory never fails.
+/// Operations of the memory store never fail.
 impl Store for MemoryStore {
     async fn settle(&self, charges: &[Charge<'_>], intent: Intent) -> Result<Verdicts, StoreError> {
         let mut verdicts = Verdicts::new();

@@ -1,24 +1,24 @@
-//! A small open-addressed table: the unit of bounded work.
+//! A small open-addressing hash table, which bounds the work of every step.
 //!
-//! Growing, expiring, evicting and snapshotting all go page by page, and a page never has more than
-//! [`PAGE_SLOTS`] slots, so no step takes longer however many keys there are.
+//! Growing, expiring, evicting and snapshotting all work page by page, and a page never has more than [`PAGE_SLOTS`]
+//! slots, so no step takes longer however many keys there are.
 
 use tidegate_core::{Micros, State};
 
 use super::cell::{Cell, CellKey, Kind};
 
-/// The most slots a page has; a full page splits in two.
+/// Maximum number of slots of a page. A full page is split in two.
 pub(super) const PAGE_SLOTS: usize = 256;
 
 /// Slots are added in steps this small so that pages stay well filled.
 const SLOT_STEP: usize = 16;
 
-/// At most 13 of 16 slots are taken, so that probes stay short and always end.
+/// Returns the maximum number of cells: 13 of 16 slots, so that probes stay short and always end.
 const fn capacity(slots: usize) -> usize {
     slots * 13 / 16
 }
 
-/// The most cells a page has.
+/// Maximum number of cells in a page.
 pub(super) const PAGE_CELLS: usize = capacity(PAGE_SLOTS);
 
 fn slots_for(cells: usize) -> usize {
@@ -26,11 +26,11 @@ fn slots_for(cells: usize) -> usize {
     slots.next_multiple_of(if slots < SLOT_STEP { 4 } else { SLOT_STEP })
 }
 
-/// All cells whose marks begin with the same `depth` bits.
+/// A page holds all cells whose marks begin with the same `depth` bits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Page {
     slots: Box<[Cell]>,
-    /// States too large for a cell, in no order. Most pages have none, and are half a cache line.
+    /// States too large for a cell, in no order. Most pages have none, and then take half a cache line.
     large: Option<Box<LargeStates>>,
     len: u16,
     pub(super) depth: u8,
@@ -52,12 +52,12 @@ impl Page {
         self.len() >= PAGE_CELLS
     }
 
-    /// Whether one more cell makes the page move its cells into a larger table.
+    /// Returns whether adding a cell makes the page move its cells into a larger table.
     pub(super) fn must_grow(&self) -> bool {
         self.len() >= capacity(self.slots.len())
     }
 
-    /// Where the search for a mark begins: its low half, scaled to the number of slots.
+    /// Returns the slot where the search for a mark starts: its low half, scaled to the number of slots.
     #[inline]
     fn first_slot(&self, mark: u64) -> usize {
         (((mark & 0xffff_ffff) * self.slots.len() as u64) >> 32) as usize
@@ -68,7 +68,7 @@ impl Page {
         if slot + 1 == self.slots.len() { 0 } else { slot + 1 }
     }
 
-    /// The slot of a key.
+    /// Returns the slot of a key.
     #[inline]
     pub(super) fn find(&self, key: CellKey) -> Option<usize> {
         let first = self.first_slot(key.mark);
@@ -81,14 +81,14 @@ impl Page {
         (!self.slots[slot].is_empty()).then_some(slot)
     }
 
-    /// The cell of a key, if it has one.
+    /// Returns the cell of a key, if it has one.
     #[inline]
     pub(super) fn cell_mut(&mut self, key: CellKey) -> Option<&mut Cell> {
         let first = self.first_slot(key.mark);
         Self::cell_from(&mut self.slots, first, key)
     }
 
-    /// The cell and the state of a key whose state is too large for a cell.
+    /// Returns the cell and the state of a key whose state is too large for a cell.
     #[inline]
     pub(super) fn large_of_key(&mut self, key: CellKey) -> Option<(&mut Cell, &mut State)> {
         let first = self.first_slot(key.mark);
@@ -111,7 +111,7 @@ impl Page {
         Self::cell_among(before, key)
     }
 
-    /// The search goes on from the first slot.
+    /// Continues the search after the first slot.
     #[cold]
     fn cell_among(slots: &mut [Cell], key: CellKey) -> Option<&mut Cell> {
         slots.iter_mut().take_while(|cell| !cell.is_empty()).find(|cell| cell.is_of(key))
@@ -135,7 +135,7 @@ impl Page {
         self.slots.iter().filter(|cell| !cell.is_empty())
     }
 
-    /// The state behind a cell of kind [`Kind::Large`].
+    /// Returns the state of a cell of kind [`Kind::Large`].
     pub(super) fn large(&self, cell: &Cell) -> Option<&State> {
         self.large.as_ref().filter(|_| cell.kind() == Kind::Large)?.0.get(cell.b() as usize)
     }
@@ -145,7 +145,7 @@ impl Page {
         self.large.as_mut().filter(|_| cell.kind() == Kind::Large)?.0.get_mut(cell.b() as usize)
     }
 
-    /// Adds a cell whose key is not there. The caller has seen to it that the page is not full.
+    /// Adds a cell whose key is not in the page. The caller must make sure that the page is not full.
     pub(super) fn insert(&mut self, cell: Cell) {
         if self.must_grow() {
             self.resize(slots_for(self.len() + 1));
@@ -177,7 +177,7 @@ impl Page {
         }
     }
 
-    /// Removes a cell and closes the gap, so that later searches still find what was placed past it.
+    /// Removes a cell and closes the gap, so that later searches still find the cells after it.
     pub(super) fn remove(&mut self, slot: usize) {
         self.remove_large(self.slots[slot]);
         self.len -= 1;
@@ -187,7 +187,7 @@ impl Page {
             if self.slots[next].is_empty() {
                 break;
             }
-            // A cell may fill the gap unless its search begins after it.
+            // A cell may fill the gap unless its search starts after it.
             let first = self.first_slot(self.slots[next].mark());
             let begins_after =
                 if gap <= next { gap < first && first <= next } else { gap < first || first <= next };
@@ -209,7 +209,7 @@ impl Page {
         }
     }
 
-    /// Drops what has expired; answers how many. The page shrinks if it has become half empty.
+    /// Drops expired cells and returns how many. The page shrinks if it has become half empty.
     pub(super) fn expire(&mut self, now: Micros) -> usize {
         if !self.cells().any(|cell| cell.expired(now)) {
             return 0;
@@ -217,7 +217,7 @@ impl Page {
         self.drop_if(|cell| cell.expired(now))
     }
 
-    /// Drops some cells; answers how many.
+    /// Drops the cells for which `goes` returns true, and returns how many.
     pub(super) fn drop_if(&mut self, mut goes: impl FnMut(&Cell) -> bool) -> usize {
         let old = std::mem::replace(self, Self::new(self.depth));
         let before = old.len();
@@ -225,7 +225,7 @@ impl Page {
         before - self.len()
     }
 
-    /// Splits by the next bit of the marks: zeros stay, ones move out.
+    /// Splits the page by the next bit of the marks: zeros stay, ones move to a new page.
     pub(super) fn split(self) -> (Self, Self) {
         let depth = self.depth + 1;
         let (mut zeros, mut ones) = (Self::new(depth), Self::new(depth));
@@ -233,7 +233,7 @@ impl Page {
         (zeros, ones)
     }
 
-    /// Takes in the cells of the page that differs in the last bit only.
+    /// Merges with the page that differs in the last bit only.
     pub(super) fn merge(self, other: Self) -> Self {
         let mut merged = Self::new(self.depth - 1);
         self.move_cells(|_| true, &mut [&mut merged]);
@@ -241,7 +241,7 @@ impl Page {
         merged
     }
 
-    /// Moves the cells to keep into one page, or into two by the bit that comes after `depth`.
+    /// Moves the cells to keep into one page, or into two by the bit after `depth`.
     fn move_cells(mut self, mut keep: impl FnMut(&Cell) -> bool, into: &mut [&mut Self]) {
         let next_bit = 63 - u32::from(self.depth.min(63));
         let large = self.large.take().map_or_else(Vec::new, |large| large.0);
@@ -257,7 +257,7 @@ impl Page {
         }
     }
 
-    /// The cell that is cheapest to forget: expired, else the emptiest, else the first to expire.
+    /// Returns the slot of the cell to evict first: an expired one, else the emptiest, else the first to expire.
     pub(super) fn lightest(&self, now: Micros) -> Option<usize> {
         let taken = self.slots.iter().enumerate().filter(|(_, cell)| !cell.is_empty());
         taken.min_by_key(|(_, cell)| cell.weight(now)).map(|(slot, _)| slot)

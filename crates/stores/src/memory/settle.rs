@@ -111,7 +111,7 @@ impl MemoryStore {
         }
     }
 
-    /// Restarts the timeout of a held slot. Returns false if the slot is not held any more.
+    /// Restarts the timeout of a held slot. Returns false if the slot is no longer held.
     pub fn renew_now(&self, slot: &Charge<'_>) -> bool {
         let key = CellKey::of(slot.key);
         let mut shard = self.shard(key).lock();
@@ -120,12 +120,12 @@ impl MemoryStore {
         counter::change_leases(&mut shard, key, renew)
     }
 
-    /// Releases a held slot. Returns false if the slot is not held any more.
+    /// Releases a held slot. Returns false if the slot is no longer held.
     pub fn release_now(&self, slot: &Charge<'_>) -> bool {
         let key = CellKey::of(slot.key);
         let mut shard = self.shard(key).lock();
         let now = self.now();
-        // A lease that has run out may still be written down: only one that can be renewed is held.
+        // An expired lease may still be stored: a slot is held only if it can be renewed.
         let release = |state: &mut _| {
             let held = concurrency::renew(slot.limit, state, slot.lease, now);
             concurrency::release(state, slot.lease);
@@ -135,8 +135,8 @@ impl MemoryStore {
     }
 }
 
-/// Takes charges one after the other, each in its counter at once, because nearly always all of them fit. If one
-/// does not, or its counter is not there yet, the counters before it get back what they held and false is returned.
+/// Takes charges one by one, each in its counter at once, because nearly always all of them fit. If one does not fit,
+/// or its counter does not exist yet, the earlier counters are restored and false is returned.
 ///
 /// States that are too large for a cell are not worth copying: one of them is taken last, and if there are several,
 /// false is returned.
@@ -171,7 +171,7 @@ fn take_in_place(
     true
 }
 
-/// Gives cells back what they held, the last one first: two may be of the same counter. Returns false.
+/// Restores the previous content of cells, in reverse order because two may be of the same counter. Returns false.
 #[cold]
 #[inline(never)]
 fn undo(locked: &mut Locked<'_>, before: &[CellWords]) -> bool {
@@ -185,7 +185,7 @@ fn undo(locked: &mut Locked<'_>, before: &[CellWords]) -> bool {
     false
 }
 
-/// Settles charges of any kind: charges that do not fit or cost nothing, that are not to be taken, that share a
+/// Settles charges of any kind: charges that do not fit or cost nothing, that are only assessed, that share a
 /// counter, or whose counters do not exist yet. All are assessed first, then taken.
 #[inline(never)]
 fn take_carefully(locked: &mut Locked<'_>, charges: &[Charge<'_>], intent: Intent, now: Micros) -> Verdicts {
@@ -208,7 +208,7 @@ fn take_carefully(locked: &mut Locked<'_>, charges: &[Charge<'_>], intent: Inten
         take_some(locked, charges, &all, intent, repeats, &mut verdicts, now);
         return verdicts;
     }
-    // Once a key was added, cells may have moved.
+    // Adding a key may move cells.
     let mut moved = false;
     for (charge, assessed) in charges.iter().zip(&all) {
         let (key, shard) = (CellKey::of(charge.key), locked.shard(charge.key));
@@ -222,7 +222,7 @@ fn take_carefully(locked: &mut Locked<'_>, charges: &[Charge<'_>], intent: Inten
     verdicts
 }
 
-/// Takes the assessed charges that are to be taken, if not all of them fit.
+/// Takes those assessed charges that are taken even though not all of them fit.
 #[inline(never)]
 fn take_some(
     locked: &mut Locked<'_>,
@@ -238,7 +238,7 @@ fn take_some(
         let fits = verdict.allowed() && !blocked;
         intent == Intent::Take && charge.cost > 0 && (fits || charge.count_denied)
     };
-    // Once a key was added, cells may have moved; and a repeated key's state changes.
+    // Adding a key may move cells, and the state of a repeated key changes.
     let mut moved = repeats;
     for ((charge, assessed), verdict) in charges.iter().zip(all).zip(&*verdicts) {
         let (key, shard) = (CellKey::of(charge.key), locked.shard(charge.key));
@@ -260,10 +260,9 @@ fn take_some(
     }
 }
 
-/// The locked shards of some charges, each with its number.
+/// The locked shards of a request's charges, each with its number.
 ///
-/// Two requests never wait for each other: a shard is waited for only while all shards that are held have lower
-/// numbers.
+/// Requests never deadlock: a thread waits for a shard only while all shards it holds have lower numbers.
 struct Locked<'a> {
     held: SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>,
     shard_shift: u32,
@@ -303,7 +302,7 @@ impl<'a> Locked<'a> {
         self.held.iter().position(|(held, _)| *held == number)
     }
 
-    /// The shard of a key.
+    /// Returns the shard of a key.
     #[inline]
     fn shard(&mut self, key: Key) -> &mut Shard {
         let number = shard_number(key, self.shard_shift);
@@ -327,7 +326,7 @@ fn has_repeats(charges: &[Charge<'_>]) -> bool {
     keys.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Returns the verdict of a charge as if the earlier ones of the same counter had been taken.
+/// Returns the verdict of a charge as if the earlier charges of the same counter had been taken.
 fn assess_after<'a>(
     shard: &Shard,
     key: CellKey,

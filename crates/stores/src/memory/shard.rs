@@ -1,8 +1,7 @@
 //! A shard: pages under one lock, found through a directory (extendible hashing).
 //!
-//! The directory is indexed by the leading bits of a cell's mark, so each page covers a contiguous
-//! range of marks, and a walk over the ranges meets every cell that stays, whatever splits and
-//! merges happen between its steps.
+//! The directory is indexed by the leading bits of a cell's mark, so each page covers a contiguous range of marks. A
+//! walk over the ranges visits every cell that stays, whatever splits and merges happen between its steps.
 
 use tidegate_core::{Micros, State};
 
@@ -14,27 +13,27 @@ pub(super) struct Shard {
     directory: Vec<u32>,
     depth: u8,
     pages: Vec<Page>,
-    /// Numbers of pages that were merged away.
+    /// Numbers of pages that are unused since they were merged.
     vacant: Vec<u32>,
     len: usize,
     max_len: usize,
-    /// The deepest the directory goes. Fingerprints never fill a page down there.
+    /// Maximum depth of the directory. Fingerprints never fill a page at that depth.
     max_depth: u8,
-    /// The key that came last. As long as the shard is full it has a cell: whatever removes that makes room,
-    /// and the key that takes the room has come last then.
+    /// The key that was added last. It has a cell as long as the shard is full: removing that cell makes room, and
+    /// the key that takes the room becomes the newcomer.
     newcomer: CellKey,
     pub(super) evicted: u64,
     /// The most cells touched while the lock was held, apart from the charges themselves.
     pub(super) longest_step: usize,
-    /// The mark at which the next sweep goes on; none at the end of a round.
+    /// The mark at which the next sweep continues; `None` at the end of a round.
     pub(super) swept_to: Option<u64>,
 }
 
 /// A directory that is 256 times as long as full pages need has less than one key per entry.
 const SPARE_DEPTH: u32 = 8;
 
-/// Where a new key looks for a cell to displace: in its own page, and in the pages after it until it has seen
-/// so many cells or pages. Its own page alone is enough unless most of it has expired.
+/// How far a new key looks for a cell to evict: in its own page, and in the following pages until it has seen this
+/// many cells or pages. Its own page is enough unless most of it has expired.
 const REACH_CELLS: usize = PAGE_CELLS / 4;
 const REACH_PAGES: usize = 16;
 
@@ -66,7 +65,7 @@ impl Shard {
         self.len
     }
 
-    /// Whether the next new key displaces another.
+    /// Returns whether the next new key evicts another.
     pub(super) fn is_full(&self) -> bool {
         self.len >= self.max_len
     }
@@ -83,14 +82,14 @@ impl Shard {
         CellIndex { page, slot: self.pages[page as usize].find(key) }
     }
 
-    /// The cell of a key, if it has one.
+    /// Returns the cell of a key, if it has one.
     #[inline]
     pub(super) fn cell_mut(&mut self, key: CellKey) -> Option<&mut Cell> {
         let page = self.directory[self.index(key.mark)];
         self.pages[page as usize].cell_mut(key)
     }
 
-    /// The cell and the state of a key whose state is too large for a cell.
+    /// Returns the cell and the state of a key whose state is too large for a cell.
     #[inline]
     pub(super) fn large_mut(&mut self, key: CellKey) -> Option<(&mut Cell, &mut State)> {
         let page = self.directory[self.index(key.mark)];
@@ -109,9 +108,9 @@ impl Shard {
 
     /// Makes room for one more cell of `key` and returns its page.
     ///
-    /// At the bound it displaces the lightest cell of that page, unless that is at its limit: then it
-    /// displaces the key that came last to the shard. So a flood of new keys displaces its own. Its cells are
-    /// lighter than those in use, or, once they have used up their limits, the last that came.
+    /// When the shard is full, it evicts the lightest cell of that page, unless that is at its limit: then it evicts
+    /// the key that was added last to the shard. So a flood of new keys evicts its own keys: they are lighter than
+    /// those in use, or, once they have used up their limits, the last added.
     pub(super) fn make_room(&mut self, key: CellKey, now: Micros) -> u32 {
         let mut touched = 0;
         if self.is_full() {
@@ -125,7 +124,7 @@ impl Shard {
         while self.page(page).is_full() {
             touched += PAGE_CELLS;
             if self.page(page).depth >= self.max_depth {
-                // Fingerprints never get here; of other keys, any may go.
+                // Fingerprints never get here; for other keys, any cell may be evicted.
                 if let Some(slot) = self.page(page).lightest(now) {
                     self.evict(page, slot, now);
                 }
@@ -143,8 +142,8 @@ impl Shard {
         page
     }
 
-    /// Forgets one cell of a full shard: the lightest of a page, or the key that came last if everything within
-    /// reach is at its limit. Returns how many cells it looked at.
+    /// Evicts one cell of a full shard: the lightest of a page, or the key that was added last if all cells within
+    /// reach are at their limits. Returns how many cells it examined.
     fn displace(&mut self, nearest: u32, now: Micros) -> usize {
         let (count, mut touched) = (self.pages.len() as u32, 0);
         for number in (0..count).map(|step| (nearest + step) % count).take(REACH_PAGES) {
@@ -171,15 +170,15 @@ impl Shard {
         self.remove(page, slot);
     }
 
-    /// Sets the most cells there may be, drops the lightest beyond it, and starts the figures anew;
-    /// returns the bound before. It goes over all cells: for a shard that serves nobody yet.
+    /// Sets the maximum number of cells, drops the lightest cells beyond it, and resets the statistics. Returns the
+    /// previous maximum. It visits all cells, so it is only for a shard that is not in use yet.
     pub(super) fn bound(&mut self, max_len: usize, now: Micros) -> usize {
         if let Some(over @ 1..) = self.len.checked_sub(max_len) {
             let mut weights: Vec<_> =
                 self.pages.iter().flat_map(|page| page.cells().map(|cell| cell.weight(now))).collect();
             let (lighter, heaviest, _) = weights.select_nth_unstable(over - 1);
             let heaviest = *heaviest;
-            // Of those as heavy as the heaviest to go, the first ones go.
+            // Of the cells with the largest weight to be dropped, drop the first ones.
             let mut as_heavy = over - lighter.iter().filter(|weight| **weight < heaviest).count();
             for page in &mut self.pages {
                 self.len -= page.drop_if(|cell| {
@@ -190,7 +189,7 @@ impl Shard {
                 });
             }
         }
-        // Nobody knows who came last. Who is the first to go must not be a key at its limit, if there are others.
+        // The last added key is unknown. The first key to evict must not be at its limit, if there are others.
         let cells = self.pages.iter().flat_map(Page::cells);
         if let Some(lightest) = cells.min_by_key(|cell| cell.weight(now)) {
             self.newcomer = lightest.key();
@@ -228,14 +227,14 @@ impl Shard {
         (self.pages.len() - 1) as u32
     }
 
-    /// Adds a small cell that is not there yet.
+    /// Adds a small cell whose key is not in the shard.
     #[inline]
     pub(super) fn insert(&mut self, key: CellKey, now: Micros, cell: Cell) {
         let page = self.make_room(key, now);
         self.page_mut(page).insert(cell);
     }
 
-    /// Adds a large state that is not there yet.
+    /// Adds a large state whose key is not in the shard.
     pub(super) fn insert_large(
         &mut self,
         key: CellKey,
@@ -248,14 +247,14 @@ impl Shard {
         self.page_mut(page).insert_large(key, fill, expires, state);
     }
 
-    /// The page that covers `mark`, and the last mark it covers.
+    /// Returns the page that covers `mark`, and the last mark it covers.
     pub(super) fn page_at(&self, mark: u64) -> (&Page, u64) {
         let page = self.page(self.directory[self.index(mark)]);
         let rest = u64::MAX.checked_shr(u32::from(page.depth)).unwrap_or(0);
         (page, mark | rest)
     }
 
-    /// Drops what has expired in the next page. Answers false at the end of a round.
+    /// Drops expired cells in the next page. Returns false at the end of a round.
     pub(super) fn sweep_step(&mut self, now: Micros) -> bool {
         let Some(mark) = self.swept_to else { return false };
         let number = self.directory[self.index(mark)];
@@ -267,8 +266,8 @@ impl Shard {
         self.swept_to.is_some()
     }
 
-    /// Merges the page of `mark` with its sibling if both together fill less than half a page; answers
-    /// how many cells moved.
+    /// Merges the page of `mark` with its sibling if both together fill less than half a page. Returns how many cells
+    /// moved.
     fn merge(&mut self, mark: u64) -> usize {
         let index = self.index(mark);
         let number = self.directory[index];

@@ -1,4 +1,4 @@
-//! A store on disk, so that a restart is not a free refill.
+//! Saves a store to disk, so that a restart does not reset its counters.
 //!
 //! ```text
 //! header   "TIDEGATE" · version u32 · seed u64 · written_at_us u64 · checksum u64
@@ -6,9 +6,9 @@
 //! end      0 u32 · number of cells u64 · checksum u64
 //! ```
 //!
-//! All numbers are little-endian. A checksum is XXH3 of what it follows, seeded with the checksum
-//! before it, so that blocks can be neither exchanged nor left out. The file is written beside its
-//! place and renamed into it when it is whole and on disk.
+//! All numbers are little-endian. A checksum is XXH3 of the preceding bytes, seeded with the previous checksum, so
+//! that blocks can be neither swapped nor left out. The file is written under a temporary name, and renamed when it
+//! is complete and on disk.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -27,45 +27,45 @@ use super::{MemoryStore, MemoryStoreConfig};
 const MAGIC: &[u8; 8] = b"TIDEGATE";
 const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 8 + 4 + 8 + 8;
-/// A page of sliding logs may be large; anything beyond this was not written by us.
+/// Maximum length of a block. A page of sliding logs may be large, but no block we write is longer than this.
 const MAX_BLOCK_BYTES: usize = 1 << 31;
 
-/// Why a snapshot was not written or not read.
+/// Errors of writing or reading a snapshot.
 #[derive(Debug, Error)]
 pub enum SnapshotError {
     /// The file could not be read or written.
     #[error("snapshot {path}: {source}")]
     Io {
-        /// The file.
+        /// The path of the snapshot.
         path: PathBuf,
-        /// What went wrong.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file is not a whole snapshot of ours.
+    /// The file is not a complete snapshot of this program.
     #[error("snapshot {path} is refused: {reason}; move it away to start without it")]
     Refused {
-        /// The file.
+        /// The path of the snapshot.
         path: PathBuf,
         /// What is wrong with it.
         reason: &'static str,
     },
 }
 
-/// What a snapshot holds.
+/// A summary of a snapshot that was written or restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotSummary {
-    /// Counters written or restored.
+    /// Number of counters written or restored.
     pub keys: u64,
-    /// When it was written, by the store's clock.
+    /// When the snapshot was written, by the store's clock.
     pub written_at: Micros,
 }
 
 impl MemoryStore {
-    /// Writes every live counter to `path`, page by page, while decisions go on. Each counter is as
-    /// it was at some moment of the writing.
+    /// Writes every live counter to `path`, page by page, while decisions continue. Each counter is written as it was
+    /// at some moment during the call.
     ///
     /// # Errors
-    /// If the disk says no. What was at `path` before is then still there.
+    /// Returns an error if the file cannot be written. A previous file at `path` is kept then.
     pub fn snapshot(&self, path: &Path) -> Result<SnapshotSummary, SnapshotError> {
         let _one_at_a_time = self.snapshotting.lock();
         let fail = |source| SnapshotError::Io { path: path.to_owned(), source };
@@ -78,14 +78,14 @@ impl MemoryStore {
             Ok(summary)
         });
         if summary.is_err() {
-            // A disk that is full is not to stay so for half a snapshot. It may not be there at all.
+            // Do not let an incomplete snapshot fill the disk. The file may not exist.
             let _ = std::fs::remove_file(&beside);
         }
         summary.map_err(fail)
     }
 
     fn write(&self, path: &Path) -> io::Result<SnapshotSummary> {
-        // Made anew, so that neither the mode nor the target of what lies there is inherited.
+        // Create a new file, so that neither the mode nor a link target of an existing one is inherited.
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -126,12 +126,12 @@ impl MemoryStore {
         Ok(SnapshotSummary { keys, written_at })
     }
 
-    /// A store that goes on where the snapshot at `path` left off. The seed is the snapshot's; the
-    /// rest is as in `config`. Counters that have expired meanwhile are left out, and the lightest
-    /// ones if there are more than `max_keys`.
+    /// Restores a store from the snapshot at `path`. The seed is that of the snapshot; the other settings are those
+    /// of `config`. Counters that have expired are dropped, and so are the lightest ones if there are more than
+    /// `max_keys`.
     ///
     /// # Errors
-    /// If the file cannot be read, or is not a whole snapshot: nothing of it is used then.
+    /// Returns an error if the file cannot be read or is not a complete snapshot. Nothing is restored then.
     pub fn restore(path: &Path, config: MemoryStoreConfig) -> Result<(Self, SnapshotSummary), SnapshotError> {
         let file = File::open(path).map_err(|source| SnapshotError::Io { path: path.to_owned(), source })?;
         Self::read(&mut BufReader::with_capacity(1 << 16, file), config).map_err(|error| match error {
@@ -140,10 +140,10 @@ impl MemoryStore {
         })
     }
 
-    /// As [`MemoryStore::restore`], from bytes; what the fuzzer feeds.
+    /// Restores a store like [`MemoryStore::restore`], but from bytes. Used by the fuzzer.
     ///
     /// # Errors
-    /// The reason to refuse them.
+    /// Returns the reason the bytes are rejected.
     pub fn restore_bytes(
         mut bytes: &[u8],
         config: MemoryStoreConfig,
@@ -168,7 +168,7 @@ impl MemoryStore {
         let mut checksum = check_summed(input, &header, 0)?;
         let store = Self::new(MemoryStoreConfig { seed, ..config });
         let (now, mut keys) = (store.now(), 0_u64);
-        // Cells come in the order of their marks, so which are the lightest is known at the end only.
+        // Cells are read in the order of their marks, so the lightest ones are known only at the end.
         let bounds: Vec<_> = store.shards.iter().map(|shard| shard.lock().bound(usize::MAX, now)).collect();
         let mut block = Vec::new();
         loop {
@@ -179,7 +179,7 @@ impl MemoryStore {
             if length > MAX_BLOCK_BYTES {
                 return Err(ReadError::Refused("a block has an impossible length"));
             }
-            // Grows with what is really there, so a wrong length cannot claim memory.
+            // The buffer grows with the bytes that are read, so a wrong length cannot allocate memory.
             block.clear();
             let got = input.by_ref().take(length as u64).read_to_end(&mut block)?;
             if got < length {
@@ -258,7 +258,7 @@ fn ended(error: io::Error, reason: &'static str) -> ReadError {
     }
 }
 
-/// A rename is on disk once its folder is.
+/// Flushes the folder of a file, because a rename is on disk only after that.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
@@ -378,7 +378,7 @@ fn sum(counts: impl Iterator<Item = u64>) -> Result<u64, ReadError> {
         .ok_or(ReadError::Refused("a counter is impossibly large"))
 }
 
-/// The rest of a block.
+/// The remaining bytes of a block.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

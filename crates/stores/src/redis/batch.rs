@@ -1,4 +1,4 @@
-//! Requests that go to a server together.
+//! Batches of requests that are sent to a server together.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::script::Kind;
 use crate::charge::{Charge, Correction, Force, Grant, Intent, Verdicts};
 use crate::error::StoreError;
 
-/// Counters of one batch; more go into the next.
+/// Maximum number of counters in a batch; further ones go into the next.
 const MAX_COUNTERS: usize = 512;
 
 /// One charge to a counter of the batch.
@@ -27,22 +27,22 @@ pub(super) struct BatchCharge {
     pub(super) lease: u64,
 }
 
-/// What is to be done with the charges of a request.
+/// What to do with the charges of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
-    /// Take all of them or none.
+    /// Take all charges or none.
     Settle(Intent),
     /// Settle some charges of a request whose other charges are settled elsewhere.
     SettleSome(Intent),
     /// Take as much of the only charge as fits.
     TakeUpTo,
-    /// Give them back, to the window they were taken in if that is known.
+    /// Refund the charges, to the window they were taken in if that is known.
     GiveBack { taken_at: Option<Micros> },
-    /// Correct each of them.
+    /// Correct each charge.
     Correct(Correction),
-    /// Start a slot's time-out anew.
+    /// Restart the timeout of a slot.
     Renew,
-    /// Return a slot.
+    /// Release a slot.
     Release,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct BatchRequest {
 }
 
 impl BatchRequest {
-    /// Whether the script charges it, in the order of arrival.
+    /// Returns whether the script charges this request, in the order of arrival.
     pub(super) fn takes(&self) -> bool {
         matches!(
             self.operation,
@@ -99,7 +99,7 @@ impl BatchRequest {
     }
 }
 
-/// A counter of the batch, and where it lives.
+/// A counter of the batch, and its location.
 pub(super) struct Counter {
     pub(super) key: Key,
     pub(super) partition: u32,
@@ -107,11 +107,11 @@ pub(super) struct Counter {
     pub(super) limit: u32,
     /// Units that the batch charges to it. [`BOUNDLESS`] if they cannot all fit.
     pub(super) demand: u64,
-    /// The most that may be asked of it in this batch, charges that are only assessed included.
+    /// The most units that this batch may ask of the counter, including charges that are only assessed.
     pub(super) most_asked: u64,
 }
 
-/// A demand that no counter has room for. The script's host reads numbers from 2^63 on as negative ones.
+/// A demand that no counter has room for. The Lua host reads numbers from 2^63 on as negative.
 const BOUNDLESS: u64 = 1 << 60;
 
 /// A limit of the batch.
@@ -122,7 +122,7 @@ pub(super) struct BatchLimit {
     pub(super) family: u32,
 }
 
-/// Requests and the counters they are about, each counter once.
+/// Requests and their counters, each counter once.
 pub(super) struct Batch {
     partitions: u32,
     pub(super) limits: Vec<BatchLimit>,
@@ -144,7 +144,7 @@ impl Batch {
         }
     }
 
-    /// Adds a request, if it goes with those that are here. Otherwise returns the waiter: the request
+    /// Adds a request, if it can be combined with those in the batch. Otherwise returns the waiter: the request
     /// belongs in the next batch.
     pub(super) fn push(
         &mut self,
@@ -166,7 +166,8 @@ impl Batch {
             let counter = &mut self.counters[number as usize];
             let can_fit = charge.cost <= charge.limit.burst();
             if can_fit {
-                // A charge that is taken even if denied is assessed once more afterwards, to say when it fits.
+                // A charge that is taken even if denied is assessed once more afterwards, to compute when it would
+                // fit.
                 let asked = if charge.count_denied { 2 * charge.cost } else { charge.cost };
                 counter.most_asked = counter.most_asked.saturating_add(asked).min(MAX_COUNT);
             }
@@ -181,14 +182,14 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether the counter is here under other numbers, as when rules change: the script holds a counter
-    /// against one limit at a time.
+    /// Returns whether the batch has the same counter with a different limit, as when rules change. The script checks
+    /// a counter against one limit at a time.
     fn conflicts(&self, charge: &Charge<'_>) -> bool {
         let known = self.by_key.get(&charge.key).map(|counter| &self.counters[*counter as usize]);
         known.is_some_and(|counter| self.limit(counter) != charge.limit)
     }
 
-    /// The index of a charge's counter, which is added if it is new.
+    /// Returns the index of a charge's counter, which is added if it is new.
     fn counter(&mut self, charge: &Charge<'_>) -> u32 {
         if let Some(counter) = self.by_key.get(&charge.key) {
             return *counter;
@@ -225,7 +226,7 @@ impl Batch {
         &self.charges[request.charges.start as usize..request.charges.end as usize]
     }
 
-    /// When the request that has waited longest arrived.
+    /// Returns the arrival time of the oldest request.
     pub(super) fn oldest(&self) -> Option<Instant> {
         self.requests.first().map(|request| request.arrived)
     }

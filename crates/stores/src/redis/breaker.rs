@@ -1,4 +1,4 @@
-//! Keeps traffic from a server that fails.
+//! A circuit breaker, which keeps requests from a failing server.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -8,17 +8,17 @@ use quanta::Instant;
 /// Failures in a row after which the breaker opens.
 const MAX_FAILURES: u32 = 3;
 
-/// For how long a growing share of requests is let through after a server has come back.
+/// How long it takes until all requests are let through after a server has recovered.
 const RAMP: Duration = Duration::from_millis(500);
 
-/// What a breaker lets through.
+/// The state of a circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Circuit {
-    /// Everything.
+    /// All requests are let through.
     Closed,
-    /// Nothing: the server has failed.
+    /// No requests are let through: the server has failed.
     Open,
-    /// A growing share: the server has just come back.
+    /// A growing share of the requests is let through: the server has just recovered.
     Recovering,
 }
 
@@ -33,16 +33,16 @@ impl Circuit {
     }
 }
 
-/// Counts failures in a row and keeps traffic from a server that fails.
+/// Counts consecutive failures and keeps requests from a failing server.
 #[derive(Debug)]
 pub(super) struct Breaker {
     born: Instant,
     failures: AtomicU32,
     /// Milliseconds since `born` at which it opened, plus one; 0 while it is not open.
     opened: AtomicU64,
-    /// Milliseconds since `born` at which it opened for the first time after it was closed for good.
+    /// Milliseconds since `born` at which it first opened since it was last fully closed.
     failing: AtomicU64,
-    /// Milliseconds since `born` at which the server came back, plus one; 0 if it never went.
+    /// Milliseconds since `born` at which the server recovered, plus one; 0 if it never failed.
     returned: AtomicU64,
     turn: AtomicU32,
 }
@@ -75,14 +75,14 @@ impl Breaker {
         }
     }
 
-    /// Returns how long the server has been failing. A return that did not last does not interrupt that.
+    /// Returns how long the server has been failing. A recovery that did not last does not reset that time.
     pub(super) fn open_for(&self) -> Option<Duration> {
         let failing = self.failing.load(Relaxed);
         (self.circuit() != Circuit::Closed)
             .then(|| Duration::from_millis(self.now_ms().saturating_sub(failing)))
     }
 
-    /// Returns whether one more request may go to the server.
+    /// Returns whether another request may be sent to the server.
     pub(super) fn admits(&self) -> bool {
         match self.circuit() {
             Circuit::Closed => true,
@@ -95,7 +95,7 @@ impl Breaker {
         }
     }
 
-    /// Ends a row of failures.
+    /// Resets the count of consecutive failures.
     pub(super) fn succeeded(&self) {
         if self.failures.load(Relaxed) > 0 {
             self.failures.store(0, Relaxed);
@@ -109,7 +109,7 @@ impl Breaker {
         if failures < MAX_FAILURES && !returned || self.opened.load(Relaxed) > 0 {
             return false;
         }
-        // Before it opens, because `open_for` may be called as soon as it is open.
+        // Set before the breaker opens, because `open_for` may be called as soon as it is open.
         if !returned {
             self.failing.store(now_ms, Relaxed);
         }

@@ -1,4 +1,4 @@
-//! Polling for a result instead of sleeping, for as long as that pays.
+//! Polls for a result instead of sleeping, as long as that pays off.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -7,27 +7,27 @@ use std::time::Duration;
 use quanta::Instant;
 use tokio::task::yield_now;
 
-/// Waits for results of one kind that come again and again.
+/// Waits for repeated results of one kind.
 ///
-/// A thread that sleeps has to be woken by another core, which takes about as long as Redis takes for its reply. A
-/// thread that polls needs its whole core. So it polls only if results mostly came in time before.
+/// A sleeping thread has to be woken by another core, which takes about as long as a reply of Redis. A polling thread
+/// uses its whole core. So it polls only if recent results mostly arrived in time.
 pub(super) struct BusyPoll {
     longest: Duration,
-    /// Grows by one with every result that came in time, and shrinks by two with every one that did not.
+    /// Incremented by one for every result that arrived in time, and decremented by two for every other.
     score: u8,
 }
 
 impl BusyPoll {
-    /// From this score on it polls: two of three results come in time.
+    /// The lowest score at which it polls: two of three results arrive in time.
     const ENOUGH: u8 = 4;
     const MAX: u8 = 8;
 
-    /// Polls for at most `longest` each time; zero never polls.
+    /// Creates a waiter that polls for at most `longest` each time; zero never polls.
     pub(super) fn new(longest: Duration) -> Self {
         Self { longest, score: Self::ENOUGH }
     }
 
-    /// Waits for a result, first polling if that has paid lately.
+    /// Waits for a result, and polls first if that has paid off lately.
     pub(super) async fn wait_for<T>(&mut self, result: impl Future<Output = T>) -> T {
         if self.longest.is_zero() {
             return result.await;
@@ -64,7 +64,7 @@ async fn stay_awake(until: Instant) -> Infallible {
 mod tests {
     use super::*;
 
-    /// How many of a hundred results it polls for, if they go on like this.
+    /// Returns how many of a hundred results it polls for, if this pattern repeats.
     fn polled_for(comes: &[bool]) -> usize {
         let mut busy_poll = BusyPoll::new(Duration::from_micros(1));
         let mut polls = comes.iter().cycle().take(400).map(|in_time| {
@@ -72,7 +72,7 @@ mod tests {
             busy_poll.learn(*in_time);
             polls
         });
-        // The first score is forgotten by then.
+        // By then the initial score has no effect.
         polls.by_ref().take(300).for_each(drop);
         polls.filter(|polls| *polls).count()
     }

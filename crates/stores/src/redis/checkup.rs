@@ -1,4 +1,4 @@
-//! Checks whether a server is fit for the store before it is relied upon.
+//! Checks whether a server is suitable for the store.
 
 use std::iter;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::script::CODE;
 use super::{RedisStore, Shared};
 
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The oldest version that has every command of the script.
+/// The oldest version with all commands that the script uses.
 const OLDEST: (u32, u32) = (6, 2);
 
 /// The result of checking one server.
@@ -28,7 +28,7 @@ pub struct Finding {
 }
 
 impl RedisStore {
-    /// Checks every server: its version, what it does when memory runs out, and whether the user may run every
+    /// Checks every server: its version, its behaviour when memory runs out, and whether the user may run every
     /// command that the store needs.
     pub async fn check_up(&self) -> Vec<Finding> {
         let routes = self.shared.routes.load_full();
@@ -80,9 +80,9 @@ async fn look_over(shared: &Shared, node: &Arc<Node>) -> Finding {
     finding
 }
 
-/// Returns a script that runs every command of the store on a key that it deletes; `None` for a server that has no
-/// partition. A server that completes it does not only live, but can do its work. What another program has put
-/// there is deleted, but only then: a script that has deleted something may write although memory is full.
+/// Returns a script that runs every command of the store on a key that it then deletes; `None` for a server without
+/// partitions. A server that completes it is not only alive, but can do its work. The key is deleted at the start
+/// only if it holds data of another program: a script that has deleted something may write although memory is full.
 pub(super) fn rehearsal(shared: &Shared, node: &Arc<Node>) -> Option<redis::Cmd> {
     let partition = shared.routes.load().partition_on(node)?;
     let mut rehearsal = redis::cmd("EVAL");
@@ -90,7 +90,7 @@ pub(super) fn rehearsal(shared: &Shared, node: &Arc<Node>) -> Option<redis::Cmd>
     Some(rehearsal)
 }
 
-/// Returns one write to a key that expires soon. A server that can write replies with OK.
+/// Returns a write to a key that expires soon. A server that can write replies with OK.
 pub(super) fn small_write(shared: &Shared, node: &Arc<Node>) -> Option<redis::Cmd> {
     let partition = shared.routes.load().partition_on(node)?;
     let mut write = redis::cmd("SET");

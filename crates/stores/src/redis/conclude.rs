@@ -1,4 +1,4 @@
-//! From the script's reply to the result of each request of a batch.
+//! Converts the script's reply to the result of each request of a batch.
 
 use redis::Value;
 use tidegate_core::{Micros, State};
@@ -8,27 +8,27 @@ use super::replay::Replay;
 use super::state;
 use crate::error::StoreError;
 
-/// Stands in the script's reply for a counter that another program has overwritten.
+/// The script's reply for a counter that another program has overwritten.
 const FOREIGN: Value = Value::Int(-1);
 
-/// The script's reply.
+/// The parsed reply of the script.
 struct Found<'v> {
     /// The server's time.
     now: Micros,
-    /// By counter, before anything was charged; a fresh state in place of a foreign counter.
+    /// The state of each counter before anything was charged; a fresh state for a foreign counter.
     states: Vec<State>,
-    /// By counter.
+    /// Whether each counter is foreign.
     foreign: Vec<bool>,
     /// Whether each slot was held.
     slots: &'v [Value],
 }
 
 impl Batch {
-    /// Finishes every request by the script's reply: the time, each counter in the order of `wire`, then the
+    /// Completes every request from the script's reply: the time, each counter in the order of `wire`, then the
     /// slots. Returns how many requests failed because they need a foreign counter.
     ///
     /// # Errors
-    /// If the reply has another shape. Every request has failed then.
+    /// Returns an error if the reply has another shape. Every request has failed then.
     pub(super) fn conclude(mut self, wire: &[u32], found: &[Value]) -> Result<u64, StoreError> {
         let Some(Found { now, states, foreign, slots }) = self.read(wire, found) else {
             self.fail(&StoreError::Garbled);
@@ -46,8 +46,8 @@ impl Batch {
         }
         let mut replay = Replay { batch: &self, states, now };
         let mut held = slots.iter().map(|slot| *slot == Value::Int(1));
-        // Those that charge nothing see the counters as they were before anything was charged, and after
-        // everything was corrected.
+        // Requests that charge nothing see the counters before anything was charged, and after everything was
+        // corrected.
         for request in requests.iter_mut().filter(|request| !request.takes()) {
             let completion = self.complete(request, &mut replay, &mut held);
             request.finish(Ok(completion));
@@ -60,7 +60,7 @@ impl Batch {
         Ok(failed)
     }
 
-    /// Returns the result of a request. `held` says of each slot that is renewed or released whether it was held.
+    /// Returns the result of a request. `held` tells for each renewed or released slot whether it was held.
     fn complete(
         &self,
         request: &BatchRequest,
@@ -84,7 +84,7 @@ impl Batch {
         }
     }
 
-    /// Reads the script's reply; `None` if any part of it has another shape.
+    /// Parses the script's reply; `None` if any part of it has another shape.
     fn read<'v>(&self, wire: &[u32], found: &'v [Value]) -> Option<Found<'v>> {
         let (Value::Int(now), found) = found.split_first()? else { return None };
         let (found, slots) = found.split_at_checked(wire.len())?;

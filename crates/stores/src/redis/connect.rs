@@ -12,7 +12,7 @@ use super::url::Host;
 use crate::error::StoreError;
 
 impl Shared {
-    /// Connects to a server that has counters.
+    /// Connects to a server that holds counters.
     pub(super) async fn connect(&self, host: &Host) -> Result<MultiplexedConnection, StoreError> {
         if host.port == 0 {
             return Err(StoreError::Unreachable("no sentinel has named the primary yet".into()));
@@ -55,7 +55,7 @@ impl Shared {
         host: &Host,
         login: RedisConnectionInfo,
     ) -> Result<MultiplexedConnection, StoreError> {
-        // Callers have deadlines of their own.
+        // Callers have their own deadlines.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let client = self.client(host, login)?;
         client.get_multiplexed_async_connection_with_config(&config).await.map_err(unreachable)
@@ -68,7 +68,7 @@ impl Shared {
         } else {
             ConnectionAddr::Tcp(name, port)
         };
-        // Without this, small calls wait for the replies to those before.
+        // Without this, small calls wait for the replies to earlier ones.
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
         let login = login.set_skip_set_lib_name();
         let info = address.into_connection_info().map_err(unreachable)?;

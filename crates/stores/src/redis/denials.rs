@@ -1,7 +1,7 @@
-//! Remembering denials for a moment, so that a client that hammers a limit costs the servers nothing.
+//! A short-lived cache of denials, so that a client that keeps retrying causes no load on the servers.
 //!
-//! A denied counter is remembered for at most a second, and never past the moment it has room again. A
-//! request is decided from memory if the same counters were denied a moment ago, for at most the same costs.
+//! A denial is cached for at most a second, and never past the moment the counter has room again. A request is denied
+//! from the cache if the same counters were denied before, for at most the same costs.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use super::routes::partition_of;
 use crate::charge::{Charge, Force, Verdicts};
 
 const SHARDS: usize = 16;
-/// Denials remembered in one shard. One more, and the shard is emptied.
+/// Maximum number of denials in one shard. When it is exceeded, the shard is cleared.
 const MAX_DENIALS: usize = 4096;
 
-/// Denials of the last moment.
+/// The cache of recent denials.
 pub(super) struct Denials {
-    /// For how long one is remembered at most; zero remembers nothing.
+    /// The longest time a denial is cached; zero disables the cache.
     longest: Duration,
     shards: [Mutex<HashMap<Key, Denial, RandomState>>; SHARDS],
     count: AtomicUsize,
@@ -42,7 +42,7 @@ impl Denials {
         Self { longest, shards: std::array::from_fn(|_| Mutex::default()), count: AtomicUsize::new(0) }
     }
 
-    /// Returns the verdicts on a request that was denied a moment ago and still would be.
+    /// Returns the verdicts of a request that was denied recently and would still be denied.
     pub(super) fn recall(&self, charges: &[Charge<'_>]) -> Option<Verdicts> {
         if self.count.load(Relaxed) == 0 {
             return None;
@@ -64,9 +64,9 @@ impl Denials {
         })
     }
 
-    /// Remembers a denied request by the counter that denies it for longest.
+    /// Caches a denied request under the counter that denies it for longest.
     pub(super) fn remember(&self, charges: &[Charge<'_>], verdicts: &Verdicts) {
-        // What is counted even if denied has to be counted.
+        // Charges that are counted even if denied must reach the server.
         if self.longest.is_zero() || charges.iter().any(|charge| charge.count_denied) {
             return;
         }
@@ -96,7 +96,7 @@ impl Denials {
         }
     }
 
-    /// Forgets the denials of these counters, because something was given back to them.
+    /// Drops the denials of these counters, because units were refunded to them.
     pub(super) fn forget(&self, charges: &[Charge<'_>]) {
         for charge in charges {
             if self.shard(charge.key).lock().remove(&charge.key).is_some() {
@@ -105,7 +105,7 @@ impl Denials {
         }
     }
 
-    /// Forgets all denials, because the rules have changed.
+    /// Drops all denials, because the rules have changed.
     pub(super) fn forget_all(&self) {
         for shard in &self.shards {
             let mut shard = shard.lock();
@@ -128,11 +128,11 @@ fn request_of(charges: &[Charge<'_>]) -> Key {
     charges.iter().fold(Key::NONE, |request, charge| request.then(charge.key))
 }
 
-/// Returns a verdict as it is some time later, if nothing was charged meanwhile.
+/// Returns a verdict as it is `passed_us` later, if nothing was charged since.
 fn later(verdict: &Verdict, passed_us: u64) -> Verdict {
     let outcome = match verdict.outcome {
         Outcome::Denied { retry_after_us } if retry_after_us != tidegate_core::NEVER_US => {
-            // Never 0: the denial is forgotten when there is room.
+            // Never 0: the denial is dropped once there is room.
             Outcome::Denied { retry_after_us: retry_after_us.saturating_sub(passed_us).max(1) }
         }
         other => other,

@@ -1,4 +1,4 @@
-//! Failures of a store's servers, for metrics and logs.
+//! Counts and logs failures of a store's servers.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -17,10 +17,10 @@ pub(super) struct Events {
     pub(super) lost_refunds: AtomicU64,
 }
 
-/// How often the servers failed, by kind.
+/// Number of failures of the servers, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
-    /// Batches whose reply did not come in time.
+    /// Batches whose reply did not arrive in time.
     pub late: u64,
     /// Batches that did not reach a server.
     pub unreachable: u64,
@@ -28,11 +28,11 @@ pub struct Failures {
     pub refused: u64,
     /// Batches whose reply had the wrong shape.
     pub garbled: u64,
-    /// Requests whose key holds something that another program has written.
+    /// Requests whose key holds data that another program has written.
     pub foreign: u64,
-    /// Requests that were rejected because too many waited.
+    /// Requests that were rejected because too many were waiting.
     pub full: u64,
-    /// Charges that could not be given back.
+    /// Charges that could not be refunded.
     pub lost_refunds: u64,
 }
 
@@ -58,7 +58,7 @@ impl Events {
             StoreError::Refused(_) => &self.refused,
             StoreError::Garbled => &self.garbled,
             StoreError::Foreign => &self.foreign,
-            // The caller's mistake: no server has seen it.
+            // An error of the caller: no server has seen it.
             StoreError::Indivisible => return,
         };
         counter.fetch_add(1, Relaxed);

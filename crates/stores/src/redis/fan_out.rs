@@ -1,4 +1,4 @@
-//! Settling charges wherever they live: on one server, or on several at once.
+//! Settles charges on the servers that hold their counters: one, or several at once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,14 +21,14 @@ use crate::error::StoreError;
 /// Indexes of some of a request's charges.
 type Indexes = SmallVec<[usize; 4]>;
 
-/// The result of each route that a request's charges went to; mostly there is one.
+/// The result of each route that a request's charges were sent to; mostly there is one.
 type Results = SmallVec<[(Indexes, Result<Completion, StoreError>); 1]>;
 
 /// Receives the result of charges that were sent.
 type Receiver = oneshot::Receiver<Result<Completion, StoreError>>;
 
 impl RedisStore {
-    /// Sends a charge without waiting for the result. If that fails, it is counted as a lost refund.
+    /// Sends a charge without waiting for the result. A failure is counted as a lost refund.
     pub(super) fn send_off(&self, charge: &Charge<'_>, operation: Operation) {
         let routes = self.shared.routes.load();
         let sent = routes.of(self.partition(charge)).map(|route| self.send(route, &[*charge], operation));
@@ -42,7 +42,7 @@ impl RedisStore {
         partition_of(charge.partition, self.shared.settings.partitions)
     }
 
-    /// Sends charges of one route. Returns what receives their result.
+    /// Sends charges of one route. Returns the receiver of their result.
     fn send(
         &self,
         route: Route<'_>,
@@ -84,8 +84,7 @@ impl RedisStore {
         }
     }
 
-    /// Sends charges to wherever they go, and waits for all results. Each comes with the indexes of its
-    /// charges.
+    /// Sends charges to their servers, and waits for all results. Each result comes with the indexes of its charges.
     async fn run(&self, charges: &[Charge<'_>], operation: Operation) -> Results {
         let mut sent = SmallVec::<[(Indexes, _); 1]>::new();
         {
@@ -132,7 +131,7 @@ impl RedisStore {
         groups
     }
 
-    /// Gives back, in the background, what one server has taken of a request that another has denied.
+    /// Refunds, in the background, what one server has taken of a request that another has denied.
     fn undo(&self, charges: &[Charge<'_>], taken: &[(Indexes, Box<PartialSettlement>)]) {
         for (indexes, some) in taken {
             for (index, verdict) in indexes.iter().zip(&some.verdicts) {
@@ -149,8 +148,8 @@ impl RedisStore {
         }
     }
 
-    /// Joins the results of a request that was settled on several routes. Each has taken all of its charges or
-    /// none; if one denies the request, the others get theirs back.
+    /// Combines the results of a request that was settled on several routes. Each route has taken all of its charges
+    /// or none; if one denies the request, the others are refunded.
     fn join(&self, charges: &[Charge<'_>], intent: Intent, results: Results) -> Result<Verdicts, StoreError> {
         let nothing = Verdict { outcome: Outcome::Allowed, remaining: 0, reset_after_us: 0 };
         let mut verdicts = Verdicts::from_elem(nothing, charges.len());
@@ -170,7 +169,7 @@ impl RedisStore {
         if failed.is_none() && !blocked(charges, &verdicts) {
             return Ok(verdicts);
         }
-        // One that was denied by itself has taken nothing.
+        // A route that denied the request itself has taken nothing.
         settled.retain(|(indexes, some)| {
             !blocked_by(indexes.iter().map(|index| without_quota(charges[*index]).force).zip(&some.verdicts))
         });
@@ -188,19 +187,19 @@ impl RedisStore {
     }
 }
 
-/// The error for charges whose partition no server has just now.
+/// Returns the error for charges whose partition has no server at the moment.
 pub(super) fn nowhere() -> StoreError {
     StoreError::Unreachable("its keys are on no server just now".into())
 }
 
 /// Waits for the result of charges, if they were sent.
 async fn receive(sent: Result<Receiver, StoreError>) -> Result<Completion, StoreError> {
-    // Without a result, they may have been settled all the same.
+    // Without a result, they may have been settled nevertheless.
     sent?.await.unwrap_or_else(|_| Err(StoreError::Broken("its runtime has ended".into())))
 }
 
-/// Returns a charge as it is settled beside others elsewhere: whether all quotas deny is known on no server, so a
-/// quota is only noted.
+/// Returns a charge as it is settled when others are settled elsewhere. No server knows whether all quotas deny, so a
+/// quota charge is only evaluated.
 fn without_quota(charge: Charge<'_>) -> Charge<'_> {
     let force = if charge.force == Force::Quota { Force::Shadow } else { charge.force };
     Charge { force, ..charge }
@@ -285,7 +284,7 @@ impl Store for RedisStore {
     async fn correct(&self, corrections: &[(Charge<'_>, Correction)]) -> Corrected {
         let charges: SmallVec<[Charge<'_>; 4]> = corrections.iter().map(|(charge, _)| *charge).collect();
         self.shared.denials.forget(&charges);
-        // All are on their way before the first is waited for, and so mostly go together.
+        // All are sent before the first is waited for, so most of them share a batch.
         let sent = self.send_corrections(corrections);
         let mut corrected = Corrected::new();
         for sent in sent {
@@ -316,8 +315,8 @@ impl Store for RedisStore {
 }
 
 impl RedisStore {
-    /// Sends corrections that belong together. A server that has just come back is asked once whether it
-    /// admits them, so that it takes all of its own or none.
+    /// Sends corrections that belong together. The breaker of a recovering server is asked only once, so that it
+    /// admits all of its corrections or none.
     fn send_corrections(
         &self,
         corrections: &[(Charge<'_>, Correction)],

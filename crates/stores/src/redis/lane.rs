@@ -21,13 +21,13 @@ use super::wire::Call;
 use crate::charge::Charge;
 use crate::error::StoreError;
 
-/// How often a server that has failed is probed.
+/// How often a failed server is probed.
 pub(super) const PROBE_EVERY: Duration = Duration::from_millis(100);
-/// How long a connection may take to be made.
+/// Timeout of making a connection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
-/// After this many late batches in a row a new connection is made.
+/// After this many consecutive late batches a new connection is made.
 const MAX_LATE: u32 = 2;
-/// How long to wait before a call is sent again whose keys are being moved.
+/// How long to wait before repeating a call whose keys are being moved.
 const MOVING_PAUSE: Duration = Duration::from_millis(1);
 
 /// Requests of one thread that wait for their batch to one server.
@@ -39,7 +39,7 @@ pub(super) struct Lane {
 
 #[derive(Default)]
 struct Gathering {
-    /// Each with its group: charges of one group can be settled by one call of the script.
+    /// The batches, each with its group: charges of one group can be settled by one call of the script.
     batches: Vec<(u32, Batch)>,
     waiting: usize,
     closed: bool,
@@ -74,7 +74,7 @@ impl Lane {
             }
         }
         let mut batch = Batch::new(shared.settings.partitions);
-        // A fresh batch takes any request.
+        // A new batch accepts any request.
         let _ = batch.push(charges, operation, arrived, waiter);
         let first = gathering.batches.is_empty();
         gathering.batches.push((group, batch));
@@ -94,13 +94,13 @@ impl Lane {
 
 /// Reasons a lane can reject a request.
 pub(super) enum Refusal {
-    /// The task that drives the lane has ended. Returns the waiter.
+    /// The task that drives the lane has ended. Holds the waiter.
     Closed(Option<Waiter>),
-    /// Too many requests wait already.
+    /// Too many requests are waiting already.
     Full,
 }
 
-/// Closes the lane when the task that drives it ends, as with its runtime.
+/// Closes the lane when the task that drives it ends, for example with its runtime.
 struct Closing(Arc<Lane>);
 
 impl Drop for Closing {
@@ -116,8 +116,8 @@ impl Drop for Closing {
 /// Drives a lane until its node is retired.
 pub(super) async fn drive(lane: Arc<Lane>, node: Arc<Node>, shared: Arc<Shared>) {
     let mut driver = Driver { lane: Closing(lane), node, shared, connection: None, redirect: None, late: 0 };
-    // One timer for all batches: a new one for each would become the runtime's next to fire, and cost two
-    // system calls a batch to be woken for. A timer that is moved later, as here, stays in place until it fires.
+    // One timer for all batches: a new timer for each would become the next to fire in the runtime, and cost two
+    // system calls per batch. A timer that is only moved later, as here, stays in place until it fires.
     let mut timer = pin!(sleep(Duration::ZERO));
     let busy_poll = || BusyPoll::new(driver.shared.settings.busy_poll);
     let (mut for_requests, mut for_answers) = (busy_poll(), busy_poll());
@@ -131,11 +131,11 @@ pub(super) async fn drive(lane: Arc<Lane>, node: Arc<Node>, shared: Arc<Shared>)
     }
 }
 
-/// What an idle driver waits for.
+/// The events that an idle driver waits for.
 enum Event {
     /// Requests have arrived.
     Arrived,
-    /// A server that had failed was probed. The connection, and the term it was made in, if it works again.
+    /// A failed server was probed. If it works again: the connection, and the term it was made in.
     Probed(Option<(u64, MultiplexedConnection)>),
     /// The server is no longer part of the store.
     Gone,
@@ -145,11 +145,11 @@ struct Driver {
     lane: Closing,
     node: Arc<Node>,
     shared: Arc<Shared>,
-    /// The connection, and the term of the server it was made in.
+    /// The connection, and the term of the server in which it was made.
     connection: Option<(u64, MultiplexedConnection)>,
-    /// A connection to the server of the cluster that this one has redirected calls to, and its address.
+    /// The connection to the cluster server that calls were redirected to, and its address.
     redirect: Option<(String, MultiplexedConnection)>,
-    /// How many batches in a row were late.
+    /// Number of consecutive late batches.
     late: u32,
 }
 
@@ -163,7 +163,7 @@ impl Driver {
         }
     }
 
-    /// Sends what has gathered, and what gathers meanwhile, until nothing is left.
+    /// Sends the waiting batches, and those that arrive meanwhile, until none is left.
     async fn settle_gathered(&mut self, mut timer: Pin<&mut Sleep>, for_answers: &mut BusyPoll) {
         loop {
             let batches = self.lane.0.take();
@@ -185,7 +185,7 @@ impl Driver {
             let settled = for_answers.wait_for(in_time).await;
             self.node.latency.add(began.elapsed());
             if self.node.term() != term {
-                // Whatever the reply is: what the old server has counted is lost with it.
+                // Whatever the reply is, what the old server has counted is lost.
                 self.give_up(batches, &replaced());
                 continue;
             }
@@ -219,7 +219,7 @@ impl Driver {
                     }
                 },
                 reply => {
-                    // Everything that can be retried has been.
+                    // All possible retries have been made.
                     let error = if let Reply::Failed(error) = reply { error } else { StoreError::Garbled };
                     self.shared.events.failed(&self.node, &error);
                     batch.fail(&error);
@@ -243,7 +243,7 @@ impl Driver {
         }
     }
 
-    /// Fails batches because the server is being replaced, without counting that against its successor.
+    /// Fails batches because the server is being replaced. The failure is not counted against its successor.
     fn give_up(&mut self, batches: Vec<Batch>, error: &StoreError) {
         self.late = 0;
         self.disconnect();
@@ -286,14 +286,14 @@ impl Driver {
             // The deadline bounds this loop.
             while !matches!(settled.reply, Reply::Found(_) | Reply::Failed(_)) {
                 let again = self.try_again(batch, &settled.reply, &mut connection).await;
-                // Whatever the error is: other batches may be settled already.
+                // Whatever the error is, other batches may be settled already.
                 *settled = again.map_err(StoreError::after_sending)?;
             }
         }
         Ok(settled)
     }
 
-    /// Sends a batch again, as its reply asks for.
+    /// Repeats a batch as its reply requires.
     async fn try_again(
         &mut self,
         batch: &Batch,
@@ -314,7 +314,7 @@ impl Driver {
                 let mut other = self.redirected(address).await?;
                 let settled = send_redirected(&mut other, *asking, call).await?;
                 match settled.first().map(|settled| &settled.reply) {
-                    // Calls are redirected there until the topology is refreshed, so it has to learn the script.
+                    // Calls are redirected there until the topology is refreshed, so it has to load the script.
                     Some(Reply::NoScript) => {
                         let whole = self.shared.call_builder(true).call(batch);
                         send_redirected(&mut other, *asking, whole).await?
@@ -331,7 +331,7 @@ impl Driver {
         settled.into_iter().next().ok_or(StoreError::Garbled)
     }
 
-    /// Returns a connection to the server that has the keys now.
+    /// Returns a connection to the server that holds the keys now.
     async fn redirected(&mut self, address: &str) -> Result<MultiplexedConnection, StoreError> {
         if let Some((known, connection)) = &self.redirect
             && known == address
@@ -355,7 +355,7 @@ impl Driver {
         Ok(connection)
     }
 
-    /// Waits a while, then probes a server that has failed: it has to run every command within the deadline.
+    /// Waits a while, then probes a failed server: it has to run every command within the deadline.
     async fn probe(&self) -> Option<(u64, MultiplexedConnection)> {
         self.node.probing();
         sleep(PROBE_EVERY).await;
@@ -386,14 +386,14 @@ struct Settled {
     reply: Reply,
 }
 
-/// Sends a call to the server to which another has redirected it.
+/// Sends a call to the server that another has redirected it to.
 async fn send_redirected(
     connection: &mut MultiplexedConnection,
     asking: bool,
     call: Call,
 ) -> Result<Vec<Settled>, StoreError> {
     if asking {
-        // Lets the next command on this connection through, which no other task uses.
+        // Allows the next command on this connection, which no other task uses.
         connection.send_packed_command(&redis::cmd("ASKING")).await.map_err(broken)?;
     }
     send(connection, vec![call]).await

@@ -1,10 +1,9 @@
-//! A histogram of how long batches take.
+//! A histogram of batch durations.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Upper bounds of the buckets. A batch takes some tens of microseconds at best, and the deadline is 15 ms
-/// unless set otherwise.
+/// Upper bounds of the buckets. A batch takes some tens of microseconds at best, and the default deadline is 15 ms.
 pub const LATENCY_BOUNDS: [Duration; 14] = [
     Duration::from_micros(50),
     Duration::from_micros(100),
@@ -25,18 +24,18 @@ pub const LATENCY_BOUNDS: [Duration; 14] = [
 /// Collects durations from many threads.
 #[derive(Debug, Default)]
 pub(super) struct Latency {
-    /// One for each bound, and one for what is beyond the last.
+    /// One bucket for each bound, and one for longer durations.
     buckets: [AtomicU64; LATENCY_BOUNDS.len() + 1],
     sum_us: AtomicU64,
 }
 
-/// How long the batches to one server took, from being sent until the reply or the deadline.
+/// The durations of the batches to one server, from sending until the reply or the deadline.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// The server.
+    /// The name of the server.
     pub server: String,
-    /// How many batches took at most as long as each of [`LATENCY_BOUNDS`] and longer than the one before,
-    /// and last those that took longer than all of them.
+    /// The number of batches per bucket: those that took at most as long as each of [`LATENCY_BOUNDS`] and longer
+    /// than the bound before; the last bucket counts those beyond all bounds.
     pub buckets: [u64; LATENCY_BOUNDS.len() + 1],
     /// The sum of all durations.
     pub sum: Duration,

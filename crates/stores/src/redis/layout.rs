@@ -1,4 +1,4 @@
-//! How counters are laid out in the keys of a server.
+//! The names of the keys and fields that hold counters on a server.
 
 use std::fmt::Write;
 
@@ -7,26 +7,26 @@ use tidegate_core::{Algorithm, Limit, Window};
 use super::batch::Counter;
 use super::script::Kind;
 
-/// Hashes of one kind and window on one server, if a call may touch all of them.
+/// Number of hashes per kind and window on one server, if a call may touch all of them.
 const HASHES: u32 = 16;
 
-/// Names the keys of counters.
+/// Builds the names of keys.
 pub(super) struct Layout<'a> {
-    /// What the names of all keys begin with.
+    /// The prefix of all key names.
     pub(super) prefix: &'a str,
-    /// Whether a call may touch keys of one partition only, as in a cluster.
+    /// Whether a call may touch the keys of only one partition, as in a cluster.
     pub(super) by_partition: bool,
 }
 
 impl Layout<'_> {
-    /// The number in a counter's key. Each hash that a call touches costs it two commands, so where it may
-    /// touch all of them, there are few.
+    /// Returns the number in the key of a counter. Each hash that a call touches costs two commands, so where a call
+    /// may touch all hashes, there are few.
     pub(super) fn hash(&self, counter: &Counter, kind: Kind) -> u32 {
         if self.by_partition || !kind.is_small() { counter.partition } else { counter.partition % HASHES }
     }
 
-    /// The name of the hash that holds a small counter, or of a large counter's own key. Counters of the same
-    /// kind and window share hashes, so that a dead counter can be recognized in any of them.
+    /// Returns the key of the hash that holds a small counter, or the key of a large counter. Counters of the same
+    /// kind and window share hashes, so that an expired counter can be recognized in any of them.
     pub(super) fn key_name(&self, limit: &Limit, counter: &Counter) -> String {
         let kind = Kind::of(limit.algorithm());
         let mut name = format!("{}:{{{}}}:{}", self.prefix, self.hash(counter, kind), kind.letter());
@@ -45,7 +45,7 @@ impl Layout<'_> {
     }
 }
 
-/// The field of a small counter in its hash.
+/// Returns the field of a small counter in its hash.
 pub(super) fn field(counter: &Counter) -> [u8; 16] {
     (u128::from(counter.key.home) << 64 | u128::from(counter.key.mark)).to_be_bytes()
 }

@@ -1,4 +1,4 @@
-//! Probes servers that get no traffic, so that a dead one is noticed before the next request.
+//! Probes servers that get no requests, so that a failed server is noticed before the next request.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,10 +16,10 @@ use super::node::{Node, broken};
 use super::reply::Reply;
 use crate::error::StoreError;
 
-/// A server that has not replied to anything for so long is probed.
+/// A server that has not replied to anything for this long is probed.
 const IDLE: Duration = Duration::from_secs(1);
-/// How long a server with a closed breaker may take to reply, if the deadline is shorter. No request waits for it,
-/// and three replies in a row that are a little late, as on a busy machine, should not open the breaker.
+/// Timeout of a probe while the breaker is closed, if the deadline is shorter. No request waits for a probe, and
+/// three replies in a row that are slightly late, as on a busy machine, should not open the breaker.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Probes every idle server, until the store is dropped.
@@ -32,12 +32,12 @@ pub(super) async fn keep_probing(store: Weak<Shared>) {
     }
 }
 
-/// Probes a server if it is idle. Returns whether it need not be probed again soon.
+/// Probes a server if it is idle. Returns false if it should be probed again soon.
 async fn is_well(shared: &Arc<Shared>, node: &Arc<Node>) -> bool {
     let open = node.breaker.circuit() == Circuit::Open;
     let idle_for = if open { node.unprobed_for() } else { node.silent_for() };
     let Some(term) = node.open_term().filter(|_| idle_for >= IDLE) else { return !open };
-    // A server that has failed has to run every command before its breaker closes.
+    // A failed server has to run every command before its breaker closes.
     let command = if open { rehearsal(shared, node) } else { small_write(shared, node) };
     let Some(command) = command else { return true };
     let deadline = shared.settings.deadline;
@@ -58,7 +58,7 @@ async fn is_well(shared: &Arc<Shared>, node: &Arc<Node>) -> bool {
         }
         Err(error) => {
             *node.spare.lock().await = None;
-            // An open breaker may have been closed meanwhile, and this failure is older.
+            // If the breaker was open, it may have been closed meanwhile, and this failure is older.
             if !open {
                 shared.events.failed(node, &error);
                 if node.breaker.failed() {
@@ -87,7 +87,7 @@ async fn probe(
             if let Reply::Failed(error) = Reply::of(Value::ServerError(error)) {
                 return Err(error);
             }
-            // The server lives, and its keys have moved.
+            // The server is alive, and its keys have moved.
             shared.refresh_topology();
             Ok(())
         }

@@ -1,23 +1,23 @@
-//! Redis and Valkey as the store that many nodes share.
+//! The shared store on Redis or Valkey.
 //!
-//! A request goes to a [`lane`], where it gathers with others into a [`batch`]. The [`script`] settles a
-//! batch where the counters are, and returns the time and what each counter held before; [`replay`] goes
-//! through the batch once more from there, and so finds every verdict without another line of Lua.
+//! A request goes to a [`lane`], which collects it with others into a [`batch`]. The [`script`] settles a batch on
+//! the server, and returns the time and the previous state of each counter. From these, [`replay`] repeats the batch
+//! locally and so computes every verdict without more Lua code.
 //!
 //! # Layout
 //!
-//! - [`url`]: addresses of stores
-//! - [`routes`], [`topology_refresh`], [`sentinel`]: which server has which counters, and following changes
+//! - [`url`]: store addresses
+//! - [`routes`], [`topology_refresh`], [`sentinel`]: which server holds which counters, and how changes are followed
 //! - [`fan_out`]: requests whose counters are on one server or on several
-//! - [`node`], [`connect`], [`breaker`], [`liveness_probe`]: one server, and whether it gets traffic
+//! - [`node`], [`connect`], [`breaker`], [`liveness_probe`]: one server, and whether requests are sent to it
 //! - [`lane`], [`busy_poll`]: the queue from one thread to one server
-//! - [`batch`], [`layout`], [`wire`], [`packer`]: from requests to a call of the script
-//! - [`script`]: the call, in Lua
-//! - [`reply`], [`state`], [`replay`], [`conclude`]: from the reply to verdicts
-//! - [`denials`]: remembers what was denied a moment ago
-//! - [`records`]: records beside the counters
+//! - [`batch`], [`layout`], [`wire`], [`packer`]: turn requests into a call of the script
+//! - [`script`]: the Lua script
+//! - [`reply`], [`state`], [`replay`], [`conclude`]: turn the reply into verdicts
+//! - [`denials`]: a cache of recent denials
+//! - [`records`]: records stored beside the counters
 //! - [`presence`]: counts the nodes that share the store
-//! - [`checkup`]: checks whether a server is fit for the store
+//! - [`checkup`]: checks whether a server is suitable for the store
 //! - [`events`], [`latency`]: failures and durations, for metrics
 
 mod batch;
@@ -73,7 +73,7 @@ pub use checkup::Finding;
 pub use events::Failures;
 pub use latency::{LATENCY_BOUNDS, Latencies};
 
-/// Stands for the server of partitions that have none.
+/// The name reported as the server of partitions without one.
 const NO_SERVER: &str = "none";
 
 /// How long [`RedisStore::connect`] waits for the servers.
@@ -86,20 +86,20 @@ pub struct RedisStoreConfig {
     pub url: StoreUrl,
     /// How long one settlement may take.
     pub deadline: Duration,
-    /// What the names of all keys begin with.
+    /// The prefix of all key names.
     pub prefix: String,
-    /// Into how many partitions the counters are divided. All nodes must agree on it.
+    /// The number of partitions of the counters. All nodes must use the same value.
     pub partitions: u32,
-    /// How many requests may wait for one server on one thread.
+    /// Maximum number of requests that wait for one server on one thread.
     pub max_waiting: usize,
-    /// For how long a denial is remembered at most; zero remembers none.
+    /// The longest time a denial is cached; zero disables the cache.
     pub remember_denials: Duration,
-    /// For how long a thread polls for a reply, and then for the next request, before it sleeps. It polls only
-    /// while two of three come in time. Zero, the default, never polls: the thread is not the store's own.
+    /// How long a thread polls for a reply, and then for the next request, before it sleeps. It polls only while two
+    /// of three arrive in time. Zero, the default, never polls, because the thread does not belong to the store.
     pub busy_poll: Duration,
-    /// How many nodes share the store; `None` to count them.
+    /// The number of nodes that share the store; `None` to count them.
     pub nodes: Option<u32>,
-    /// A clock to settle by instead of the servers' own, for tests.
+    /// A clock to use instead of the servers' own, for tests.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
@@ -120,7 +120,7 @@ impl RedisStoreConfig {
     }
 }
 
-/// Counters in Redis or Valkey. Cheap to clone: all clones are the same store.
+/// A store of counters in Redis or Valkey. Cheap to clone: all clones are the same store.
 #[derive(Clone)]
 pub struct RedisStore {
     shared: Arc<Shared>,
@@ -130,27 +130,27 @@ struct Shared {
     url: StoreUrl,
     settings: RedisStoreConfig,
     routes: ArcSwap<Routes>,
-    /// This machine's clock.
+    /// The clock of this machine.
     local: SystemClock,
-    /// Microseconds by which the servers' clocks are ahead of this machine's, as last seen.
+    /// Microseconds by which the servers' clocks are ahead of this machine's, as last observed.
     ahead_us: AtomicI64,
     events: Events,
-    /// Notified when the topology is to be looked up again.
+    /// Notified when the topology should be looked up again.
     refresh_requested: Arc<Notify>,
     denials: Denials,
     /// How many nodes share the store, as last counted.
     nodes: AtomicU32,
-    /// The connection over which nodes are counted, and the term of the server it was made in.
+    /// The connection for counting nodes, and the term of the server in which it was made.
     presence: tokio::sync::Mutex<Option<(u64, MultiplexedConnection)>>,
-    /// Empty without sentinels.
+    /// The state of the sentinels; empty without sentinels.
     sentinels: sentinel::Sentinels,
     /// Connections for records.
     records: records::Connections,
 }
 
 impl RedisStore {
-    /// Connects to a store. Waits up to a second for the servers; those that are not found by then are used as
-    /// soon as they are. Has to be called in a tokio runtime, on which background tasks follow the servers.
+    /// Connects to a store. Waits up to a second for the servers; servers that are found later are used from then on.
+    /// Must be called in a tokio runtime, on which background tasks follow the servers.
     pub async fn connect(config: RedisStoreConfig) -> Self {
         let url = config.url.clone();
         let node = |host: &Host| Arc::new(Node::new(host.to_string(), host.clone()));
@@ -212,40 +212,40 @@ impl RedisStore {
     pub fn circuits(&self) -> Vec<(String, Circuit, Option<Duration>)> {
         let routes = self.shared.routes.load();
         let state = |node: &Arc<Node>| (node.name.clone(), node.breaker.circuit(), node.breaker.open_for());
-        // In a cluster that was not found yet, or lacks slots, some partitions have no server at all.
+        // In a cluster that was not found yet, or whose slots are not all assigned, some partitions have no server.
         let lacking = routes.is_lacking().then(|| (NO_SERVER.to_owned(), Circuit::Open, None));
         routes.nodes.iter().map(state).chain(lacking).collect()
     }
 
-    /// Returns how long the batches to each server took.
+    /// Returns the batch durations of each server.
     pub fn latencies(&self) -> Vec<Latencies> {
         let routes = self.shared.routes.load();
         routes.nodes.iter().map(|node| node.latency.read(&node.name)).collect()
     }
 
-    /// Returns how often the servers failed, by kind.
+    /// Returns the number of failures of the servers, by kind.
     pub fn failures(&self) -> Failures {
         self.shared.events.counts()
     }
 
-    /// Forgets all remembered denials, because the rules have changed.
+    /// Drops all cached denials, because the rules have changed.
     pub fn forget_denials(&self) {
         self.shared.denials.forget_all();
     }
 
-    /// Forgets the remembered denials of these counters, because their limits have changed.
+    /// Drops the cached denials of these counters, because their limits have changed.
     pub fn forget_denials_of(&self, charges: &[Charge<'_>]) {
         self.shared.denials.forget(charges);
     }
 
-    /// Returns for how long the server of a charge has been failing.
+    /// Returns how long the server of a charge has been failing.
     pub fn failing_for(&self, charge: &Charge<'_>) -> Duration {
         let routes = self.shared.routes.load();
         let route = routes.of(self.partition(charge));
         route.and_then(|route| route.node.breaker.open_for()).unwrap_or_default()
     }
 
-    /// Gives charges back without waiting for it.
+    /// Refunds charges without waiting for the result.
     pub fn give_back_soon(&self, charges: &[Charge<'_>]) {
         self.shared.denials.forget(charges);
         for charge in charges {
@@ -253,7 +253,7 @@ impl RedisStore {
         }
     }
 
-    /// Releases a slot without waiting for it. If that is lost, the slot becomes free after its time-out.
+    /// Releases a slot without waiting for the result. If the call is lost, the slot becomes free after its timeout.
     pub fn release_soon(&self, slot: &Charge<'_>) {
         self.shared.denials.forget(std::slice::from_ref(slot));
         self.send_off(slot, Operation::Release);
@@ -261,12 +261,12 @@ impl RedisStore {
 }
 
 impl Shared {
-    /// Has the topology looked up again soon.
+    /// Requests a refresh of the topology.
     fn refresh_topology(&self) {
         self.refresh_requested.notify_one();
     }
 
-    /// Returns how calls are built now; `with_source` if the server does not know the script.
+    /// Returns a builder of calls. With `with_source`, calls include the script, for a server that does not know it.
     fn call_builder(&self, with_source: bool) -> CallBuilder<'_> {
         let now = self.settings.clock.as_ref().map(|clock| clock.now());
         let server_time = now.unwrap_or_else(|| self.about());
@@ -279,12 +279,12 @@ impl Shared {
         }
     }
 
-    /// Returns about what time it is for the servers.
+    /// Returns the approximate time of the servers.
     fn about(&self) -> Micros {
         Micros(self.local.now().0.saturating_add_signed(self.ahead_us.load(Ordering::Relaxed)))
     }
 
-    /// Learns by how much the servers' clocks are ahead from the time that one has returned.
+    /// Learns the clock offset of the servers from a time that one of them has returned.
     fn learn(&self, now: Micros) {
         self.ahead_us
             .store(now.0.cast_signed().wrapping_sub(self.local.now().0.cast_signed()), Ordering::Relaxed);

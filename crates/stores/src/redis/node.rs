@@ -17,25 +17,26 @@ use super::latency::Latency;
 use super::url::Host;
 use crate::error::StoreError;
 
-/// How many threads have lanes of their own; more threads share them.
+/// Number of threads with their own lanes; further threads share them.
 const LANES: usize = 64;
 
-/// A server, and the lanes that lead to it.
+/// A server, and the lanes that send to it.
 pub(super) struct Node {
-    /// Its name in metrics and logs; stays the same when Sentinel names another primary.
+    /// The name of the server in metrics and logs. It stays the same when Sentinel promotes another primary.
     pub(super) name: String,
     pub(super) host: ArcSwap<Host>,
     pub(super) breaker: Breaker,
-    /// How long its batches took.
+    /// The durations of its batches.
     pub(super) latency: Latency,
     /// The connection of the liveness probe, and the term it was made in.
     pub(super) spare: tokio::sync::Mutex<Option<(u64, MultiplexedConnection)>>,
-    /// Counts up when the server is replaced, is about to be, or is back after it has failed: what was sent in an
-    /// earlier term may have been counted where it is lost, or went over a connection that is dead.
+    /// Incremented when the server is replaced, is about to be, or has recovered: what was sent in an earlier term
+    /// may be lost, or may have used a dead connection.
     term: AtomicU64,
-    /// The number of the fence while the server is being replaced, so that what it counts now is lost; else 0.
+    /// The number of the current fence, or 0. While the server is being replaced it is fenced, because what it counts
+    /// is lost.
     fence: AtomicU64,
-    /// How many fences there have been.
+    /// Number of fences so far.
     fences: AtomicU64,
     born: Instant,
     /// Milliseconds since `born` at which it last completed a command.
@@ -88,8 +89,8 @@ impl Node {
         shared.connect(&self.host.load_full()).await
     }
 
-    /// Returns the term of the server. If it is not the [`open_term`](Self::open_term) that something was sent in,
-    /// the reply to that is from a server that has been replaced.
+    /// Returns the term of the server. If it differs from the [`open_term`](Self::open_term) in which a request was
+    /// sent, the reply is from a server that has been replaced.
     pub(super) fn term(&self) -> u64 {
         self.term.load(Ordering::Acquire)
     }
@@ -98,16 +99,17 @@ impl Node {
         self.fence.load(Ordering::Acquire) != 0
     }
 
-    /// Returns the term in which something may be sent now; `None` while the server is fenced. The term is read
-    /// first: a fence that is set after that begins another one, so that the reply does not count.
+    /// Returns the term in which requests may be sent now; `None` while the server is fenced. The term is read first:
+    /// a fence that is set afterwards begins another term, so that the reply is discarded.
     pub(super) fn open_term(&self) -> Option<u64> {
         let term = self.term();
         (!self.is_fenced()).then_some(term)
     }
 
-    /// Fences the server because it is about to be replaced: nothing is sent to it, and no reply of it counts, until
-    /// [`move_to`](Self::move_to), [`lift_fence`](Self::lift_fence) or [`lift_any_fence`](Self::lift_any_fence).
-    /// Returns the number of the fence, or `None` if there was one already.
+    /// Fences the server because it is about to be replaced: nothing is sent to it and its replies are discarded,
+    /// until [`move_to`](Self::move_to), [`lift_fence`](Self::lift_fence) or
+    /// [`lift_any_fence`](Self::lift_any_fence). Returns the number of the fence, or `None` if the server is fenced
+    /// already.
     pub(super) fn fence(&self) -> Option<u64> {
         let number = self.fences.fetch_add(1, Ordering::AcqRel) + 1;
         self.fence.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire).ok()?;
@@ -115,9 +117,9 @@ impl Node {
         Some(number)
     }
 
-    /// Lifts one fence, because the server has not been replaced in time. A later fence stays.
+    /// Lifts a fence, because the server was not replaced in time. A later fence stays.
     pub(super) fn lift_fence(&self, number: u64) {
-        // It fails if there is another fence, or none any more.
+        // This fails if the fence was lifted or replaced by another.
         let _ = self.fence.compare_exchange(number, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
@@ -134,7 +136,7 @@ impl Node {
     }
 
     /// Closes the breaker after the server has passed a liveness probe. Lanes make new connections, because the old
-    /// ones may be dead without a sign of it. Returns whether the breaker was open.
+    /// ones may be dead without notice. Returns whether the breaker was open.
     pub(super) fn came_back(&self) -> bool {
         self.heard();
         // Before any request is let through.
@@ -167,7 +169,7 @@ impl Node {
         self.born.elapsed().as_millis() as u64
     }
 
-    /// Resolves an address that this server has sent: without a host it means its own.
+    /// Resolves an address that this server has sent. Without a host, it is the host of this server.
     pub(super) fn resolve(&self, address: &str) -> Host {
         let own = self.host.load();
         match address.rsplit_once(':') {
@@ -221,7 +223,7 @@ pub(super) fn broken(error: RedisError) -> StoreError {
 }
 
 impl StoreError {
-    /// Returns the error as it is after something else was sent: that may have been done.
+    /// Returns the error to report if something else was sent before, which may have been executed.
     pub(super) fn after_sending(self) -> Self {
         match self {
             Self::Unreachable(why) => Self::Broken(why),
@@ -231,7 +233,7 @@ impl StoreError {
     }
 }
 
-/// Returns the number of this thread's lane; threads are numbered as they come.
+/// Returns the lane number of this thread; threads are numbered in the order of their first use.
 fn thread_number() -> usize {
     use std::sync::atomic::AtomicUsize;
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -264,7 +266,7 @@ mod tests {
         assert_ne!(node.open_term().expect("it was lifted"), before);
     }
 
-    /// However a fence and a request run into each other: what is sent after the server was fenced does not count.
+    /// Requests sent after the server was fenced are never counted, whatever the interleaving.
     #[test]
     fn a_reply_to_what_was_sent_behind_a_fence_never_counts() {
         let (node, fenced, done) = (node(), AtomicBool::new(false), AtomicBool::new(false));
@@ -273,7 +275,7 @@ mod tests {
                 scope.spawn(|| {
                     while !done.load(Ordering::SeqCst) {
                         let Some(term) = node.open_term() else { continue };
-                        // This is when it is sent.
+                        // The request is sent at this point.
                         let behind = fenced.load(Ordering::SeqCst);
                         assert!(!(behind && node.term() == term), "sent behind a fence, and counted");
                     }

@@ -1,11 +1,11 @@
-//! Arguments of the script as `MessagePack`, which its host reads in one call.
+//! Encodes the arguments of the script as `MessagePack`, which the Lua host decodes in one call.
 
 use rmp::encode::{write_array_len, write_nfix, write_nil, write_str_len, write_uint};
 
 /// Writing to memory cannot fail.
 const INFALLIBLE: &str = "memory takes every byte";
 
-/// Appends values to a buffer.
+/// Appends `MessagePack` values to a buffer.
 pub(super) struct Packer(Vec<u8>);
 
 impl Packer {
@@ -17,7 +17,7 @@ impl Packer {
         self.0
     }
 
-    /// Everything that was appended as one list of that length.
+    /// Returns everything appended, as one list of `length` values.
     pub(super) fn into_list(self, length: usize) -> Vec<u8> {
         let mut list = Self::with_capacity(self.0.len() + 5);
         list.list(length);
@@ -29,7 +29,7 @@ impl Packer {
         write_nil(&mut self.0).expect(INFALLIBLE);
     }
 
-    /// The head of a list; its values follow.
+    /// Appends the header of a list; its values follow.
     pub(super) fn list(&mut self, length: usize) {
         write_array_len(&mut self.0, length as u32).expect(INFALLIBLE);
     }
@@ -38,7 +38,7 @@ impl Packer {
         write_uint(&mut self.0, number).expect(INFALLIBLE);
     }
 
-    /// A number from -32 to -1.
+    /// Appends a number from -32 to -1.
     pub(super) fn small_negative(&mut self, number: i8) {
         write_nfix(&mut self.0, number).expect(INFALLIBLE);
     }
@@ -50,7 +50,7 @@ impl Packer {
         }
     }
 
-    /// A list, or nil if it would be empty.
+    /// Appends a list of numbers, or nil if it is empty.
     pub(super) fn numbers_or_nil(&mut self, numbers: &[u64]) {
         if numbers.is_empty() { self.nil() } else { self.numbers(numbers.iter().copied()) }
     }

@@ -10,10 +10,10 @@ use tokio::time::{sleep, timeout};
 use super::Shared;
 
 const EVERY: Duration = Duration::from_secs(1);
-/// How long the store may take to count.
+/// Timeout of counting the nodes.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Registers a node with the server's time, removes those that were silent for five seconds, and counts the rest.
+/// Registers a node with the server's time, removes nodes that were silent for five seconds, and counts the rest.
 const SCRIPT: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -23,7 +23,7 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 5000, '+inf')
 redis.call('PEXPIRE', KEYS[1], 10000)
 return redis.call('ZCARD', KEYS[1])";
 
-/// Registers this node and counts all, until the store is dropped.
+/// Registers this node and counts all nodes, until the store is dropped.
 pub(super) async fn keep_registered(store: Weak<Shared>, name: String) {
     while let Some(shared) = store.upgrade() {
         // Without a reply the last count stays. The next attempt makes a new connection, maybe to another server.

@@ -1,4 +1,4 @@
-//! Records beside the counters: each has a name, and is kept until it is taken or its lifetime ends.
+//! Records stored beside the counters: each has a name, and is kept until it is taken or its lifetime ends.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -19,29 +19,29 @@ use super::reply::Reply;
 use super::routes::partition_of;
 use crate::error::StoreError;
 
-/// How often a call is redirected to another server before it fails.
+/// Maximum number of redirections of a call.
 const MAX_REDIRECTS: u32 = 3;
 
-/// How long a connection may take to be made.
+/// Timeout of making a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Connections for records, by server.
 pub(super) type Connections = Mutex<HashMap<String, MultiplexedConnection>>;
 
 impl RedisStore {
-    /// Returns about what time it is for the servers.
+    /// Returns the approximate time of the servers.
     pub fn about(&self) -> Micros {
         let clock = self.shared.settings.clock.as_ref();
         clock.map_or_else(|| self.shared.about(), |clock| clock.now())
     }
 
-    /// Keeps a record for its lifetime, under a name that nobody else uses.
+    /// Stores a record for `lifetime`, under a unique name.
     ///
     /// # Errors
-    /// If the server did not confirm it. The record may be kept all the same, unless
-    /// [nothing was sent](StoreError::nothing_sent).
+    /// Returns an error if the server did not confirm it. The record may be stored nevertheless, unless [nothing was
+    /// sent](StoreError::nothing_sent).
     pub async fn keep(&self, name: &str, record: &[u8], lifetime: Duration) -> Result<(), StoreError> {
-        // A test's own clock moves as the test likes: then nothing may expire by the server's.
+        // The clock of a test is independent of the server's, so nothing may expire by the server's clock.
         let spare =
             if self.shared.settings.clock.is_some() { Duration::from_hours(1) } else { Duration::ZERO };
         let lifetime_ms = u64::try_from((lifetime + spare).as_millis()).unwrap_or(u64::MAX).max(1);
@@ -50,14 +50,14 @@ impl RedisStore {
         self.in_time(self.on_record(name, &command)).await.map(drop)
     }
 
-    /// Removes a record. Returns it and the server's time; `None` if it was taken before or there was none.
-    /// Whoever got no reply takes it again by the same `claim`, a number that nobody else uses.
+    /// Removes a record. Returns it and the server's time; `None` if it was taken before or never existed. After an
+    /// error, call it again with the same `claim`, a unique number, to get the record.
     ///
     /// # Errors
-    /// If the server did not reply. The record may be taken all the same, unless
-    /// [nothing was sent](StoreError::nothing_sent).
+    /// Returns an error if the server did not reply. The record may be taken nevertheless, unless [nothing was
+    /// sent](StoreError::nothing_sent).
     pub async fn take_kept(&self, name: &str, claim: u64) -> Result<(Option<Vec<u8>>, Micros), StoreError> {
-        // Together with the time, which tells whether a record has outlived itself.
+        // Returned together with the time, which tells whether a record has expired.
         let mut command = redis::cmd("EVAL");
         command.arg(TAKE).arg(2).arg(self.record_key(name)).arg(self.claim_key(name));
         command.arg(format!("{claim:016x}")).arg(CLAIM_MS);
@@ -73,10 +73,10 @@ impl RedisStore {
         Ok((record, clock.map_or(by_server, |clock| clock.now())))
     }
 
-    /// Returns a record and keeps it.
+    /// Returns a record without removing it.
     ///
     /// # Errors
-    /// If the server did not reply.
+    /// Returns an error if the server did not reply.
     pub async fn read_kept(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let mut command = redis::cmd("GET");
         command.arg(self.record_key(name));
@@ -87,12 +87,12 @@ impl RedisStore {
         }
     }
 
-    /// Claims a name for a lifetime. Returns whether nobody else has: of all nodes that claim the same name in that
-    /// time, one gets it.
+    /// Claims a name for a lifetime. Returns whether this call got it: of all nodes that claim the same name in that
+    /// time, one does.
     ///
     /// # Errors
-    /// If the server did not reply. The name may be claimed all the same, unless
-    /// [nothing was sent](StoreError::nothing_sent).
+    /// Returns an error if the server did not reply. The name may be claimed nevertheless, unless [nothing was
+    /// sent](StoreError::nothing_sent).
     pub async fn claim(&self, name: &str, lifetime: Duration) -> Result<bool, StoreError> {
         let lifetime_ms = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut command = redis::cmd("SET");
@@ -104,11 +104,11 @@ impl RedisStore {
         }
     }
 
-    /// Puts a member into a list of that name, which is kept for a lifetime from the last time, and returns all of its
-    /// members. Those that `is_over` accepts are removed.
+    /// Adds a member to the list with this name, and returns all of its members. Members that `is_over` accepts are
+    /// removed. The list is kept for `lifetime` after the last call.
     ///
     /// # Errors
-    /// If the server did not reply.
+    /// Returns an error if the server did not reply.
     pub async fn register(
         &self,
         list: &str,
@@ -142,7 +142,7 @@ impl RedisStore {
         if let Ok(answer) = timeout(self.shared.settings.deadline, call).await {
             return answer;
         }
-        // In case it was the connection, the next call makes a new one.
+        // In case the connection has failed, the next call makes a new one.
         if let Ok(mut connections) = self.shared.records.try_lock() {
             connections.clear();
         }
@@ -157,12 +157,12 @@ impl RedisStore {
         format!("{}:{{{}}}:r:{name}", self.shared.settings.prefix, self.record_partition(name))
     }
 
-    /// Returns the key of a record that was taken, for whoever has the claim to it.
+    /// Returns the key under which a taken record stays available to the holder of the claim.
     fn claim_key(&self, name: &str) -> String {
         format!("{}:{{{}}}:t:{name}", self.shared.settings.prefix, self.record_partition(name))
     }
 
-    /// Sends a command to the server that has a record, and follows redirections.
+    /// Sends a command to the server that holds a record, and follows redirections.
     async fn on_record(&self, name: &str, command: &Cmd) -> Result<Value, StoreError> {
         let route =
             self.shared.routes.load().of(self.record_partition(name)).map(|route| Arc::clone(route.node));
@@ -195,7 +195,7 @@ impl RedisStore {
                 }
                 Reply::Moving => {}
                 Reply::Failed(error) => {
-                    // A primary that became a replica takes no writes.
+                    // A primary that became a replica accepts no writes.
                     self.shared.refresh_topology();
                     return Err(error);
                 }
@@ -212,11 +212,11 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return redis.call('HGETALL', KEYS[1])";
 
-/// How long a record that was taken is there for whoever has the claim to it and got no reply.
+/// How long a taken record stays available to a caller with the same claim that got no reply.
 const CLAIM_MS: u64 = 60_000;
 
-/// Removes a key. Returns its value and the server's time. The value stays for a while behind the claim, 16
-/// digits, so that whoever got no reply can ask again.
+/// Removes a key. Returns its value and the server's time. The value is kept for a while under the claim, 16 digits,
+/// so that a caller that got no reply can repeat the call.
 const TAKE: &str = "\
 local found = redis.call('GETDEL', KEYS[1])
 if found then
@@ -245,8 +245,8 @@ async fn send(
 }
 
 impl RedisStore {
-    /// Returns a connection to a server. A new one is completed even if the caller stops waiting, for the next
-    /// caller.
+    /// Returns a connection to a server. A new connection is completed even if the caller stops waiting, for use by
+    /// the next caller.
     async fn record_connection(&self, node: &Node, host: &str) -> Result<MultiplexedConnection, StoreError> {
         if let Some(connection) = self.shared.records.lock().await.get(host) {
             return Ok(connection.clone());

@@ -1,4 +1,4 @@
-//! Going through a batch once more, from the states the script found, to learn every verdict.
+//! Repeats a batch locally, from the states that the script returned, to compute every verdict.
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::concurrency;
@@ -7,10 +7,10 @@ use tidegate_core::{Limit, Micros, State, Verdict};
 use super::batch::{Batch, BatchCharge};
 use crate::charge::{Grant, Intent, Verdicts, blocked_by};
 
-/// Counters as they were when the script ran, and what the requests before made of them.
+/// The counters as they were when the script ran, plus the changes by earlier requests of the batch.
 pub(super) struct Replay<'a> {
     pub(super) batch: &'a Batch,
-    /// By counter.
+    /// The state of each counter.
     pub(super) states: Vec<State>,
     /// The server's time.
     pub(super) now: Micros,

@@ -7,15 +7,15 @@ use crate::error::StoreError;
 
 /// A server's reply to a call.
 pub(super) enum Reply {
-    /// The batch was settled. What the script has returned.
+    /// The batch was settled. Holds the values that the script returned.
     Found(Vec<Value>),
-    /// The boundaries of a calendar window do not contain the server's time, which this is.
+    /// The boundaries of a calendar window do not contain the server's time, which is returned.
     Stale(Micros),
     /// The server does not know the script.
     NoScript,
-    /// Another server has the keys: all of them, or only those that have been moved already (`asking`).
+    /// Another server holds the keys: all of them, or only those that have been moved already (`asking`).
     Redirected { address: String, asking: bool },
-    /// The keys are being moved, and are on no server all together.
+    /// The keys are being moved, and no server holds all of them.
     Moving,
     /// The call failed.
     Failed(StoreError),
@@ -46,7 +46,7 @@ impl Reply {
     }
 }
 
-/// Returns a server's error as a [`StoreError`].
+/// Converts a server's error to a [`StoreError`].
 pub(super) fn refused(error: &ServerError) -> StoreError {
     let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
     StoreError::Refused(text.trim_end().into())

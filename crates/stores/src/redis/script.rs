@@ -1,4 +1,4 @@
-//! The Lua script that settles batches, put together from its files.
+//! The Lua script that settles batches, assembled from its files.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ const REQUESTS: &str = include_str!("lua/requests.lua");
 const SETTLE: &str = include_str!("lua/settle.lua");
 const WRITE: &str = include_str!("lua/write.lua");
 
-/// The kinds of counters that the script tells apart, by the number that stands for each in a call.
+/// The kinds of counters that the script distinguishes, with the number of each in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Kind {
     FixedWindow = 1,
@@ -29,7 +29,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What can be done to small counters as they are stored.
+    /// The Lua files for small counters, which operate on the stored values.
     const VALUES: [(Self, &str); 3] = [
         (Self::FixedWindow, fixed_window::VALUE_SCRIPT),
         (Self::SlidingWindow, sliding_window::VALUE_SCRIPT),
@@ -56,12 +56,12 @@ impl Kind {
         }
     }
 
-    /// Whether many counters of this kind share a hash. Those of the other kinds have a key each.
+    /// Returns whether many counters of this kind share a hash. Counters of the other kinds have a key each.
     pub(super) fn is_small(self) -> bool {
         self <= Self::Bucket
     }
 
-    /// The letter that stands for the kind in the names of keys.
+    /// Returns the letter of the kind in the names of keys.
     pub(super) fn letter(self) -> char {
         match self {
             Self::FixedWindow => 'f',
@@ -74,8 +74,8 @@ impl Kind {
     }
 }
 
-/// The source of the script. A call makes the functions of the kinds it has counters of, and the rest of the
-/// script only if its batch needs it: making the functions costs more than settling a small batch.
+/// The source of the script. A call defines only the functions of the kinds it has counters of, and the rest of the
+/// script only if its batch needs it: defining functions costs more than settling a small batch.
 pub(super) static CODE: LazyLock<String> = LazyLock::new(|| {
     let mut code = format!("local FIXED_WINDOW = {}\n{PRELUDE}", Kind::FixedWindow as u8);
     add_used("values", &Kind::VALUES, &mut code);
@@ -91,7 +91,7 @@ pub(super) static CODE: LazyLock<String> = LazyLock::new(|| {
     code
 });
 
-/// Fills a table of the script with what each of these files returns, for the kinds that a call uses.
+/// Appends code that fills a Lua table with what each of these files returns, for the kinds that a call uses.
 fn add_used(table: &str, files: &[(Kind, &str)], code: &mut String) {
     for (kind, file) in files {
         let number = *kind as u8;
@@ -100,5 +100,5 @@ fn add_used(table: &str, files: &[(Kind, &str)], code: &mut String) {
     }
 }
 
-/// The SHA-1 by which servers know the script.
+/// The SHA-1 hash by which servers identify the script.
 pub(super) static HASH: LazyLock<String> = LazyLock::new(|| redis::Script::new(&CODE).get_hash().to_owned());

@@ -1,9 +1,9 @@
-//! Following a primary that sentinels watch.
+//! Follows a primary that Redis Sentinel monitors.
 //!
-//! There are two sources. Each sentinel can be asked for the primary it knows and its epoch: a later epoch is a
-//! later failover, so the latest epoch is right. And sentinels publish what happens: a planned failover is
-//! announced before the replica is promoted. From then on the old primary is fenced, because it goes on
-//! replying for seconds, and what it counts then is lost.
+//! There are two sources. Each sentinel can be asked for the primary it knows and its epoch: a later epoch is a later
+//! failover, so the latest epoch is right. Sentinels also publish events: a planned failover is announced before the
+//! replica is promoted. From then on the old primary is fenced, because it keeps replying for seconds, and what it
+//! counts then is lost.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -23,7 +23,7 @@ use super::node::Node;
 use super::topology_refresh::host_of;
 use super::url::Host;
 
-/// How often sentinels are asked without a sign that something has changed.
+/// How often sentinels are asked when no change was announced.
 pub(super) const ASK_EVERY: Duration = Duration::from_millis(500);
 /// How long one sentinel may take to reply.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -31,15 +31,15 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const LISTEN_AGAIN: Duration = Duration::from_millis(500);
 /// How often a listener without messages checks whether the store still exists.
 const STORE_CHECK: Duration = Duration::from_secs(5);
-/// How long a primary is fenced at most after its replacement was announced: a promotion takes about a second,
-/// and one that takes longer may never happen.
+/// The longest time a primary is fenced after its replacement was announced: a promotion takes about a second, and
+/// one that takes longer may never happen.
 const LONGEST_FENCE: Duration = Duration::from_secs(3);
 
 /// Published by the sentinel that leads a failover, right before it promotes the replica it has chosen.
 const PROMOTING: &str = "+failover-state-send-slaveof-noone";
 /// Published when the chosen replica did not become a primary, and when none could be chosen.
 const ABORTED: [&str; 2] = ["-failover-abort-slave-timeout", "-failover-abort-no-good-slave"];
-/// Published when there is another primary: by the leader as soon as it is one, then by every sentinel.
+/// Published when there is another primary: by the leader as soon as it is promoted, then by every sentinel.
 const PROMOTED: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
 /// Connections to sentinels, and what they have reported.
@@ -57,7 +57,7 @@ struct View {
     epoch: u64,
 }
 
-/// Asks all sentinels at once which primary there is, and goes there. Returns whether one is known.
+/// Asks all sentinels at once for the primary, and moves to it. Returns whether a primary is known.
 pub(super) async fn find_primary(shared: &Arc<Shared>, name: &str) -> bool {
     let routes = shared.routes.load();
     let Some(node) = routes.nodes.first() else { return false };
@@ -66,7 +66,7 @@ pub(super) async fn find_primary(shared: &Arc<Shared>, name: &str) -> bool {
     let mut views = Vec::new();
     while let Some((sentinel, view)) = answers.next().await {
         let Some(view) = view else { continue };
-        // A later epoch needs no majority, and sentinels that hang are not waited for.
+        // A later epoch needs no majority, and unresponsive sentinels are not waited for.
         if view.epoch > shared.sentinels.epoch.load(Ordering::Acquire) || is_unknown(node) {
             follow(shared, node, sentinel, &view);
         }
@@ -79,9 +79,9 @@ pub(super) async fn find_primary(shared: &Arc<Shared>, name: &str) -> bool {
     !is_unknown(node)
 }
 
-/// The view to follow once all sentinels were asked, if it is another than the current one: the one of the
-/// latest epoch. If all epochs are earlier than the known one, most sentinels have to say so, as after they
-/// were set up anew.
+/// Returns the view to follow once all sentinels were asked, if it differs from the current one: the view with the
+/// latest epoch. If all epochs are earlier than the known one, as after a new setup of the sentinels, a majority has
+/// to agree.
 fn settled_on<'v, S: Copy>(
     views: &'v [(S, View)],
     current: &Host,
@@ -132,7 +132,7 @@ async fn ask(shared: &Shared, sentinel: &Host, name: &str) -> Option<View> {
     view
 }
 
-/// Returns the epoch from the fields that a sentinel reports of a primary: names and values in turn.
+/// Returns the epoch from the fields that a sentinel reports of a primary: alternating names and values.
 fn epoch_in(fields: &[Value]) -> Option<u64> {
     let text = |value: &Value| match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
@@ -142,12 +142,12 @@ fn epoch_in(fields: &[Value]) -> Option<u64> {
     text(&field[1])?.parse().ok()
 }
 
-/// Listens to one sentinel until the store is gone.
+/// Listens to one sentinel until the store is dropped.
 pub(super) async fn listen(store: Weak<Shared>, sentinel: Host, name: String) {
     let channels: Vec<_> = [PROMOTING].into_iter().chain(ABORTED).chain(PROMOTED).collect();
     while let Some(shared) = store.upgrade() {
         let subscribed = timeout(PATIENCE, shared.subscribe(&sentinel, &channels)).await;
-        // What was published before the subscription is asked for.
+        // Look up what was published before the subscription.
         shared.refresh_topology();
         drop(shared);
         if let Ok(Ok(mut subscription)) = subscribed {
@@ -183,7 +183,7 @@ fn hear(shared: &Arc<Shared>, name: &str, channel: &str, text: &str) {
     shared.refresh_topology();
 }
 
-/// Keeps requests from the primary until another is known, but for a bounded time.
+/// Keeps requests from the primary until another is known, but for a limited time.
 fn fence(node: &Arc<Node>) {
     let Some(number) = node.fence() else { return };
     tracing::info!(server = node.name, "the sentinels replace the primary");
@@ -194,8 +194,8 @@ fn fence(node: &Arc<Node>) {
     });
 }
 
-/// Returns the name of the primary that a message is about: `name …` of a switch, `master name …`, or
-/// `slave … @ name …`.
+/// Returns the name of the primary that a message is about, from `name …` of a switch, `master name …`, or `slave … @
+/// name …`.
 fn primary_in<'t>(channel: &str, text: &'t str) -> Option<&'t str> {
     let mut words = text.split(' ');
     if channel == "+switch-master" {
@@ -219,7 +219,7 @@ mod tests {
         Host { name: "h".to_owned(), port }
     }
 
-    /// The port that three sentinels settle on; port 1 of epoch 5 is known.
+    /// Returns the port that three sentinels settle on; port 1 of epoch 5 is known.
     fn port(views: &[((), View)]) -> Option<u16> {
         settled_on(views, &host(1), 5, 3).map(|((), view)| view.primary.port)
     }

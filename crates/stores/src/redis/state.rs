@@ -1,4 +1,4 @@
-//! Counters as the script returns them.
+//! Parses counters as the script returns them.
 
 use redis::Value;
 use tidegate_core::algorithm::{arrival, concurrency, fixed_window, sliding_log, sliding_window};
@@ -6,7 +6,7 @@ use tidegate_core::{Limit, Micros, State};
 
 use super::script::Kind;
 
-/// Parses a counter of `limit` as the script has found it; `None` if the script does not write such a value.
+/// Parses a counter of `limit` as returned by the script; `None` if it is not a value that the script writes.
 pub(super) fn read(limit: &Limit, found: &Value) -> Option<State> {
     match (Kind::of(limit.algorithm()), found) {
         (_, Value::Nil) => Some(limit.fresh()),
@@ -44,7 +44,7 @@ impl Reader<'_> {
     }
 }
 
-/// The script keeps the debt and when it was that much; a state keeps when it will be paid.
+/// Parses a bucket. The script stores the debt and its time; a state stores when the debt will be paid.
 fn bucket(bytes: &[u8]) -> Option<State> {
     const NARROW_BYTES: usize = 23;
     const LOW_BITS: u32 = 52;
@@ -75,8 +75,8 @@ fn ring(limit: &Limit, fields: &[Value]) -> Option<State> {
     Some(State::SubWindows(state))
 }
 
-/// Parses the total, the time of the newest stamp, then times and costs of as many of the oldest as matter. The
-/// rest of the total is put at the newest time.
+/// Parses a sliding log: the total, the time of the newest stamp, then times and costs of as many of the oldest as
+/// matter. The rest of the total is assigned to the newest time.
 fn log(numbers: &[Value]) -> Option<State> {
     let mut numbers = numbers.iter().map(decimal);
     let (total, newest) = (numbers.next()??, Micros(numbers.next()??));
@@ -87,13 +87,13 @@ fn log(numbers: &[Value]) -> Option<State> {
         listed = listed.checked_add(stamp.cost)?;
         state.stamps.push_back(stamp);
     }
-    // Sums of overruns may pass 2^53, where Lua rounds: a log holds at least what it lists.
+    // Sums of overruns may exceed 2^53, where Lua rounds: a log holds at least what it lists.
     state.total = total.max(listed);
     let rest = state.total - listed;
     match state.stamps.back_mut() {
         Some(stamp) if stamp.at == newest => stamp.cost += rest,
         _ if rest > 0 => state.stamps.push_back(sliding_log::Stamp { at: newest, cost: rest }),
-        // The newest of all is among the oldest.
+        // The newest stamp is among the listed ones.
         _ => {}
     }
     Some(State::SlidingLog(state))

@@ -1,4 +1,4 @@
-//! Looks up which server has which partitions, again and again.
+//! Regularly looks up which server holds which partitions.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,21 +10,21 @@ use super::routes::Routes;
 use super::url::{Host, Topology};
 use super::{Shared, sentinel};
 
-/// How often the topology is looked up without a request for it; with sentinels, more often.
+/// How often the topology is looked up without a request; with sentinels, more often.
 pub(super) const AT_LEAST_EVERY: Duration = Duration::from_secs(30);
-/// How long to wait at least between two look-ups, however often they are requested.
+/// Minimum time between two lookups, however often they are requested.
 const AT_MOST_EVERY: Duration = Duration::from_millis(100);
-/// How long one server may take to reply.
+/// Timeout of a reply from one server.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Looks up the topology whenever that is requested, until the store is dropped.
+/// Looks up the topology at intervals and whenever that is requested, until the store is dropped.
 pub(super) async fn keep_refreshing(
     store: Weak<Shared>,
     requested: Arc<tokio::sync::Notify>,
     every: Duration,
 ) {
     loop {
-        // After a time-out as well as after a request.
+        // Refresh after a timeout as well as after a request.
         let _ = timeout(every, requested.notified()).await;
         let Some(shared) = store.upgrade() else { return };
         refresh(&shared).await;
@@ -44,7 +44,7 @@ pub(super) async fn refresh(shared: &Arc<Shared>) -> bool {
 
 async fn find_slots(shared: &Arc<Shared>) -> bool {
     let known = shared.routes.load_full();
-    // Servers that work first: one that hangs costs time, and may not know that it was replaced.
+    // Working servers first: an unresponsive one costs time, and may not know that it was replaced.
     let mut nodes: Vec<_> = known.nodes.iter().collect();
     nodes.sort_by_key(|node| node.breaker.open_for().is_some());
     let hosts = nodes.iter().map(|node| node.host.load_full());
@@ -90,7 +90,7 @@ fn slot_range(range: &Value, asked: &str) -> Option<(u16, u16, Host)> {
     Some((u16::try_from(*first).ok()?, u16::try_from(*last).ok()?, host_of(primary, asked)?))
 }
 
-/// Parses name and port. A server that does not know its own name has the name by which it was asked.
+/// Parses a host name and port. A server that does not know its own name gets the name by which it was asked.
 pub(super) fn host_of(pair: &[Value], asked: &str) -> Option<Host> {
     let text = |value: &Value| match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),

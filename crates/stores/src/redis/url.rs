@@ -1,4 +1,4 @@
-//! Where the servers are: `redis://user:password@host:6379/0`, and its relatives.
+//! Parses store addresses: `redis://user:password@host:6379/0` and its variants.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,23 +13,23 @@ const SENTINEL_PORT: u16 = 26379;
 /// A server's name or address, and its port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Host {
-    /// The name.
+    /// The host name or IP address.
     pub name: String,
-    /// The port.
+    /// The TCP port.
     pub port: u16,
 }
 
-/// How the servers of a store belong together.
+/// How the servers of a store are organized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// One server.
+    /// A single server.
     Single,
-    /// Sentinels that know which server is the primary of that name.
+    /// Sentinels, which know the current primary of a given name.
     Sentinel {
-        /// The primary's name among the sentinels.
+        /// The name of the primary in the configuration of the sentinels.
         name: String,
     },
-    /// Redis Cluster; the hosts of the address are asked for the others.
+    /// A Redis Cluster. The hosts of the address are asked for the other servers.
     Cluster,
     /// Independent servers, each with a share of the keys.
     Sharded,
@@ -38,9 +38,9 @@ pub enum Topology {
 /// A parsed store address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
-    /// How the servers belong together.
+    /// How the servers are organized.
     pub topology: Topology,
-    /// The servers that are known from the start.
+    /// The servers that the address names.
     pub hosts: Vec<Host>,
     /// Whether connections use TLS.
     pub tls: bool,
@@ -50,19 +50,19 @@ pub struct StoreUrl {
     pub username: Option<String>,
     /// The password.
     pub password: Option<String>,
-    /// A file with the password, read anew for each connection.
+    /// A file with the password, read again for each connection.
     pub password_file: Option<PathBuf>,
     /// The number of the database.
     pub db: i64,
 }
 
-/// An address that cannot be used.
+/// The error of a store address that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{found}: {why}")]
 pub struct StoreUrlError {
     /// The address, without its password.
     pub found: String,
-    /// What is wrong with it, and what to write.
+    /// The error, and what to write instead.
     pub why: String,
 }
 
@@ -85,7 +85,7 @@ fn parse(text: &str) -> Result<StoreUrl, String> {
     };
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    // Otherwise a part of the password would be taken for a port, and shown.
+    // Otherwise part of the password would be parsed as a port, and shown.
     let is_split =
         path.contains('@') || query.split(['&', '=']).next().is_some_and(|name| name.contains('@'));
     if !authority.contains('@') && is_split {
@@ -187,14 +187,14 @@ fn decoded(text: &str) -> Result<String, String> {
     Ok(text.into_owned())
 }
 
-/// Returns an address without its password, to be shown.
+/// Returns an address without its password, for display.
 fn without_password(text: &str) -> String {
     match (text.split_once("://"), text.rsplit_once('@')) {
         (_, None) => text.to_owned(),
         (Some((scheme, _)), Some((before, rest))) if before.contains("://") => {
             format!("{scheme}://***@{rest}")
         }
-        // Without its scheme an address still may have a password.
+        // An address without a scheme may still have a password.
         (_, Some((_, rest))) => format!("***@{rest}"),
     }
 }
@@ -209,7 +209,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// Shows the address without its password.
+/// Formats the address without its password.
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.tls { "rediss" } else { "redis" })?;

@@ -1,4 +1,4 @@
-//! A batch as a call of the script.
+//! Encodes a batch as a call of the script.
 
 use redis::Cmd;
 use tidegate_core::{Algorithm, Limit, MAX_COUNT, Micros, Taken, Window};
@@ -18,11 +18,11 @@ pub(super) struct Call {
 /// Builds calls of the script.
 pub(super) struct CallBuilder<'a> {
     pub(super) layout: Layout<'a>,
-    /// The time to settle by, if not the server's own.
+    /// The time to settle by, instead of the server's own.
     pub(super) now: Option<Micros>,
-    /// About what time it is for the server.
+    /// The approximate time of the server.
     pub(super) server_time: Micros,
-    /// Whether the source of the script goes along, because the server does not know it.
+    /// Whether calls include the source of the script, because the server does not know it.
     pub(super) with_source: bool,
 }
 
@@ -42,7 +42,7 @@ impl CallBuilder<'_> {
         Call { command, wire: order.wire }
     }
 
-    /// What the script is told beside the requests; `prelude.lua` says in which order.
+    /// Returns the arguments of the script other than the requests; `prelude.lua` defines their order.
     fn arguments(&self, batch: &Batch, order: &Order) -> Vec<u8> {
         let counters = || order.wire.iter().map(|counter| &batch.counters[*counter as usize]);
         let smalls = order.smalls().len();
@@ -94,7 +94,7 @@ impl CallBuilder<'_> {
             }
             (Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. }, _) => {
                 let trace = u64::from(limit.burst_trace());
-                // What the bucket holds, if whatever is added to it stays exact in Lua, and it drains.
+                // The capacity of the bucket, if sums stay exact in Lua, and the bucket drains.
                 let holds = limit.burst().checked_mul(limit.period_us());
                 let holds =
                     holds.filter(|holds| *holds < MAX_COUNT / 2 && limit.requests() > 0 && !limit.queues());
@@ -104,7 +104,7 @@ impl CallBuilder<'_> {
             }
             (Algorithm::SubWindows { buckets }, _) => {
                 let [kind, requests, period_us] = head;
-                // As in the fresh state: none shorter than a microsecond.
+                // As in the fresh state: no bucket is shorter than a microsecond.
                 out.numbers([kind, requests, period_us, u64::from(buckets).min(period_us)].into_iter());
             }
             _ => out.numbers(head.into_iter()),
@@ -112,15 +112,15 @@ impl CallBuilder<'_> {
     }
 }
 
-/// The order of a batch's counters in a call: by hash, then those that have a key of their own.
+/// The order of a batch's counters in a call: by hash, then those with their own keys.
 struct Order {
-    /// Counters, as the call has them.
+    /// The counters in the order of the call.
     wire: Vec<u32>,
-    /// By counter: its place on the wire, from 1.
+    /// The position of each counter in the call, from 1.
     number: Vec<u64>,
-    /// Of the hashes, then of the large counters.
+    /// The key names of the hashes, then of the large counters.
     key_names: Vec<String>,
-    /// How many counters of each hash there are.
+    /// The number of counters in each hash.
     hash_sizes: Vec<u32>,
 }
 
@@ -158,7 +158,7 @@ impl Order {
         order
     }
 
-    /// The small counters, as the call has them.
+    /// Returns the small counters in the order of the call.
     fn smalls(&self) -> &[u32] {
         &self.wire[..self.hash_sizes.iter().sum::<u32>() as usize]
     }
@@ -168,10 +168,10 @@ impl Order {
     }
 }
 
-/// The requests that charge something, in the order of arrival; `requests.lua` says how each is written.
+/// Encodes the requests that charge something, in the order of arrival; `requests.lua` defines the encoding.
 fn requests(batch: &Batch, order: &Order) -> Vec<u8> {
     let mut out = Packer::with_capacity(8 * batch.requests.len());
-    // The length of the list comes before it.
+    // The length of the list precedes it.
     let mut length = 0;
     for request in batch.requests.iter().filter(|request| request.takes()) {
         let charges = batch.charges_of(request);
@@ -206,7 +206,7 @@ fn requests(batch: &Batch, order: &Order) -> Vec<u8> {
 }
 
 impl Batch {
-    /// Whether a charge is enforced, has no mode, and adds up with others.
+    /// Returns whether a charge is enforced, has no mode, and can be added to others.
     fn is_plain(&self, charge: &BatchCharge) -> bool {
         let counter = &self.counters[charge.counter as usize];
         let limit = self.limit(counter);
@@ -214,7 +214,7 @@ impl Batch {
         adds_up && charge.force == Force::Enforced && !charge.count_denied && charge.cost <= limit.burst()
     }
 
-    /// How the script is to take a charge: the bits of `requests.lua`.
+    /// Returns how the script takes a charge: the bits defined in `requests.lua`.
     fn mode(&self, charge: &BatchCharge) -> u64 {
         let burst = self.limit(&self.counters[charge.counter as usize]).burst();
         let force = match charge.force {
@@ -229,12 +229,12 @@ impl Batch {
     }
 }
 
-/// What is put right before anything is charged; `corrections.lua` says what the numbers are.
+/// Corrections, which are applied before anything is charged; `corrections.lua` defines the numbers.
 #[derive(Default)]
 struct Corrections {
     refunds: Vec<u64>,
     overruns: Vec<u64>,
-    /// Counter, lease, whether it is a release.
+    /// Counter, lease, and whether it is a release.
     slots: Vec<(u64, u64, bool)>,
 }
 
@@ -253,7 +253,7 @@ impl Corrections {
                         corrections.refund(batch, order, charge, [taken_at.map_or(0, |at| at.0), 0]);
                     }
                     Operation::Correct(Correction::GiveBack(Taken { at, clear_at })) => {
-                        // 0 says that it is not known; a limit that was untouched has nothing to give back.
+                        // 0 means unknown; a limit that was untouched has nothing to refund.
                         corrections.refund(batch, order, charge, [at.0.max(1), clear_at.0.max(1)]);
                     }
                     Operation::Correct(Correction::Overdraw) => {
@@ -267,7 +267,7 @@ impl Corrections {
         corrections
     }
 
-    /// Adds a refund in amounts that the script has numbers for: sliding windows hold up to twice the largest
+    /// Adds a refund, split into amounts that the script can represent: sliding windows hold up to twice the largest
     /// count, the others up to that.
     fn refund(&mut self, batch: &Batch, order: &Order, charge: &BatchCharge, [taken_at, clear_at]: [u64; 2]) {
         let counter: &Counter = &batch.counters[charge.counter as usize];

@@ -1,4 +1,4 @@
-//! Slots held at once, each with a timeout.
+//! The `concurrency` algorithm: slots held at once, each with a timeout.
 //!
 //! Promise: at most `requests` slots are held at any moment, and a slot that its holder neither renews
 //! nor releases becomes free after the limit's window.

@@ -1,4 +1,4 @@
-//! One counter per window.
+//! The `fixed_window` algorithm: one counter per window.
 //!
 //! Promise: within each window, at most `requests` units pass. Around the boundary of two windows up to
 //! twice as many can pass in less than a window's length.
@@ -9,11 +9,11 @@ use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
 /// The Lua implementation of `fixed_window`, for stores that run scripts beside their data.
 pub const SCRIPT: &str = include_str!("script.lua");
 
-/// In Lua: what can be done to a counter as it is stored, without reading it into a state.
+/// The Lua functions that operate on a stored counter, without converting it to a state.
 pub const VALUE_SCRIPT: &str = include_str!("value.lua");
 
-/// The count, and the end of the window it belongs to. The end names the window: the start and
-/// length of a calendar window change with the time of year.
+/// The count, and the end of the window it belongs to. The end identifies the window: the start and length of a
+/// calendar window change with the time of year.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// The first microsecond after the window.

@@ -1,4 +1,4 @@
-//! A bucket that drains steadily.
+//! The `leaky_bucket` algorithm: a bucket that drains steadily.
 //!
 //! In meter mode it is a token bucket, and what does not fit is denied. In queue mode it returns how long
 //! to hold a request so that requests leave evenly spaced, `period / requests` apart, and denies only

@@ -1,4 +1,4 @@
-//! A timestamp per request: exact over any window.
+//! The `sliding_log` algorithm: a timestamp per request, exact over any window.
 //!
 //! Promise: in any time shorter than `period`, wherever it begins, at most `requests` units pass.
 
@@ -15,7 +15,7 @@ pub const SCRIPT: &str = include_str!("script.lua");
 pub struct State {
     /// The charges, oldest first, at most one stamp per microsecond.
     pub stamps: VecDeque<Stamp>,
-    /// The sum of their costs.
+    /// The sum of the costs of all stamps.
     pub total: u64,
 }
 
@@ -122,8 +122,8 @@ pub fn take(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     }
 }
 
-/// Charges what has been used already, even beyond the limit. The log keeps at most `requests` stamps:
-/// beyond that the oldest are dropped, because the log is full without them.
+/// Charges a cost that has been used already, even beyond the limit. The log keeps at most `requests` stamps: beyond
+/// that the oldest are dropped, because the log is full without them.
 pub fn overdraw(limit: &Limit, state: &mut State, cost: u64, now: Micros) {
     state.prune(limit, now);
     let cost = cost.min(MAX_COUNT - state.total.min(MAX_COUNT));

@@ -1,4 +1,5 @@
-//! Two counters: the current window, and the previous one weighted by its overlap.
+//! The `sliding_window` algorithm: two counters, for the current window and for the previous one, weighted by its
+//! overlap.
 //!
 //! Promise: `current + previous x overlap` never exceeds `requests`, where the overlap is the share of
 //! the previous window that lies within one window's length before now. The result is exact if the
@@ -13,7 +14,7 @@ use crate::{Limit, MAX_COUNT, Micros, NEVER_US, Outcome, Verdict};
 /// The Lua implementation of `sliding_window`, for stores that run scripts beside their data.
 pub const SCRIPT: &str = include_str!("script.lua");
 
-/// In Lua: what can be done to a counter as it is stored, without reading it into a state.
+/// The Lua functions that operate on a stored counter, without converting it to a state.
 pub const VALUE_SCRIPT: &str = include_str!("value.lua");
 
 /// The counts of two neighbouring windows.

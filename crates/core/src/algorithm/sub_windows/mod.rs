@@ -1,4 +1,4 @@
-//! The window as a ring of smaller fixed windows, called buckets.
+//! The `sub_windows` algorithm: the window as a ring of smaller fixed windows, called buckets.
 //!
 //! Promise: any `buckets` consecutive buckets hold at most `requests` units. So at most `requests` pass
 //! in any time of `period x (buckets - 1) / buckets`; the more buckets, the closer to exact.

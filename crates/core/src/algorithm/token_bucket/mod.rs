@@ -1,4 +1,4 @@
-//! Tokens that refill steadily up to `burst`. GCRA gives the same decisions.
+//! The `token_bucket` algorithm: tokens that refill steadily up to `burst`. GCRA gives the same decisions.
 //!
 //! Promise: in any time `t`, at most `burst + t x requests / period` units pass.
 

@@ -1,4 +1,4 @@
-//! The examples of RFC 7541, appendix C, and what is no block.
+//! The examples of RFC 7541, appendix C, and invalid blocks.
 
 use super::{Decoder, HpackError};
 
@@ -99,7 +99,7 @@ fn what_is_no_block_is_refused() {
         ("40 0161", HpackError::CutOff),
         ("00 0561", HpackError::CutOff),
         ("04 8100", HpackError::Huffman),
-        // Larger than the 4,096 bytes that hold by default; and after a field.
+        // Larger than the default of 4,096 bytes; and after a field.
         ("3f e2 1f", HpackError::TableSize),
         ("82 20", HpackError::TableSize),
     ];
@@ -134,7 +134,7 @@ fn a_name_outlives_the_field_it_is_taken_from() {
     let mut decoder = Decoder::default();
     decoder.table.resize(40);
     decoded(&mut decoder, "40 0361 6263 0131");
-    // The new field takes its name from the one that has to go.
+    // The new field takes its name from the entry that it evicts.
     assert_eq!(decoded(&mut decoder, "7e 0132"), ["abc: 2"]);
     assert_eq!(decoded(&mut decoder, "be"), ["abc: 2"]);
 }

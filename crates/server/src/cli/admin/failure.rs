@@ -90,7 +90,7 @@ pub(in crate::cli) struct Refusal {
     detail: String,
     errors: Vec<FieldError>,
     retry_after: Option<String>,
-    /// What to do instead of trying again.
+    /// The advice that replaces a retry.
     instead: Option<&'static str>,
 }
 

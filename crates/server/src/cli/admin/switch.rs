@@ -112,7 +112,7 @@ impl Switch {
     }
 }
 
-/// What to do while the catalog is away.
+/// The advice while the catalog is unreachable.
 const ON_THE_NODE: &str = "act on this node alone with --local";
 
 impl List {

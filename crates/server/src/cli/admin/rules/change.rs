@@ -85,7 +85,7 @@ pub(super) struct Rollback {
     admin: AdminFlags,
 }
 
-/// Returns the domain of a rule file, which is on a line of its own without indentation.
+/// Returns the domain of a rule file, which is on its own line without indentation.
 fn domain_of(rules: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(rules);
     let value = text.lines().find_map(|line| line.strip_prefix("domain:"))?.trim();

@@ -14,7 +14,7 @@ use super::screen::Screen;
 
 /// How often the node is asked.
 const EVERY: Duration = Duration::from_secs(2);
-/// How often the terminal is looked at for what the node has said meanwhile.
+/// How long to wait for a key press before checking for a new reading.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// Shows the node until the user leaves.
@@ -76,7 +76,8 @@ fn press(screen: &mut Screen, key: KeyEvent) -> bool {
     false
 }
 
-/// Asks the node every two seconds, and at once for another query, until nobody waits for the readings.
+/// Queries the node every two seconds, and at once if the query changes, until the receiver of the readings is
+/// dropped.
 fn read(
     client: &Client,
     mut query: Query,

@@ -1,7 +1,7 @@
 //! `tidegate top`: what happens on a running node, live in the terminal.
 //!
-//! - [`reading`]: what is asked of the node, and what it said
-//! - [`live`]: the terminal: keys that are pressed, and a thread that asks the node
+//! - [`reading`]: queries the node and parses its response
+//! - [`live`]: the terminal: handles key presses, and runs a thread that queries the node
 //! - [`screen`]: draws a reading
 
 #![expect(

@@ -1,4 +1,4 @@
-//! What is asked of a node, and what it said.
+//! Queries a node and parses its response.
 
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ impl View {
     }
 }
 
-/// What is to be shown.
+/// The query: what to show.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Query {
     pub(super) view: View,
@@ -101,7 +101,7 @@ impl Query {
     }
 }
 
-/// What a node said.
+/// The response of a node.
 pub(super) struct Reading {
     pub(super) view: View,
     overview: Json,

@@ -1,4 +1,4 @@
-//! Draws what a node said.
+//! Draws the readings of a node.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -20,7 +20,7 @@ const ALL_FIGURES_FROM: u16 = 76;
 /// Columns below which lists leave out what is least needed.
 const WIDE: u16 = 100;
 
-/// What is on the terminal.
+/// The state of the terminal.
 pub(super) struct Screen {
     /// The address of the node.
     address: String,
@@ -36,7 +36,7 @@ impl Screen {
         Self { address, query, reading, failure: None, selected: TableState::new().with_selected(0) }
     }
 
-    /// Shows a new reading from now on; if there is none, the last one and the reason.
+    /// Shows a new reading; if there is none, the last one and the reason.
     pub(super) fn take(&mut self, reading: Result<Reading, Failure>) {
         match reading {
             Ok(reading) => {
@@ -46,7 +46,7 @@ impl Screen {
                 (self.reading, self.failure) = (reading, None);
             }
             Err(failure) => {
-                // Without the hints, which are on lines of their own.
+                // Without the hints, which are on separate lines.
                 let text = failure.to_string();
                 let first = text.lines().next().unwrap_or_default();
                 self.failure = Some(plain(first.trim_start_matches("error: ")));
@@ -54,7 +54,7 @@ impl Screen {
         }
     }
 
-    /// Moves the selection by so many rows.
+    /// Moves the selection by `by` rows.
     pub(super) fn select(&mut self, by: i16) {
         let last = self.reading.items().len().saturating_sub(1);
         let at = self.selected.selected().unwrap_or_default();
