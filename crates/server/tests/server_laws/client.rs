@@ -142,7 +142,10 @@ fn authorities_that_are_none_are_named_when_the_client_is_built() {
         assert!(error.contains(name) && error.contains("it has no certificate"), "{error}");
     }
     let missing = built("https://localhost", &authority.file("missing.pem"));
-    assert!(missing.contains("missing.pem") && missing.contains("give a PEM file of certificates"), "{missing}");
+    assert!(
+        missing.contains("missing.pem") && missing.contains("give a PEM file of certificates"),
+        "{missing}"
+    );
     let plain = built("http://localhost", &authority.file("ca.pem"));
     assert!(plain.contains("an authority to trust is for https"), "{plain}");
 }
