@@ -14,6 +14,7 @@ use tidegate_server::grpc::rate_limit::RateLimit;
 use tidegate_server::grpc::rls_request::RlsRequest;
 use tidegate_server::metrics::Metrics;
 use tidegate_server::protocols::DESCRIPTORS;
+use tidegate_server::request_id::RequestId;
 
 static SERVICE: LazyLock<(RateLimit, MessageDescriptor, MessageDescriptor)> = LazyLock::new(|| {
     let domain = Domain::new("d").rule(Rule::by("k").limit(per_day(1 << 53)));
@@ -33,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
         DynamicMessage::decode(request.clone(), bytes).expect("prost reads what we read");
     }
     let mut answer = Vec::new();
-    match service.answer_now(bytes, &mut answer) {
+    match service.answer_now(bytes, RequestId::NONE, &mut answer) {
         Ok(_) => drop(DynamicMessage::decode(response.clone(), &*answer).expect("we write what prost reads")),
         Err(status) => assert!(!status.message().is_empty(), "a refusal has a reason"),
     }
