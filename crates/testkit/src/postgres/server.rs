@@ -256,7 +256,12 @@ impl PostgresServer {
     /// Panics with the server's log if it does not start.
     pub fn restart(&self) {
         self.stop();
-        if let Err(log) = self.launch() {
+        let launched = until("a server has started again", || match self.launch() {
+            // Processes that were killed take a moment to release it.
+            Err(log) if log.lines().rev().take(2).any(|line| line.contains("shared memory block")) => None,
+            launched => Some(launched),
+        });
+        if let Err(log) = launched {
             panic!("postgres did not start again: {log}");
         }
     }
