@@ -36,7 +36,7 @@ impl Consistency {
 /// Something that goes wrong, at a time since the start in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A node loses all that it holds, and is back after `down_us` with another clock.
+    /// A node loses all that it holds, and is back after `down_us` with the same clock.
     Crash {
         /// Index of the node.
         node: usize,

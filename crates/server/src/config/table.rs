@@ -507,7 +507,7 @@ pub static SETTINGS: &[Setting] = &[
         "metrics.recorder",
         "true",
         Kind::Flag,
-        "Whether top keys, history, recent denials and warnings are recorded. Without them the dashboard has no charts and lists no keys, `warn_at` does nothing, and a decision takes some 25 instructions less.",
+        "Whether top keys, history, recent denials and warnings are recorded. Without them the dashboard has no charts and lists no keys, and `warn_at` does nothing.",
     ),
     row(
         "metrics.compat_names",

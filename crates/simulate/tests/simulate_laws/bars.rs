@@ -26,7 +26,7 @@ fn overloaded(algorithm: fn(u64) -> Algorithm, consistency: Consistency, seed: u
 
 /// The field's bar: others admit 590 or 438 per second here.
 #[test]
-fn two_nodes_at_800_of_500_per_second_admit_495_to_500() {
+fn two_nodes_at_800_of_500_per_second_admit_495_to_500_but_for_synced_windows() {
     let synced = Consistency::Synced { every_us: 200_000 };
     let mut reports = Vec::new();
     for algorithm in LEASABLE {

@@ -88,7 +88,7 @@ fn leases_never_admit_more_than_the_limit_whatever_fails() {
 
 /// A store that loses its last writes forgets what was taken in them, whatever the mode.
 #[test]
-fn a_failover_admits_at_most_what_was_taken_in_the_lost_writes() {
+fn a_failover_admits_at_most_another_burst_of_every_key() {
     for seed in seeds().take(200) {
         let lost_us = 100_000;
         let at_us = 1_000_000;
