@@ -41,7 +41,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Answers every request with these bytes; with nothing, and never, if there are none.
+    /// Sends these bytes in reply to every request; if there are none, never replies.
     fn answering(answer: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let at = listener.local_addr().expect("an address");
